@@ -1,0 +1,1 @@
+"""What partitions, specs and predicates mean, on plain Python values: no Spark, no Arrow, no files."""

@@ -1,0 +1,174 @@
+"""PartitionKey: the one typed identity of a partition (seed 000)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from functools import total_ordering
+from hashlib import sha256
+from operator import index
+from types import MappingProxyType
+
+from partita.algebra.key_text import INT64, NAME, KeyValue, read_dimensions, tagged
+from partita.errors import KeyFormatError, KeyValueError
+
+
+@total_ordering
+class PartitionKey(Mapping[str, KeyValue]):
+    """The typed values of a partition's dimensions, by name.
+
+    Equal when names, types and values are: `42` is not `"42"`, and `True` is not `1`. Ordered by the values, name by
+    name, nulls first. Immutable; a mapping from name to value.
+    """
+
+    __slots__ = ("_text", "_values")
+
+    _values: Mapping[str, KeyValue]
+    _text: str
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        named = {_checked_name(name): _checked_value(name, value) for name, value in values.items()}
+        ordered = {name: named[name] for name in sorted(named)}
+        self._set(ordered, ",".join(f"{name}={tagged(value)}" for name, value in ordered.items()))
+
+    def _set(self, values: dict[str, KeyValue], text: str) -> None:
+        object.__setattr__(self, "_values", MappingProxyType(values))
+        object.__setattr__(self, "_text", text)
+
+    @classmethod
+    def of(cls, values: Mapping[str, object] | None = None, /, **dimensions: object) -> PartitionKey:
+        """The key of these dimensions, given by name or as a mapping.
+
+        >>> str(PartitionKey.of(date=date(2025, 1, 15), region="us-east"))
+        'date=d:2025-01-15,region=s:dXMtZWFzdA'
+        """
+        twice = sorted(set(values or ()) & set(dimensions))
+        if twice:
+            raise KeyValueError(twice[0], "given twice")
+        return cls({**(values or {}), **dimensions})
+
+    @classmethod
+    def parse(cls, text: str) -> PartitionKey:
+        """The key of a canonical text; any other text is a `KeyFormatError` that says where and why."""
+        if not isinstance(text, str):
+            raise KeyFormatError(repr(text), 0, f"a key is text, not {type(text).__name__}")
+        key = cls.__new__(cls)
+        key._set(dict(read_dimensions(text)), text)
+        return key
+
+    def id(self, asset_id: str) -> str:
+        """`part_` and 32 hexadecimal digits: the id of this partition of that asset."""
+        return partition_id(asset_id, self._text)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"PartitionKey.parse({self._text!r})"
+
+    def __getitem__(self, name: str) -> KeyValue:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return self._text == other._text if isinstance(other, PartitionKey) else NotImplemented
+
+    def __lt__(self, other: object) -> bool:
+        return self._rank() < other._rank() if isinstance(other, PartitionKey) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a PartitionKey can't change; make another: PartitionKey.of({{**key, {name!r}: ...}})")
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+    def __reduce__(self) -> tuple[Callable[[str], PartitionKey], tuple[str]]:
+        return PartitionKey.parse, (self._text,)
+
+    def _rank(self) -> tuple[tuple[str, int, object], ...]:
+        return tuple((name, _RANKS[type(value)], value) for name, value in self._values.items())
+
+
+def partition_id(asset_id: str, key_text: str) -> str:
+    """The id of the partition whose key has that canonical text (seed 000, "Partition ID Derivation")."""
+    return f"part_{sha256(id_prefix(asset_id) + key_text.encode()).hexdigest()[:32]}"
+
+
+def id_prefix(asset_id: str) -> bytes:
+    """The bytes that are hashed before the key's text."""
+    if not isinstance(asset_id, str) or not asset_id:
+        raise KeyValueError("asset_id", f"an asset's id is text and not empty, not {asset_id!r}")
+    try:
+        return f"{asset_id}:".encode()
+    except UnicodeEncodeError:
+        raise KeyValueError("asset_id", "it holds a lone surrogate, which is not Unicode text") from None
+
+
+_RANKS = {type(None): 0, bool: 1, int: 2, str: 3, date: 4, datetime: 5}
+
+
+def _checked_name(name: object) -> str:
+    if not isinstance(name, str) or not re.fullmatch(NAME, name):
+        raise KeyValueError(name, "a name is a lower-case letter, then lower-case letters, digits and underscores")
+    return str.__str__(name)
+
+
+def _checked_value(name: str, value: object) -> KeyValue:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _checked_text(name, str.__str__(value))
+    if isinstance(value, datetime):
+        return _checked_timestamp(name, value)
+    if isinstance(value, date):
+        return date(value.year, value.month, value.day)
+    if _is_numpy_bool(value):
+        return bool(value)
+    if hasattr(value, "__index__") and _is_integer(value):
+        number = index(value)
+        if number not in INT64:
+            raise KeyValueError(name, f"{number} is over 64 bits")
+        return number
+    raise KeyValueError(name, f"{type(value).__name__} can't be in a key; use a string, an int, a bool, a date, "
+                              f"an aware datetime or None")  # fmt: skip
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) or type(value).__module__ == "numpy"
+
+
+def _is_numpy_bool(value: object) -> bool:
+    return type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
+
+
+def _checked_text(name: str, text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise KeyValueError(name, f"a lone surrogate at {error.start} is not Unicode text") from None
+    return text
+
+
+def _checked_timestamp(name: str, value: datetime) -> datetime:
+    if value != value:  # noqa: PLR0124 - pandas' NaT
+        raise KeyValueError(name, "NaT is no timestamp; use None for null")
+    if value.utcoffset() is None:
+        raise KeyValueError(name, f"{value} has no time zone; attach one, as in replace(tzinfo=UTC)")
+    if getattr(value, "nanosecond", 0):
+        raise KeyValueError(name, f"{value} is finer than a microsecond; round it first")
+    try:
+        at = value.astimezone(UTC)
+    except (OverflowError, ValueError):
+        raise KeyValueError(name, f"{value} in UTC is outside the years 0001 to 9999") from None
+    if at.year not in range(1, 10_000):
+        raise KeyValueError(name, f"{value} in UTC is outside the years 0001 to 9999")
+    return datetime(at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond, UTC)

@@ -1,0 +1,185 @@
+"""Plain values.
+
+A *plain value* is the `bool`, `int`, `str` or `bytes` that stands for a typed value and sorts as Spark sorts the typed
+one, so that everything above needs one notion of order:
+
+| type | typed value in Python | plain value |
+|---|---|---|
+| boolean | `bool` | the same |
+| byte, short, int, long | `int` | the same |
+| float, double | `float` | its rank in Spark's order: -0.0 is 0.0, NaN is one value above infinity |
+| decimal(p,s) | `Decimal` | the unscaled `int` |
+| date | `date` | days from 1970-01-01 |
+| time | `time` | microseconds from midnight |
+| timestamp | aware `datetime` | microseconds from 1970-01-01T00:00:00Z |
+| timestamp_ntz | naive `datetime` | microseconds from 1970-01-01T00:00:00 |
+| string | `str` | the same: order by code point is order by UTF-8 byte |
+| binary, fixed(n) | `bytes` | the same |
+| uuid | `UUID` | its 16 bytes |
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TypeAlias, cast
+from uuid import UUID
+
+from partita.algebra.types import (
+    BINARY, BITS, BOOLEAN, BYTES, DATE, DOUBLE, FLOATS, INSTANTS, INTEGERS, LONG, NULL, STRING, TIME, TIMESTAMP,
+    TIMESTAMP_NTZ, UUID_TYPE, DecimalType, Field, FixedType, Kind, LogicalType, decimal, list_of, struct_of,
+)
+from partita.errors import SchemaError
+
+Plain: TypeAlias = bool | int | str | bytes
+
+
+def to_plain(value: object, type_: LogicalType) -> Plain:
+    """The plain value of a typed one; a value of another type is a `SchemaError`."""
+    rule = _PLAIN.get(type_.kind)
+    plain = rule(value, type_) if rule is not None else None
+    if plain is None:
+        raise SchemaError(f"{value!r} ({type(value).__name__}) is not a value of type {type_}")
+    return plain
+
+
+def in_range(plain: int, type_: LogicalType) -> bool:
+    """Whether an integer type, or a decimal's unscaled value, can hold that number."""
+    if isinstance(type_, DecimalType):
+        return abs(plain) < 10**type_.precision
+    half = 1 << (BITS[type_.kind] - 1)
+    return -half <= plain < half
+
+
+def type_of(value: object) -> LogicalType:
+    """The type that a Python value has when nothing else is known of it."""
+    for python, rule in _INFERRED:
+        if isinstance(value, python):
+            return rule(value)
+    raise SchemaError(f"a value of Python type {type(value).__name__} has no logical type: {value!r}")
+
+
+EPOCH_DAY = date(1970, 1, 1).toordinal()
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the origin of timestamps that have no zone
+_MICRO = timedelta(microseconds=1)
+
+
+def days_of(value: date) -> int:
+    """Days from 1970-01-01."""
+    return value.toordinal() - EPOCH_DAY
+
+
+def micros_of(value: datetime) -> int:
+    """Microseconds from 1970-01-01; an aware value counts in UTC."""
+    if value.tzinfo is not None:
+        value = value.replace(tzinfo=None) - cast("timedelta", value.utcoffset())
+    return (value - _EPOCH) // _MICRO
+
+
+def micros_of_time(value: time) -> int:
+    """Microseconds from midnight."""
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+
+
+def float_rank(value: float) -> int:
+    """The place of a double in Spark's order, as an int64."""
+    if value != value:  # noqa: PLR0124 - NaN, whichever bits it has
+        return NAN_RANK
+    bits = cast("int", struct.unpack(">q", struct.pack(">d", value + 0.0))[0])
+    return bits if bits >= 0 else -(bits & 0x7FFF_FFFF_FFFF_FFFF)
+
+
+NAN_RANK = 0x7FF8_0000_0000_0000
+
+
+def unscaled(value: Decimal, scale: int) -> int | None:
+    """The unscaled integer of a decimal at that scale, or None where digits would be lost."""
+    if not value.is_finite():
+        return None
+    sign, digits, exponent = value.as_tuple()
+    number = int("".join(map(str, digits)) or "0")
+    shift = cast("int", exponent) + scale
+    whole, lost = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
+    return None if lost else (-whole if sign else whole)
+
+
+def _plain_integer(value: object, type_: LogicalType) -> Plain | None:
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) and in_range(value, type_) else None
+
+
+def _plain_float(value: object, _: LogicalType) -> Plain | None:
+    return float_rank(float(value)) if isinstance(value, float | int) and not isinstance(value, bool) else None
+
+
+def _plain_decimal(value: object, type_: LogicalType) -> Plain | None:
+    number = unscaled(value, cast("DecimalType", type_).scale) if isinstance(value, Decimal) else None
+    return number if number is not None and in_range(number, type_) else None
+
+
+def _plain_date(value: object, _: LogicalType) -> Plain | None:
+    return days_of(value) if isinstance(value, date) and not isinstance(value, datetime) else None
+
+
+def _plain_instant(value: object, type_: LogicalType) -> Plain | None:
+    wants_zone = type_.kind is Kind.TIMESTAMP
+    if not isinstance(value, datetime) or (value.utcoffset() is not None) != wants_zone:
+        return None
+    return micros_of(value)
+
+
+def _plain_bytes(value: object, type_: LogicalType) -> Plain | None:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        return None
+    octets = bytes(value)
+    return octets if not isinstance(type_, FixedType) or len(octets) == type_.length else None
+
+
+_PLAIN: dict[Kind, Callable[[object, LogicalType], Plain | None]] = {
+    Kind.BOOLEAN: lambda v, _: v if isinstance(v, bool) else None,
+    **dict.fromkeys(INTEGERS, _plain_integer),
+    **dict.fromkeys(FLOATS, _plain_float),
+    Kind.DECIMAL: _plain_decimal,
+    Kind.DATE: _plain_date,
+    Kind.TIME: lambda v, _: micros_of_time(v) if isinstance(v, time) else None,
+    **dict.fromkeys(INSTANTS, _plain_instant),
+    Kind.STRING: lambda v, _: v if isinstance(v, str) else None,
+    **dict.fromkeys(BYTES, _plain_bytes),
+    Kind.UUID: lambda v, _: v.bytes if isinstance(v, UUID) else None,
+}
+
+
+def _decimal_type(value: object) -> LogicalType:
+    digits = cast("Decimal", value).as_tuple()
+    if not isinstance(digits.exponent, int):
+        raise SchemaError(f"{value} is not a finite decimal")
+    scale = max(0, -digits.exponent)
+    return decimal(max(len(digits.digits) + max(0, digits.exponent), scale, 1), scale)
+
+
+def _element_type(values: list[object]) -> LogicalType:
+    known = [type_of(v) for v in values if v is not None]
+    return known[0] if known else NULL
+
+
+def _map_type(value: object) -> LogicalType:
+    entries = cast("Mapping[str, object]", value)
+    return struct_of(*(Field(str(name), NULL if v is None else type_of(v)) for name, v in entries.items()))
+
+
+_INFERRED: tuple[tuple[type, Callable[[object], LogicalType]], ...] = (
+    (bool, lambda _: BOOLEAN),
+    (int, lambda _: LONG),
+    (float, lambda _: DOUBLE),
+    (Decimal, _decimal_type),
+    (datetime, lambda v: TIMESTAMP if cast("datetime", v).utcoffset() is not None else TIMESTAMP_NTZ),
+    (date, lambda _: DATE),
+    (time, lambda _: TIME),
+    (str, lambda _: STRING),
+    (bytes, lambda _: BINARY),
+    (UUID, lambda _: UUID_TYPE),
+    (Mapping, _map_type),
+    (list, lambda v: list_of(_element_type(cast("list[object]", v)))),
+    (tuple, lambda v: list_of(_element_type(list(cast("tuple[object, ...]", v))))),
+)

@@ -1,0 +1,56 @@
+"""The columns of a table, and how a name finds one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from partita.algebra.type_text import parse_type
+from partita.algebra.types import Field, LogicalType, StructType
+from partita.errors import SchemaError, UnknownColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The columns of a table, in order."""
+
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def of(cls, columns: Schema | Mapping[str, LogicalType | str]) -> Schema:
+        """A schema from names and types, the types as objects or as text: `{"ts": "timestamp"}`."""
+        if isinstance(columns, Schema):
+            return columns
+        if not isinstance(columns, Mapping):
+            raise SchemaError(f"{type(columns).__name__} is not a schema; give names and types, or an Arrow or Spark schema")
+        return cls(tuple(Field(name, parse_type(given) if isinstance(given, str) else given) for name, given in columns.items()))
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(f.name for f in self.fields)
+
+    def find(self, name: str) -> Field:
+        """The column of that name without regard to case, as Spark finds it; `a.b` goes into structs.
+
+        The field that is returned has the schema's own spelling, with the dots of the way to it.
+        """
+        return find_field(self.fields, name, self.names)
+
+
+def find_field(fields: tuple[Field, ...], name: str, known: tuple[str, ...]) -> Field:
+    """The field called `name` among `fields` or in their structs; `known` is what an error lists."""
+    matches = [f for f in fields if f.name.casefold() == name.casefold()]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UnknownColumn(name, known, "is ambiguous: case does not tell columns apart")
+    for f in fields:
+        head, rest = name[: len(f.name)], name[len(f.name) :]
+        if isinstance(f.type, StructType) and head.casefold() == f.name.casefold() and rest.startswith("."):
+            inner = find_field(f.type.fields, rest[1:], known)
+            return Field(f"{f.name}.{inner.name}", inner.type, f.nullable or inner.nullable)
+    raise UnknownColumn(name, known)

@@ -1,0 +1,145 @@
+"""Every error that Partita raises on purpose.
+
+```text
+PartitaError
+├── KeyFormatError        a text is not the canonical text of a partition key
+├── KeyValueError         a name or a value that no partition key can hold
+├── SchemaError           a schema, or a type in it, that can't be used
+│   └── UnknownColumn     a name that the schema doesn't have, or has twice
+├── SpecError             a partition spec that can't be made
+│   ├── SpecFormatError   a text or a JSON document that doesn't say a spec
+│   ├── TransformError    a function that can't be applied to that type
+│   └── UnknownSpec       an id that the history of specs doesn't know
+├── PredicateError        a predicate that can't be read
+└── PartitionsError       partitions or statistics that don't fit their spec
+```
+
+Each carries what it is about as fields, and its text says what to do next. Errors about bad values are `ValueError`s
+too, so that callers who don't know Partita can catch them.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class PartitaError(Exception):
+    """The root of all errors of Partita."""
+
+
+class KeyFormatError(PartitaError, ValueError):
+    """A text that is not the canonical text of a partition key.
+
+    `position` counts characters from 0 and points at the first one that can't stand where it does.
+    """
+
+    def __init__(self, text: str, position: int, reason: str) -> None:
+        super().__init__(f"not a canonical partition key, at position {position}: {reason}\n{caret(text, position)}")
+        self.text = text
+        self.position = position
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, int, str]]:
+        return type(self), (self.text, self.position, self.reason)
+
+
+class KeyValueError(PartitaError, ValueError):
+    """A dimension's name or value that no partition key can hold."""
+
+    def __init__(self, name: object, reason: str) -> None:
+        super().__init__(f"partition key dimension {name!r}: {reason}")
+        self.name = name
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[Self], tuple[object, str]]:
+        return type(self), (self.name, self.reason)
+
+
+class SchemaError(PartitaError, ValueError):
+    """A schema, or a type in it, that can't be used."""
+
+
+class UnknownColumn(SchemaError):
+    """A column that the schema doesn't have, or has more than once when case is put aside."""
+
+    def __init__(self, name: str, known: tuple[str, ...], reason: str = "is not in the schema") -> None:
+        columns = ", ".join(known) or "none"
+        super().__init__(f"column {name!r} {reason}; the columns are: {columns}")
+        self.name = name
+        self.known = known
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, tuple[str, ...], str]]:
+        return type(self), (self.name, self.known, self.reason)
+
+
+class SpecError(PartitaError, ValueError):
+    """A partition spec that can't be made."""
+
+
+class SpecFormatError(SpecError):
+    """A text or a JSON document that doesn't say a partition spec."""
+
+
+class TransformError(SpecError):
+    """A partition function that can't be applied to a column of that type."""
+
+    def __init__(self, function: str, column: str | None, data_type: str, reason: str) -> None:
+        where = f"column {column!r} of type {data_type}" if column is not None else f"type {data_type}"
+        super().__init__(f"{function} can't partition {where}: {reason}")
+        self.function = function
+        self.column = column
+        self.data_type = data_type
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str | None, str, str]]:
+        return type(self), (self.function, self.column, self.data_type, self.reason)
+
+
+class UnknownSpec(SpecError):
+    """A spec id that the table's history doesn't know."""
+
+    def __init__(self, spec_id: int, known: tuple[int, ...]) -> None:
+        super().__init__(f"unknown partition spec {spec_id}; the table knows {', '.join(map(str, known)) or 'none'}")
+        self.spec_id = spec_id
+        self.known = known
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int, tuple[int, ...]]]:
+        return type(self), (self.spec_id, self.known)
+
+
+class PredicateError(PartitaError, ValueError):
+    """A predicate that can't be read: it does not parse, or names an unknown column.
+
+    Where the predicate is text, `position` counts characters from 0 and the message puts a caret under the place.
+    """
+
+    def __init__(self, reason: str, text: str | None = None, position: int | None = None) -> None:
+        place = f"\n{caret(text, position)}" if text is not None and position is not None else ""
+        super().__init__(reason + place)
+        self.reason = reason
+        self.text = text
+        self.position = position
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str | None, int | None]]:
+        return type(self), (self.reason, self.text, self.position)
+
+
+class PartitionsError(PartitaError, ValueError):
+    """Partition values or statistics that don't fit the spec or the schema that they were given with."""
+
+
+_WINDOW = 60
+
+
+def caret(text: str, position: int) -> str:
+    """Two lines: the text around `position` with what can't be printed escaped, and a caret under the place."""
+    start = max(0, position - _WINDOW)
+    stop = position + _WINDOW
+    before = ("…" if start else "") + _printable(text[start:position])
+    after = _printable(text[position:stop]) + ("…" if stop < len(text) else "")
+    return f"  {before}{after}\n  {' ' * len(before)}^"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
