@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
 from typing import cast
 
-from partita.algebra.plain import EPOCH_DAY, micros_of, micros_of_time, to_plain
+from partita.algebra.plain import EPOCH_DAY, Plain, micros_of, micros_of_time, to_plain
 from partita.algebra.types import (
     BYTES, FLOATS, INTEGERS, NESTED, DecimalType, Kind, ListType, LogicalType, MapType, StructType,
 )  # fmt: skip
@@ -30,23 +30,35 @@ from partita.errors import SchemaError
 
 def murmur3(value: object, type_: LogicalType) -> int:
     """Murmur3 x86 32-bit with seed 0, as a signed integer."""
-    import mmh3  # noqa: PLC0415 - keys need no hashes, and start faster without it
+    return _murmur3(hash_bytes(value, type_))
 
-    return mmh3.hash(hash_bytes(value, type_), 0, signed=True)
+
+def plain_hash(plain: Plain, type_: LogicalType) -> int:
+    """The same, of a plain value."""
+    return _murmur3(plain_bytes(plain, type_))
 
 
 def hash_bytes(value: object, type_: LogicalType) -> bytes:
     """The bytes of a value that hashing works on."""
     if type_.kind in NESTED:
         return canonical_json(value, type_).encode()
-    plain = to_plain(value, type_)
-    if type_.kind in FLOATS:
-        return _double_bits(float(cast("float", value)))
+    return plain_bytes(to_plain(value, type_), type_)
+
+
+def plain_bytes(plain: Plain, type_: LogicalType) -> bytes:
+    """The bytes of a plain value that hashing works on."""
+    if isinstance(plain, str):
+        return plain.encode()
+    if isinstance(plain, bytes):
+        return plain
     if isinstance(type_, DecimalType):
-        return shortest_bytes(cast("int", plain))
-    if isinstance(plain, int):
-        return plain.to_bytes(8, "little", signed=True)
-    return plain.encode() if isinstance(plain, str) else plain
+        return shortest_bytes(plain)
+    if type_.kind in FLOATS and plain < 0:
+        return (-plain | _SIGN).to_bytes(8, "little")
+    return plain.to_bytes(8, "little", signed=True)
+
+
+_SIGN = 1 << 63
 
 
 def shortest_bytes(number: int) -> bytes:
@@ -101,10 +113,10 @@ def time_text(micros: int) -> str:
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
 
 
-def _double_bits(value: float) -> bytes:
-    import struct  # noqa: PLC0415 - only floats need it
+def _murmur3(octets: bytes) -> int:
+    import mmh3  # noqa: PLC0415 - keys need no hashes, and start faster without it
 
-    return struct.pack("<d", float("nan") if value != value else value + 0.0)  # noqa: PLR0124
+    return mmh3.hash(octets, 0, signed=True)
 
 
 def _json_struct(value: object, type_: StructType) -> str:

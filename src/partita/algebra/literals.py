@@ -1,0 +1,211 @@
+"""Literals take the type of their column, when nothing is lost.
+
+The meaning is Spark's in its default, ANSI mode with a session in UTC. Where Spark would rather cast the column, or
+where the text is not the usual form of the type, there is no such literal (`Lossy`), and the comparison is left to
+Spark.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from typing import cast
+from uuid import UUID
+
+from partita.algebra.plain import in_range, unscaled
+from partita.algebra.types import FLOATS, INSTANTS, INTEGERS, DecimalType, Kind, LogicalType
+
+EXACT_FLOAT = 2**24
+"""Below it every integer is a float of each width, so that Spark's cast of an integer column to one loses nothing."""
+
+
+class Lossy(Exception):  # noqa: N818 - an answer, caught by whoever asks for a literal
+    """The value is no literal of that type."""
+
+
+def literal_for(value: object, type_: LogicalType) -> object:
+    """The typed value that a literal has beside a column of that type, or `Lossy`; NULL is NULL beside any."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return from_text(value, type_)
+    if isinstance(value, bool):
+        return _keep(value, type_.kind is Kind.BOOLEAN)
+    if isinstance(value, int | Decimal | float):
+        return _number(value, type_)
+    if isinstance(value, datetime):
+        return _from_timestamp(value, type_)
+    if isinstance(value, date):
+        return _from_date(value, type_)
+    if isinstance(value, time):
+        return _keep(value, type_.kind is Kind.TIME)
+    if isinstance(value, UUID):
+        return _keep(value, type_.kind is Kind.UUID)
+    return _keep(value, isinstance(value, bytes) and type_.kind is Kind.BINARY)
+
+
+def cast_literal(value: object, type_: LogicalType) -> object:
+    """`CAST(literal AS type)`, or `Lossy` where the cast would round, fail or depend on a session."""
+    if value is None:
+        return None
+    if type_.kind is Kind.STRING and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if type_.kind is Kind.FLOAT and isinstance(value, str | int | float | Decimal) and not isinstance(value, bool):
+        number = cast("float", literal_for(value, LogicalType(Kind.DOUBLE)))
+        return _single(number)
+    if isinstance(value, str) and isinstance(type_, DecimalType):
+        return _number(_decimal(value), type_)
+    return literal_for(value, type_)
+
+
+def from_text(text: str, type_: LogicalType) -> object:
+    """A literal from text in the usual form of the type."""
+    if type_.kind is Kind.STRING:
+        return _unicode(text)
+    if type_.kind in INTEGERS:
+        return _number(int(_shaped("-?[0-9]{1,19}", text)[0]), type_)
+    if type_.kind in FLOATS:
+        return float(_shaped(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|NaN|-?Infinity", text)[0])
+    if type_.kind is Kind.DATE:
+        return read_date(text)
+    if type_.kind in INSTANTS:
+        return _from_timestamp_text(text, type_)
+    if type_.kind is Kind.TIME:
+        return read_time(text)
+    if type_.kind is Kind.UUID:
+        return UUID(_shaped("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text)[0])
+    raise Lossy
+
+
+def read_date(text: str) -> date:
+    """`YYYY-MM-DD`, or `Lossy`."""
+    match = _shaped(_DATE, text)
+    try:
+        return date(int(match[1]), int(match[2]), int(match[3]))
+    except ValueError:
+        raise Lossy from None
+
+
+def read_time(text: str) -> time:
+    """`HH:MM:SS[.ffffff]`, or `Lossy`."""
+    match = _shaped(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?", text)
+    try:
+        return time(int(match[1]), int(match[2]), int(match[3]), int((match[4] or "0").ljust(6, "0")))
+    except ValueError:
+        raise Lossy from None
+
+
+def read_timestamp(text: str) -> datetime:
+    """`YYYY-MM-DD[ HH:MM[:SS[.ffffff]][zone]]`, aware where it names a zone, or `Lossy`."""
+    match = _shaped(rf"{_DATE}(?:[ T]([0-9]{{2}}:[0-9]{{2}})(:[0-9]{{2}}(?:\.[0-9]{{1,6}})?)?(Z|[+-][0-9]{{2}}:[0-9]{{2}})?)?", text)
+    day = read_date(text[:10])
+    at = read_time(match[4] + (match[5] or ":00")) if match[4] else time(0)
+    return datetime.combine(day, at, _zone(match[6]) if match[6] else None)
+
+
+_DATE = "([0-9]{4})-([0-9]{2})-([0-9]{2})"
+
+
+def _shaped(pattern: str, text: str) -> re.Match[str]:
+    match = re.fullmatch(pattern, text)
+    if match is None:
+        raise Lossy
+    return match
+
+
+def _keep(value: object, fits: bool) -> object:  # noqa: FBT001 - private, and read at the call
+    if not fits:
+        raise Lossy
+    return value
+
+
+def _unicode(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Lossy from None
+    return text
+
+
+def _number(value: int | Decimal | float, type_: LogicalType) -> object:
+    if isinstance(value, float) and type_.kind in INTEGERS:
+        whole = value.is_integer() and abs(value) < EXACT_FLOAT
+        return _in_range(int(value) if whole else None, type_)
+    if type_.kind in FLOATS:
+        return _as_float(value)
+    if isinstance(value, float):
+        raise Lossy
+    if type_.kind in INTEGERS:
+        return _in_range(unscaled(Decimal(value), 0), type_)
+    if isinstance(type_, DecimalType):
+        _in_range(unscaled(Decimal(value), type_.scale), type_)
+        return Decimal(value)
+    raise Lossy
+
+
+def _as_float(value: int | Decimal | float) -> float:
+    """What Spark's cast to double makes of it; a wide integer beside a float column is rounded by Spark too."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise Lossy from None
+
+
+def _in_range(number: int | None, type_: LogicalType) -> int:
+    if number is None or not in_range(number, type_):
+        raise Lossy
+    return number
+
+
+def _decimal(text: str) -> Decimal:
+    return Decimal(_shaped(r"-?[0-9]{1,38}(\.[0-9]{1,38})?", text)[0])
+
+
+def _single(value: float) -> float:
+    try:
+        return cast("float", struct.unpack(">f", struct.pack(">f", value))[0])
+    except OverflowError:
+        raise Lossy from None
+
+
+def _from_timestamp(value: datetime, type_: LogicalType) -> object:
+    at = _utc(value)
+    if type_.kind is Kind.TIMESTAMP:
+        return at
+    if type_.kind is Kind.TIMESTAMP_NTZ:
+        return at.replace(tzinfo=None)
+    midnight = type_.kind is Kind.DATE and at.timetz() == time(0, tzinfo=UTC)
+    return _keep(at.date(), midnight)
+
+
+def _from_date(value: date, type_: LogicalType) -> object:
+    if type_.kind is Kind.DATE:
+        return value
+    return _from_timestamp(datetime.combine(value, time(0)), _keep(type_, type_.kind in INSTANTS))  # type: ignore[arg-type]
+
+
+def _from_timestamp_text(text: str, type_: LogicalType) -> object:
+    value = read_timestamp(text)
+    _keep(value, type_.kind is Kind.TIMESTAMP or value.tzinfo is None)
+    return _from_timestamp(value, type_)
+
+
+def _utc(value: datetime) -> datetime:
+    if value.utcoffset() is None:
+        return value.replace(tzinfo=UTC)
+    try:
+        return value.astimezone(UTC)
+    except (OverflowError, ValueError):
+        raise Lossy from None
+
+
+def _zone(text: str) -> timezone:
+    if text == "Z":
+        return UTC
+    hours, minutes = int(text[1:3]), int(text[4:6])
+    if hours > 18 or minutes > 59 or hours * 60 + minutes > 18 * 60:  # noqa: PLR2004 - Java's limits for offsets
+        raise Lossy
+    offset = timedelta(hours=hours, minutes=minutes)
+    return timezone(-offset if text[0] == "-" else offset)
