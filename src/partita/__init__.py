@@ -1,0 +1,106 @@
+"""Partita, the partition layer of a lakehouse. Each name is loaded when it is first used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from partita import arrow as arrow
+    from partita import spark as spark
+    from partita.algebra.functions import (
+        bucket,
+        day,
+        hash,  # noqa: A004 - the seed's name for it
+        hour,
+        identity,
+        month,
+        truncate,
+        void,
+        year,
+    )
+    from partita.algebra.key import PartitionKey
+    from partita.algebra.predicate import Predicate, col
+    from partita.algebra.schema import Schema
+    from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
+    from partita.algebra.transforms import PartitionFunction
+    from partita.arrow.prune import Pruned, Statistics, prune
+    from partita.arrow.spec import parse_spec
+    from partita.errors import (
+        KeyFormatError,
+        KeyValueError,
+        PartitaError,
+        PartitionsError,
+        PredicateError,
+        SchemaError,
+        SpecError,
+        SpecFormatError,
+        TransformError,
+        UnknownColumn,
+        UnknownSpec,
+    )
+
+_ROOMS = {
+    "partita.algebra.functions": (
+        "bucket", "day", "hash", "hour", "identity", "month", "truncate", "void", "year",
+    ),
+    "partita.algebra.key": ("PartitionKey",),
+    "partita.algebra.predicate": ("Predicate", "col"),
+    "partita.algebra.schema": ("Schema",),
+    "partita.algebra.spec": ("PartitionField", "PartitionSpec", "SpecHistory"),
+    "partita.algebra.transforms": ("PartitionFunction",),
+    "partita.arrow.prune": ("Pruned", "Statistics", "prune"),
+    "partita.arrow.spec": ("parse_spec",),
+    "partita.errors": (
+        "KeyFormatError", "KeyValueError", "PartitaError", "PartitionsError", "PredicateError", "SchemaError",
+        "SpecError", "SpecFormatError", "TransformError", "UnknownColumn", "UnknownSpec",
+    ),
+}  # fmt: skip
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = [
+    "KeyFormatError",
+    "KeyValueError",
+    "PartitaError",
+    "PartitionField",
+    "PartitionFunction",
+    "PartitionKey",
+    "PartitionSpec",
+    "PartitionsError",
+    "Predicate",
+    "PredicateError",
+    "Pruned",
+    "Schema",
+    "SchemaError",
+    "SpecError",
+    "SpecFormatError",
+    "SpecHistory",
+    "Statistics",
+    "TransformError",
+    "UnknownColumn",
+    "UnknownSpec",
+    "bucket",
+    "col",
+    "day",
+    "hash",
+    "hour",
+    "identity",
+    "month",
+    "parse_spec",
+    "prune",
+    "truncate",
+    "void",
+    "year",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("arrow", "spark"):
+        return import_module(f"partita.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'partita' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "arrow", "spark"]

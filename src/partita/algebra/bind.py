@@ -6,7 +6,18 @@ from dataclasses import replace
 
 from partita.algebra.literals import Lossy, literal_for
 from partita.algebra.predicate import (
-    And, Compare, In, IsNull, Not, Or, Predicate, Residual, StartsWith, Truth, all_of, any_of,
+    And,
+    Compare,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    Residual,
+    StartsWith,
+    Truth,
+    all_of,
+    any_of,
 )  # fmt: skip
 from partita.algebra.schema import Schema
 from partita.algebra.types import Field, Kind
@@ -41,9 +52,7 @@ def _bind_leaf(leaf: Predicate, schema: Schema, source: str | None) -> Predicate
     assert isinstance(leaf, Compare | In | IsNull | StartsWith)  # noqa: S101 - the tree has no other leaves
     column = find_column(leaf.column, schema, source, leaf.position)
     try:
-        if "." in column.name and column.name in schema.names:
-            raise Lossy
-        return _typed(replace(leaf, column=column.name), column)
+        return _typed(replace(leaf, column=column.name), column, schema)
     except Lossy:
         return Residual(_own_text(leaf, column), text=leaf.text)
 
@@ -54,7 +63,9 @@ def _own_text(leaf: Predicate, column: Field) -> str:
     return str(leaf)
 
 
-def _typed(leaf: Compare | In | IsNull | StartsWith, column: Field) -> Predicate:
+def _typed(leaf: Compare | In | IsNull | StartsWith, column: Field, schema: Schema) -> Predicate:
+    if "." in column.name and column.name in schema.names:
+        raise Lossy
     if isinstance(leaf, IsNull):
         return leaf
     if isinstance(leaf, StartsWith):

@@ -7,12 +7,13 @@ inside, so that the leap day comes last.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
 
-Whole = TypeVar("Whole", int, Any)
+Whole: TypeAlias = Any
+"""A Python int, or a numpy array of them."""
 
 _ERA = 146_097
 """Days in 400 years."""
@@ -22,7 +23,7 @@ _SHIFT = 719_468
 
 def days_from_civil(year: Whole, month: Whole, day: Whole) -> Whole:
     """Days from 1970-01-01 to that date."""
-    shifted = year - (month <= 2)  # noqa: PLR2004 - January and February end the year before
+    shifted = year - (month <= 2)
     era = shifted // 400
     year_of_era = shifted - era * 400
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
@@ -39,4 +40,4 @@ def civil_from_days(days: Whole) -> tuple[Whole, Whole, Whole]:
     shifted_month = (5 * day_of_year + 2) // 153
     day = day_of_year - (153 * shifted_month + 2) // 5 + 1
     month = (shifted_month + 2) % 12 + 1
-    return year_of_era + era * 400 + (month <= 2), month, day  # noqa: PLR2004 - as above
+    return year_of_era + era * 400 + (month <= 2), month, day

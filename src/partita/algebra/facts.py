@@ -31,11 +31,14 @@ class Nulls(Enum):
     PERHAPS = "perhaps"
 
 
+EVERYWHERE = Range()
+
+
 @dataclass(frozen=True, slots=True)
 class Within:
     """The values lie in an interval."""
 
-    range: Range = Range()
+    range: Range = EVERYWHERE
     nulls: Nulls = Nulls.PERHAPS
 
     def possible(self, steps: Steps) -> int:
@@ -60,7 +63,7 @@ class Hashed:
 
 
 def hashed(transform: Transform, plain: Plain, type_: LogicalType) -> Plain:
-    """bucket or hash of a plain value."""
+    """Bucket or hash of a plain value."""
     code = plain_hash(plain, type_)
     return f"{code & 0xFFFF_FFFF:08x}" if transform.width is None else (code & 0x7FFF_FFFF) % transform.width
 
@@ -105,7 +108,9 @@ class Calendar:
         return self._meets(lower, upper, _years(self.year, lower, upper))
 
     def _meets(self, lower: int | None, upper: int | None, years: Iterable[int]) -> bool:
-        days = (day for year in years for day in _days(year, self.month, self.day) if _overlap(day * DAY, DAY, lower, upper))
+        days = (
+            day for year in years for day in _days(year, self.month, self.day) if _overlap(day * DAY, DAY, lower, upper)
+        )
         hours = range(24) if self.hour is None else (self.hour,)
         return any(_overlap(day * DAY + hour * HOUR, HOUR, lower, upper) for day in days for hour in hours)
 
@@ -195,12 +200,12 @@ def result_plain(field: PartitionField, family: Family, value: object) -> Plain:
     try:
         if field.transform.name == "day" and family is Family.ICEBERG and not isinstance(value, int):
             return to_plain(value, DATE)
-        plain = to_plain(value, field.result_type(family))
+        plain = to_plain(value, field.result_type)
     except SchemaError as error:
         raise PartitionsError(f"partition field {field.name!r}: {error}") from None
     legal = CALENDAR_PARTS.get(field.transform.name) if is_calendar_part(field, family) else None
     if legal is not None and plain not in legal:
-        raise PartitionsError(f"partition field {field.name!r}: there is no {field.transform.name} {plain}")
+        raise PartitionsError(f"partition field {field.name!r}: there is no {field.transform.name} {plain!r}")
     return plain
 
 
@@ -221,7 +226,7 @@ def _facts_of_column(fields: list[PartitionField], family: Family, values: Mappi
         elif field.transform.name in ("bucket", "hash"):
             yield Hashed(field.transform, plain)
         else:
-            yield Within(preimage(field.transform, plain, field.source_type, family) or Range(), Nulls.NEVER)
+            yield Within(preimage(field.transform, plain, field.source_type, family) or EVERYWHERE, Nulls.NEVER)
     if parts:
         yield Calendar(**parts)
 

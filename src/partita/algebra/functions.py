@@ -1,54 +1,20 @@
-"""A partition function with its column, as people write it: `bucket("user_id", 16)`."""
+"""The partition functions as people write them: `bucket("user_id", 16)`.
+
+No class lives here: the `hash` below would take the place of Python's in its generated methods.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from partita.algebra.plain import type_of
-from partita.algebra.transforms import Family, Transform
-from partita.algebra.type_text import parse_type
-from partita.algebra.types import LogicalType
+from partita.algebra.transforms import PartitionFunction, Transform, default_name
 from partita.errors import SpecError
-
-_SUFFIX = {"bucket": "_bucket", "truncate": "_trunc", "identity": "", "void": "_null"}
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionFunction:
-    """A transform of one column; `name` is what the partition field will be called."""
-
-    source: str
-    transform: Transform
-    name: str
-
-    def alias(self, name: str) -> PartitionFunction:
-        """The same function under another field name."""
-        return replace(self, name=name)
-
-    def apply(self, value: object, *, family: str, type: LogicalType | str | None = None) -> object:  # noqa: A002
-        """The function of one Python value; its type is told from the value unless `type` gives it.
-
-        >>> bucket("user_id", 16).apply(34, family="iceberg")
-        3
-        """
-        if value is None and type is None:
-            Family.of(family)
-            return None
-        known = type_of(value) if type is None else parse_type(type) if isinstance(type, str) else type
-        return self.transform.apply(value, known, Family.of(family))
-
-    def __str__(self) -> str:
-        if self.transform.name == "identity":
-            return self.source
-        width = "" if self.transform.width is None else f"{self.transform.width}, "
-        return f"{self.transform.name}({width}{self.source})"
 
 
 def function(name: str, source: str, width: int | None = None) -> PartitionFunction:
     """The function of that name on that column, with its usual field name."""
     if not isinstance(source, str) or not source:
         raise SpecError(f"{name}: the column is a name, not {source!r}")
-    return PartitionFunction(source, Transform(name, width), source + _SUFFIX.get(name, f"_{name}"))
+    transform = Transform(name, width)
+    return PartitionFunction(source, transform, default_name(source, transform))
 
 
 def identity(column: str) -> PartitionFunction:

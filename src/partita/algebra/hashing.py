@@ -1,4 +1,4 @@
-"""Murmur3 over the bytes that each type stands for.
+r"""Murmur3 over the bytes that each type stands for.
 
 The bytes are those of the Iceberg specification's appendix B: integers of all widths, dates and times as little-endian
 longs, decimals as their shortest big-endian two's complement, text as UTF-8, UUIDs big-endian. Booleans and floats,
@@ -10,7 +10,7 @@ Structs, lists and maps hash as canonical JSON, which is compact and keeps nulls
   `2025-01-15T10:30:00.000000Z` (without the `Z` where there is no zone), decimals with their full scale, bytes as
   base64url without padding, UUIDs with hyphens, floats as hexadecimal (`0x1.8p1`, `NaN`, `-Infinity`): exact
   everywhere, unlike the shortest decimal digits, on which languages differ;
-- in text just `"`, `\\` and the characters below U+0020 escaped, those as `\\b \\f \\n \\r \\t` or `\\u001f`.
+- in text just `"`, `\` and the characters below U+0020 escaped, those as `\b \f \n \r \t` or `\u001f`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ from typing import cast
 
 from partita.algebra.plain import EPOCH_DAY, Plain, micros_of, micros_of_time, to_plain
 from partita.algebra.types import (
-    BYTES, FLOATS, INTEGERS, NESTED, DecimalType, Kind, ListType, LogicalType, MapType, StructType,
+    BYTES,
+    FLOATS,
+    INTEGERS,
+    NESTED,
+    DecimalType,
+    Kind,
+    ListType,
+    LogicalType,
+    MapType,
+    StructType,
 )  # fmt: skip
 from partita.errors import SchemaError
 
@@ -114,7 +123,7 @@ def time_text(micros: int) -> str:
 
 
 def _murmur3(octets: bytes) -> int:
-    import mmh3  # noqa: PLC0415 - keys need no hashes, and start faster without it
+    import mmh3
 
     return mmh3.hash(octets, 0, signed=True)
 
@@ -155,4 +164,3 @@ _TEXTS: dict[Kind, Callable[[object], str]] = {
     Kind.TIMESTAMP_NTZ: lambda v: timestamp_text(cast("datetime", v)),
     **dict.fromkeys(FLOATS, _float_text),
 }
-

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from functools import total_ordering
 from hashlib import sha256
+from numbers import Integral
 from operator import index
 from types import MappingProxyType
 
@@ -54,7 +55,7 @@ class PartitionKey(Mapping[str, KeyValue]):
         if not isinstance(text, str):
             raise KeyFormatError(repr(text), 0, f"a key is text, not {type(text).__name__}")
         key = cls.__new__(cls)
-        key._set(dict(read_dimensions(text)), text)
+        cls._set(key, dict(read_dimensions(text)), text)
         return key
 
     def id(self, asset_id: str) -> str:
@@ -133,17 +134,13 @@ def _checked_value(name: str, value: object) -> KeyValue:
         return date(value.year, value.month, value.day)
     if _is_numpy_bool(value):
         return bool(value)
-    if hasattr(value, "__index__") and _is_integer(value):
+    if isinstance(value, Integral):  # numpy's integers are, its arrays are not
         number = index(value)
         if number not in INT64:
             raise KeyValueError(name, f"{number} is over 64 bits")
         return number
     raise KeyValueError(name, f"{type(value).__name__} can't be in a key; use a string, an int, a bool, a date, "
                               f"an aware datetime or None")  # fmt: skip
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) or type(value).__module__ == "numpy"
 
 
 def _is_numpy_bool(value: object) -> bool:

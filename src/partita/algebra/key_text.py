@@ -90,7 +90,7 @@ def _head_error(text: str, start: int, stop: int) -> KeyFormatError:
     return KeyFormatError(text, name.end() + 1, "a value is a type tag of one letter, ':' and the text")
 
 
-class _NotCanonical(Exception):  # noqa: N818 - never leaves this module
+class _NotCanonical(Exception):
     def __init__(self, offset: int, reason: str) -> None:
         self.offset = offset
         self.reason = reason

@@ -21,7 +21,7 @@ EXACT_FLOAT = 2**24
 """Below it every integer is a float of each width, so that Spark's cast of an integer column to one loses nothing."""
 
 
-class Lossy(Exception):  # noqa: N818 - an answer, caught by whoever asks for a literal
+class Lossy(Exception):
     """The value is no literal of that type."""
 
 
@@ -99,7 +99,9 @@ def read_time(text: str) -> time:
 
 def read_timestamp(text: str) -> datetime:
     """`YYYY-MM-DD[ HH:MM[:SS[.ffffff]][zone]]`, aware where it names a zone, or `Lossy`."""
-    match = _shaped(rf"{_DATE}(?:[ T]([0-9]{{2}}:[0-9]{{2}})(:[0-9]{{2}}(?:\.[0-9]{{1,6}})?)?(Z|[+-][0-9]{{2}}:[0-9]{{2}})?)?", text)
+    match = _shaped(
+        rf"{_DATE}(?:[ T]([0-9]{{2}}:[0-9]{{2}})(:[0-9]{{2}}(?:\.[0-9]{{1,6}})?)?(Z|[+-][0-9]{{2}}:[0-9]{{2}})?)?", text
+    )
     day = read_date(text[:10])
     at = read_time(match[4] + (match[5] or ":00")) if match[4] else time(0)
     return datetime.combine(day, at, _zone(match[6]) if match[6] else None)
@@ -115,7 +117,7 @@ def _shaped(pattern: str, text: str) -> re.Match[str]:
     return match
 
 
-def _keep(value: object, fits: bool) -> object:  # noqa: FBT001 - private, and read at the call
+def _keep(value: object, fits: bool) -> object:
     if not fits:
         raise Lossy
     return value
@@ -129,7 +131,7 @@ def _unicode(text: str) -> str:
     return text
 
 
-def _number(value: int | Decimal | float, type_: LogicalType) -> object:
+def _number(value: Decimal | float, type_: LogicalType) -> object:
     if isinstance(value, float) and type_.kind in INTEGERS:
         whole = value.is_integer() and abs(value) < EXACT_FLOAT
         return _in_range(int(value) if whole else None, type_)
@@ -145,7 +147,7 @@ def _number(value: int | Decimal | float, type_: LogicalType) -> object:
     raise Lossy
 
 
-def _as_float(value: int | Decimal | float) -> float:
+def _as_float(value: Decimal | float) -> float:
     """What Spark's cast to double makes of it; a wide integer beside a float column is rounded by Spark too."""
     try:
         return float(value)
@@ -205,7 +207,7 @@ def _zone(text: str) -> timezone:
     if text == "Z":
         return UTC
     hours, minutes = int(text[1:3]), int(text[4:6])
-    if hours > 18 or minutes > 59 or hours * 60 + minutes > 18 * 60:  # noqa: PLR2004 - Java's limits for offsets
+    if hours > 18 or minutes > 59 or hours * 60 + minutes > 18 * 60:
         raise Lossy
     offset = timedelta(hours=hours, minutes=minutes)
     return timezone(-offset if text[0] == "-" else offset)

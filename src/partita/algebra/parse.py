@@ -1,8 +1,8 @@
 """SQL text into the predicate tree.
 
-sqlglot reads the text as Spark's dialect. Each node of its tree that ours can hold is taken over; any other stays as the
-author's own text, a `Residual`. Literals are read from that text again, by Spark's rules for escapes, so that nothing
-depends on how sqlglot rewrites them.
+sqlglot reads the text as Spark's dialect. Each node of its tree that ours can hold is taken over; any other stays as
+the author's own text, a `Residual`. Literals are read from that text again, by Spark's rules for escapes, so that
+nothing depends on how sqlglot rewrites them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ from typing import TYPE_CHECKING, Any, cast
 from partita.algebra.bind import bind, find_column
 from partita.algebra.literals import Lossy, cast_literal
 from partita.algebra.predicate import (
-    MIRRORED, ColumnRef, Compare, In, IsNull, Not, Predicate, Residual, StartsWith, Truth, all_of, any_of, as_predicate,
+    MIRRORED,
+    ColumnRef,
+    Compare,
+    In,
+    IsNull,
+    Not,
+    Predicate,
+    Residual,
+    StartsWith,
+    Truth,
+    all_of,
+    any_of,
+    as_predicate,
 )  # fmt: skip
 from partita.algebra.schema import Schema
 from partita.algebra.type_text import parse_type
@@ -23,7 +35,7 @@ from partita.algebra.types import Kind, LogicalType
 from partita.errors import PredicateError, SchemaError
 
 if TYPE_CHECKING:
-    from sqlglot.tokens import Token
+    from sqlglot.tokenizer_core import Token
 
 
 def parse_predicate(where: str | Predicate | ColumnRef, schema: Schema) -> Predicate:
@@ -41,10 +53,10 @@ def parse_predicate(where: str | Predicate | ColumnRef, schema: Schema) -> Predi
 
 
 def _sqlglot(text: str) -> tuple[Any, list[Token]]:
-    """sqlglot's tree and tokens; its errors end here."""
-    import sqlglot  # noqa: PLC0415 - slow to import, and predicates made with col(...) do without
-    from sqlglot.errors import ParseError, SqlglotError  # noqa: PLC0415
-    from sqlglot.expressions import Condition  # noqa: PLC0415
+    """Sqlglot's tree and tokens; its errors end here."""
+    import sqlglot
+    from sqlglot.errors import ParseError, SqlglotError
+    from sqlglot.expressions import Condition
 
     try:
         dialect = sqlglot.Dialect.get_or_raise("spark")
@@ -68,12 +80,23 @@ def _syntax_error(text: str, errors: Sequence[dict[str, Any]]) -> PredicateError
         return PredicateError("there is no predicate in the text", text, 0)
     first = errors[0]
     lines = text.splitlines(keepends=True) or [""]
-    position = sum(map(len, lines[: (first.get("line") or 1) - 1])) + (first.get("col") or 1) - len(first["highlight"] or "x")
+    position = (
+        sum(map(len, lines[: (first.get("line") or 1) - 1])) + (first.get("col") or 1) - len(first["highlight"] or "x")
+    )
     reason = str(first.get("description")).split(" <class")[0].removesuffix(" for")
     return PredicateError(f"the predicate does not parse: {reason}", text, max(0, min(position, len(text))))
 
 
-_OPS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "<=>", "NullSafeNEQ": "<=>"}
+_OPS = {
+    "EQ": "=",
+    "NEQ": "!=",
+    "LT": "<",
+    "LTE": "<=",
+    "GT": ">",
+    "GTE": ">=",
+    "NullSafeEQ": "<=>",
+    "NullSafeNEQ": "<=>",
+}
 _CASTS = ("Cast", "TryCast")
 
 
@@ -207,7 +230,7 @@ class _Reader:
     def _quoted(self, node: Any) -> str:
         meta = node.meta
         raw = self.source[meta["start"] : meta["end"] + 1] if "start" in meta else ""
-        if len(raw) < 2 or raw[0] not in "'\"" or raw[0] != raw[-1]:  # noqa: PLR2004 - the two quotes
+        if len(raw) < 2 or raw[0] not in "'\"" or raw[0] != raw[-1]:
             return self._bare(node)
         return unescape(raw[1:-1])
 
@@ -286,7 +309,7 @@ def _cast_type(node: Any) -> LogicalType:
 _CAST_TYPES = {
     "BOOLEAN": "boolean", "TINYINT": "byte", "SMALLINT": "short", "INT": "int", "BIGINT": "long", "FLOAT": "float",
     "DOUBLE": "double", "DECIMAL": "", "DATE": "date", "TIME": "time", "TIMESTAMP": "timestamp",
-    "TIMESTAMPTZ": "timestamp", "TIMESTAMPLTZ": "timestamp", "TIMESTAMPNTZ": "timestamp_ntz", "TEXT": "string",
+    "TIMESTAMPTZ": "timestamp", "TIMESTAMPLTZ": "timestamp", "TIMESTAMPNTZ": "timestamp_ntz",
 }  # fmt: skip
 """sqlglot's names for types, and ours; a decimal is read with its digits."""
 
@@ -299,7 +322,7 @@ def _name(column: Any) -> tuple[str, int | None]:
 
 def _columns(node: Any) -> Iterator[Any]:
     """The columns below a node that are the table's own: not a lambda's, not a subquery's."""
-    from sqlglot import exp  # noqa: PLC0415 - as above
+    from sqlglot import exp
 
     for found in node.walk(prune=lambda n: isinstance(n, exp.Lambda | exp.Query)):
         if type(found).__name__ == "Column" and type(found.this).__name__ == "Identifier":

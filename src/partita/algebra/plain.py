@@ -28,8 +28,30 @@ from typing import TypeAlias, cast
 from uuid import UUID
 
 from partita.algebra.types import (
-    BINARY, BITS, BOOLEAN, BYTES, DATE, DOUBLE, FLOATS, INSTANTS, INTEGERS, LONG, NULL, STRING, TIME, TIMESTAMP,
-    TIMESTAMP_NTZ, UUID_TYPE, DecimalType, Field, FixedType, Kind, LogicalType, decimal, list_of, struct_of,
+    BINARY,
+    BITS,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    FLOATS,
+    INSTANTS,
+    INTEGERS,
+    LONG,
+    NULL,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    UUID_TYPE,
+    DecimalType,
+    Field,
+    FixedType,
+    Kind,
+    LogicalType,
+    decimal,
+    list_of,
+    struct_of,
 )
 from partita.errors import SchemaError
 
@@ -48,7 +70,8 @@ def to_plain(value: object, type_: LogicalType) -> Plain:
 def in_range(plain: int, type_: LogicalType) -> bool:
     """Whether an integer type, or a decimal's unscaled value, can hold that number."""
     if isinstance(type_, DecimalType):
-        return abs(plain) < 10**type_.precision
+        limit: int = 10**type_.precision
+        return abs(plain) < limit
     half = 1 << (BITS[type_.kind] - 1)
     return -half <= plain < half
 

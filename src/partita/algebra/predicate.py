@@ -263,7 +263,7 @@ def col(name: str) -> ColumnRef:
 def as_predicate(given: Predicate | ColumnRef) -> Predicate:
     """The predicate itself; a column alone is one when it is boolean."""
     if isinstance(given, ColumnRef):
-        return Compare(given.name, "=", True, text=given.name)  # noqa: FBT003 - TRUE, as a value
+        return Compare(given.name, "=", True, text=given.name)
     if not isinstance(given, Predicate):
         raise PredicateError(f"{given!r} ({type(given).__name__}) is not a predicate")
     return given
@@ -293,7 +293,9 @@ def literal_sql(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int):
-        return f"{value}" if value in _INT32 else f"{value}L" if value in _INT64 and value != _INT64[0] else f"{value}BD"
+        return (
+            f"{value}" if value in _INT32 else f"{value}L" if value in _INT64 and value != _INT64[0] else f"{value}BD"
+        )
     if isinstance(value, Decimal):
         return f"{value:f}BD"
     if isinstance(value, float):

@@ -22,8 +22,14 @@ class Schema:
         if isinstance(columns, Schema):
             return columns
         if not isinstance(columns, Mapping):
-            raise SchemaError(f"{type(columns).__name__} is not a schema; give names and types, or an Arrow or Spark schema")
-        return cls(tuple(Field(name, parse_type(given) if isinstance(given, str) else given) for name, given in columns.items()))
+            raise SchemaError(
+                f"{type(columns).__name__} is not a schema; give names and types, or an Arrow or Spark schema"
+            )
+        return cls(
+            tuple(
+                Field(name, parse_type(given) if isinstance(given, str) else given) for name, given in columns.items()
+            )
+        )
 
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
@@ -38,19 +44,21 @@ class Schema:
 
         The field that is returned has the schema's own spelling, with the dots of the way to it.
         """
-        return find_field(self.fields, name, self.names)
+        found = _found(self.fields, name)
+        if len(found) == 1:
+            return found[0]
+        reason = "is ambiguous: case does not tell columns apart" if found else "is not in the schema"
+        raise UnknownColumn(name, self.names, reason)
 
 
-def find_field(fields: tuple[Field, ...], name: str, known: tuple[str, ...]) -> Field:
-    """The field called `name` among `fields` or in their structs; `known` is what an error lists."""
-    matches = [f for f in fields if f.name.casefold() == name.casefold()]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise UnknownColumn(name, known, "is ambiguous: case does not tell columns apart")
+def _found(fields: tuple[Field, ...], name: str) -> list[Field]:
+    """The fields of that name; those of structs only where no field itself has it."""
+    found = [f for f in fields if f.name.casefold() == name.casefold()]
+    if found:
+        return found
     for f in fields:
         head, rest = name[: len(f.name)], name[len(f.name) :]
         if isinstance(f.type, StructType) and head.casefold() == f.name.casefold() and rest.startswith("."):
-            inner = find_field(f.type.fields, rest[1:], known)
-            return Field(f"{f.name}.{inner.name}", inner.type, f.nullable or inner.nullable)
-    raise UnknownColumn(name, known)
+            inner = _found(f.type.fields, rest[1:])
+            found += [Field(f"{f.name}.{i.name}", i.type, f.nullable or i.nullable) for i in inner]
+    return found

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from partita.algebra.functions import PartitionFunction, identity
+from partita.algebra.functions import identity
 from partita.algebra.schema import Schema
-from partita.algebra.transforms import Family, Transform
+from partita.algebra.transforms import Family, PartitionFunction, Transform
 from partita.algebra.types import LogicalType
 from partita.errors import SpecError, UnknownSpec
 
@@ -38,9 +38,10 @@ class PartitionField:
         """The field as people write it."""
         return PartitionFunction(self.source, self.transform, self.name)
 
-    def result_type(self, family: Family) -> LogicalType:
+    @property
+    def result_type(self) -> LogicalType:
         """The type of the field's values."""
-        return self.transform.result_type(self.source_type, family)
+        return self.transform.result_type(self.source_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class SpecHistory:
         for f in self.current.fields:
             if f.same_as(wanted):
                 return f
-        raise SpecError(f"no partition field {given} in spec {self.current_id}; it has {self.current or 'none'}")
+        raise SpecError(f"no partition field {given} in spec {self.current_id}; it has {str(self.current) or 'none'}")
 
     def _added(self, functions: Functions) -> Iterable[PartitionField]:
         past = [f for spec in reversed(self.specs) for f in spec.fields]

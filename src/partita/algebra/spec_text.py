@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn, cast
 
-from partita.algebra.functions import PartitionFunction, bucket, function, identity, truncate
+from partita.algebra.functions import bucket, function, identity, truncate
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec
+from partita.algebra.transforms import PartitionFunction
 from partita.errors import SpecError, SpecFormatError, caret
 
 HASH_NAME = "murmur3_32"
@@ -104,7 +105,9 @@ def _call(name: str, source: str, width: object) -> PartitionFunction:
     return function(_NAMES[name], source)
 
 
-_TOKEN = re.compile(r"\s*(?:(?P<number>[0-9]+)(?!\w)|(?P<name>[^\W\d][\w.]*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<mark>[(),]))")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[0-9]+)(?!\w)|(?P<name>[^\W\d][\w.]*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<mark>[(),]))"
+)
 
 
 class _Reader:

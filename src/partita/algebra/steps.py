@@ -57,7 +57,7 @@ class Steps:
 
     def place(self, plain: Plain) -> int:
         """The place of a value."""
-        return bisect_left(self.bounds, plain) + bisect_right(self.bounds, plain)  # type: ignore[type-var]
+        return bisect_left(self.bounds, plain) + bisect_right(self.bounds, plain)
 
     def span(self, known: Range) -> tuple[int, int]:
         """The first and the last place that an interval touches."""
@@ -65,7 +65,7 @@ class Steps:
         if known.upper is None:
             return first, len(self.answers) - 1
         if known.upper_open:
-            return first, 2 * bisect_left(self.bounds, known.upper)  # type: ignore[type-var]
+            return first, 2 * bisect_left(self.bounds, known.upper)
         return first, self.place(known.upper)
 
     def over(self, known: Range) -> int:
@@ -109,7 +109,7 @@ def joined(parts: Iterable[Steps], how: Callable[[int, int], int]) -> Steps:
 
 
 def _joined(a: Steps, b: Steps, how: Callable[[int, int], int]) -> Steps:
-    bounds = tuple(sorted({*a.bounds, *b.bounds}))  # type: ignore[type-var]
+    bounds = tuple(sorted({*a.bounds, *b.bounds}))
     answers = map(how, _spread(a, bounds), _spread(b, bounds))
     return _cut(Steps(a.column, a.type, bounds, tuple(answers), how(a.at_null, b.at_null)))
 
@@ -128,7 +128,7 @@ def _spread(steps: Steps, bounds: tuple[Plain, ...]) -> list[int]:
 def _membership(leaf: In, type_: LogicalType) -> Steps:
     plains = {to_plain(v, type_) for v in leaf.values if v is not None}
     outside = NULL if None in leaf.values else FALSE
-    bounds = tuple(sorted(plains))  # type: ignore[type-var]
+    bounds = tuple(sorted(plains))
     answers = (outside, *(TRUE, outside) * len(bounds))
     return _cut(Steps(leaf.column, type_, bounds, answers, NULL))
 
@@ -142,7 +142,7 @@ def _within(column: str, type_: LogicalType, inside: Range) -> Steps:
 
 
 def _cut(steps: Steps) -> Steps:
-    """The same with nothing in the gaps that hold no value of the type, so that whole partitions can be sure to match."""
+    """The same with no answer in the gaps that hold no value of the type; there it would cost `must_match` its yes."""
     if not steps.bounds:
         return steps
     answers = list(steps.answers)

@@ -16,19 +16,31 @@ Null stays null in each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import cast
 
-from partita.algebra.calendar import DAY, HOUR, civil_from_days, days_from_civil
+from partita.algebra.calendar import DAY, HOUR, Whole, civil_from_days, days_from_civil
 from partita.algebra.hashing import decimal_text, murmur3
-from partita.algebra.plain import Plain, to_plain
+from partita.algebra.plain import Plain, in_range, to_plain, type_of
+from partita.algebra.type_text import parse_type
 from partita.algebra.types import (
-    BYTES, DATE, FLOATS, INSTANTS, INT, INTEGERS, NESTED, STRING, DecimalType, Kind, LogicalType,
+    BYTES,
+    DATE,
+    FLOATS,
+    INSTANTS,
+    INT,
+    INTEGERS,
+    NESTED,
+    STRING,
+    DecimalType,
+    Kind,
+    LogicalType,
 )  # fmt: skip
-from partita.errors import SpecError, TransformError
+from partita.errors import SchemaError, SpecError, TransformError
 
 
 class Family(StrEnum):
@@ -84,7 +96,7 @@ class Transform:
             names = ", ".join(k.value for k in Kind if k in accepted)
             raise TransformError(str(self), column, str(type_), f"it takes {names}")
 
-    def result_type(self, type_: LogicalType, family: Family) -> LogicalType:
+    def result_type(self, type_: LogicalType) -> LogicalType:
         """The type of the results; Iceberg's day is an `int` here, and a date in a key (`key_type`)."""
         if self.name in ("identity", "truncate", "void"):
             return type_
@@ -92,7 +104,7 @@ class Transform:
 
     def key_type(self, type_: LogicalType, family: Family) -> LogicalType:
         """The type that the result counts as in a partition key."""
-        return DATE if self.name == "day" and family is Family.ICEBERG else self.result_type(type_, family)
+        return DATE if self.name == "day" and family is Family.ICEBERG else self.result_type(type_)
 
     def apply(self, value: object, type_: LogicalType, family: Family) -> object:
         """The function of one value of that type."""
@@ -108,8 +120,55 @@ class Transform:
             return value
         if self.name == "truncate":
             cut = truncated(plain, cast("int", self.width))
+            if isinstance(cut, int) and not in_range(cut, type_):
+                raise SchemaError(f"{self} of {value} is {cut}, which is less than type {type_} holds")
             return Decimal(decimal_text(cast("int", cut), type_.scale)) if isinstance(type_, DecimalType) else cut
-        return time_part(self.name, cast("int", plain), type_, family)
+        return time_part(self.name, plain, type_, family)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFunction:
+    """A transform of one column; `name` is what the partition field will be called."""
+
+    source: str
+    transform: Transform
+    name: str
+
+    def alias(self, name: str) -> PartitionFunction:
+        """The same function under another field name."""
+        return replace(self, name=name)
+
+    def apply(self, value: object, *, family: str, type: LogicalType | str | None = None) -> object:  # noqa: A002
+        """The function of one Python value; its type is told from the value unless `type` gives it.
+
+        >>> PartitionFunction("user_id", Transform("bucket", 16), "shard").apply(34, family="iceberg")
+        3
+        """
+        if value is None and type is None:
+            Family.of(family)
+            return None
+        known = type_of(value) if type is None else parse_type(type) if isinstance(type, str) else type
+        return self.transform.apply(value, known, Family.of(family))
+
+    def __str__(self) -> str:
+        width = "" if self.transform.width is None else f"{self.transform.width}, "
+        bare = self.transform.name == "identity"
+        source = _written(self.source)
+        said = source if bare else f"{self.transform.name}({width}{source})"
+        return said if self.name == default_name(self.source, self.transform) else f"{said} AS {_written(self.name)}"
+
+
+_SUFFIXES = {"identity": "", "truncate": "_trunc", "void": "_null"}
+
+
+def default_name(source: str, transform: Transform) -> str:
+    """The name of a field that was given none: `ts_day`, `user_id_bucket`, `name_trunc`, `country`."""
+    return source + _SUFFIXES.get(transform.name, f"_{transform.name}")
+
+
+def _written(name: str) -> str:
+    """A name as a spec's text has it, in backquotes where it would be read as something else."""
+    return name if re.fullmatch(r"[^\W\d][\w.]*", name) and name.lower() != "as" else f"`{name.replace('`', '``')}`"
 
 
 def truncated(plain: Plain, width: int) -> Plain:
@@ -119,7 +178,7 @@ def truncated(plain: Plain, width: int) -> Plain:
     return plain - plain % width
 
 
-def time_part(name: str, plain: int, type_: LogicalType, family: Family) -> int:
+def time_part(name: str, plain: Whole, type_: LogicalType, family: Family) -> Whole:
     """year, month, day or hour of days (a date) or microseconds (a timestamp, or a time of the day)."""
     if name == "hour":
         return plain // HOUR if family is Family.ICEBERG else plain % DAY // HOUR

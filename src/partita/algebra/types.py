@@ -156,8 +156,7 @@ def other(name: str) -> OtherType:
 
 
 BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE = (
-    LogicalType(k)
-    for k in (Kind.BOOLEAN, Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE)
+    LogicalType(k) for k in (Kind.BOOLEAN, Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE)
 )
 DATE, TIME, TIMESTAMP, TIMESTAMP_NTZ, STRING, BINARY, UUID_TYPE, NULL = (
     LogicalType(k)

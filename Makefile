@@ -1,0 +1,57 @@
+# The one way in. `make` lists the targets; each does the set-up that it needs.
+# Pass more to pytest with ARGS="-k key", or one benchmark with ONLY=key.
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+# Runs a command with JAVA_HOME set to a Java that Spark can use.
+WITH_JAVA := home="$$(scripts/find-java)" && JAVA_HOME="$$home"
+
+# File names are UTF-8 wherever this runs; a JVM takes its word for that from the locale.
+export LC_ALL := C.UTF-8
+
+ARGS ?=
+ONLY ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test quick lint bench prove docs lock
+
+help:
+	@echo 'Partita: make <target>'
+	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: $(INSTALLED)  ## make .venv, install the locked packages, find Java
+	@home="$$(scripts/find-java)" && echo "Java: $$home"
+	@echo "Python: $$($(BIN)/python --version) in $(VENV)"
+
+demo: $(INSTALLED)  ## see what Partita does, in one run
+	@$(WITH_JAVA) $(BIN)/partita demo
+
+test: $(INSTALLED)  ## every test
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+
+quick: $(INSTALLED)  ## the tests that need no JVM, in under a minute
+	@$(BIN)/python -m pytest -m "not jvm" --hypothesis-profile=quick $(ARGS)
+
+lint: $(INSTALLED)  ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(INSTALLED)  ## side by side with peers, as ratios
+	@$(WITH_JAVA) $(BIN)/python -m bench.run $(ONLY)
+
+prove: $(INSTALLED)  ## every test, with many more random examples
+	@$(WITH_JAVA) $(BIN)/python -m pytest --hypothesis-profile=prove $(ARGS)
+
+docs: $(INSTALLED)  ## build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+lock: $(INSTALLED)  ## pin every package anew in requirements.lock
+	@command -v uv >/dev/null || $(BIN)/python -m pip install --quiet uv
+	@PATH="$$PATH:$(CURDIR)/$(BIN)" uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --custom-compile-command "make lock" --group dev --group build pyproject.toml \
+		--output-file requirements.lock >/dev/null
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@scripts/make-venv

@@ -1,0 +1,79 @@
+"""`make bench`: run the benchmarks, show a table, and keep the numbers in bench/results.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.harness import Row
+
+FOLDER = Path(__file__).parent
+MARKS = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}
+
+
+def subjects(folder: Path, only: str = "") -> list[str]:
+    """`bench_keys.py` has the subject `keys`."""
+    found = sorted(path.stem.removeprefix("bench_") for path in folder.glob("bench_*.py"))
+    return [subject for subject in found if only in subject]
+
+
+def rows_of(subject: str) -> Iterator[Row]:
+    """What the benchmark of `subject` measures, each row as soon as it is there."""
+    yield from importlib.import_module(f"bench.bench_{subject}").rows()
+
+
+def table_of(rows: Iterable[Row]) -> Table:
+    """The report."""
+    table = Table("what", "ours", "", "theirs", "", "ratio", "goal", "")
+    for row in rows:
+        table.add_row(
+            row.name,
+            row.ours_label,
+            _duration(row.ours_seconds),
+            row.theirs_label or "",
+            _duration(row.theirs_seconds),
+            "" if row.ratio is None else f"[bold]{row.ratio:.3g}x[/]",
+            row.goal or "",
+            MARKS[row.ok],
+        )
+    for column in (2, 4, 5):
+        table.columns[column].justify = "right"
+    return table
+
+
+def main(only: str = "") -> int:
+    """Run what `only` picks. 0 also where a goal is missed; 1 where nothing was picked."""
+    console = Console()
+    picked = subjects(FOLDER, only)
+    if not picked:
+        console.print(f"no benchmark has {only!r} in its name; there is: {', '.join(subjects(FOLDER)) or 'none'}")
+        return 1
+    measured: list[Row] = []
+    for subject in picked:
+        for row in rows_of(subject):
+            console.print(f"[dim]{subject}: {row.name}[/]")
+            measured.append(row)
+    console.print(table_of(measured))
+    results = json.dumps([dataclasses.asdict(row) for row in measured], indent=1)
+    (FOLDER / "results.json").write_text(results + "\n", encoding="utf-8")
+    return 0
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:2]))

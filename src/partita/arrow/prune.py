@@ -1,0 +1,205 @@
+"""Pruning many partitions or files at once: `partita.algebra.prune`, over Arrow columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.algebra.facts import Within as Anything
+from partita.algebra.parse import parse_predicate
+from partita.algebra.predicate import ColumnRef, Predicate
+from partita.algebra.prune import Compiled, Known, Node, compile_predicate
+from partita.algebra.schema import Schema
+from partita.algebra.spec import PartitionSpec, SpecHistory
+from partita.algebra.steps import TRUE, Steps, both, either
+from partita.algebra.types import FLOATS
+from partita.arrow.buffers import Array, Bools, Ints
+from partita.arrow.evidence import Evidence, Masks, Within
+from partita.arrow.fields import coded, column_of, from_fields
+from partita.arrow.plain import ranks
+from partita.arrow.schema import to_schema
+from partita.errors import PartitionsError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pruned:
+    """What a predicate says of each partition, in the order they were given.
+
+    `may_match`: some row can match; where it is false, the partition can be skipped. `must_match`: every row does
+    match. `reasons`: for what is excluded, the part of the predicate that did it, in its author's words; else null.
+    """
+
+    may_match: pa.BooleanArray
+    must_match: pa.BooleanArray
+    reasons: pa.StringArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """What files say of one column: the least and the greatest value, and how many of their rows are null.
+
+    Each is an Arrow array with one value a file, null where the file doesn't say, or None where none does.
+    """
+
+    lower: Array | None = None
+    upper: Array | None = None
+    null_count: Array | None = None
+    row_count: Array | None = None
+
+
+def prune(
+    where: str | Predicate | ColumnRef,
+    *,
+    schema: object,
+    spec: PartitionSpec | SpecHistory,
+    partitions: pa.Table | pa.RecordBatch,
+    statistics: Mapping[str, Statistics] | None = None,
+) -> Pruned:
+    """Which partitions a predicate can match, must match, and why not.
+
+    `partitions` has one column for each field of the spec, under the field's name. With a whole history of specs it has
+    a column `spec_id` too, and each row is judged by its own spec. `statistics` are by the name of the column.
+    """
+    columns = to_schema(schema)
+    compiled = compile_predicate(parse_predicate(where, columns), columns)
+    measured = {columns.find(name).name: given for name, given in (statistics or {}).items()}
+    answers = [
+        (
+            rows,
+            _judged(
+                compiled, columns, one, partitions if rows is None else partitions.take(rows), _taken(measured, rows)
+            ),
+        )
+        for one, rows in _by_spec(spec, partitions)
+    ]
+    return _gathered(answers, partitions.num_rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answers:
+    may: Bools
+    must: Bools
+    reasons: Ints
+    texts: tuple[str, ...]
+
+
+def _by_spec(
+    spec: PartitionSpec | SpecHistory, partitions: pa.Table | pa.RecordBatch
+) -> Iterator[tuple[PartitionSpec, Any]]:
+    """Each spec with the rows that are its own; None is all of them."""
+    if isinstance(spec, PartitionSpec):
+        yield spec, None
+        return
+    if "spec_id" not in partitions.schema.names:
+        raise PartitionsError("partitions of several specs need a column 'spec_id'")
+    ids = column_of(partitions, "spec_id")
+    if ids.null_count:
+        raise PartitionsError("a partition has no 'spec_id'")
+    for spec_id in pc.unique(ids).to_pylist():
+        yield spec.spec(spec_id), pc.indices_nonzero(pc.equal(ids, spec_id))
+
+
+def _taken(statistics: Mapping[str, Statistics], rows: Any) -> Mapping[str, Statistics]:
+    if rows is None:
+        return statistics
+    return {
+        name: Statistics(*(None if a is None else a.take(rows) for a in (s.lower, s.upper, s.null_count, s.row_count)))
+        for name, s in statistics.items()
+    }
+
+
+def _judged(
+    compiled: Compiled,
+    schema: Schema,
+    spec: PartitionSpec,
+    partitions: pa.Table | pa.RecordBatch,
+    statistics: Mapping[str, Statistics],
+) -> _Answers:
+    size = partitions.num_rows
+    evidence: dict[str, list[Evidence]] = {}
+    for source, found in (*from_fields(spec, partitions), *_from_statistics(schema, statistics, size)):
+        evidence.setdefault(source, []).append(found)
+    judge = _Judge(evidence, size)
+    whole = judge.possible(compiled.whole)
+    may = (whole & TRUE).astype(bool)
+    texts = tuple(part.text for part in compiled.parts)
+    reasons = np.full(size, len(texts))
+    for at, part in enumerate(compiled.parts):
+        unsaid = ~may & (reasons == len(texts))
+        if not unsaid.any():
+            break
+        reasons[unsaid & ((judge.possible(part.node) & TRUE) == 0)] = at
+    return _Answers(may, whole == TRUE, reasons, texts)
+
+
+def _gathered(answers: list[tuple[Any, _Answers]], size: int) -> Pruned:
+    if len(answers) == 1 and answers[0][0] is None:
+        only = answers[0][1]
+        may, must, reasons = only.may, only.must, only.reasons
+    else:
+        may, must, reasons = np.zeros(size, bool), np.zeros(size, bool), np.zeros(size, np.int64)
+        for rows, part in answers:
+            may[rows], must[rows], reasons[rows] = part.may, part.must, part.reasons
+    texts = answers[0][1].texts if answers else ()
+    spoken = pa.array([*texts, None], pa.string()).take(pa.array(reasons))
+    return Pruned(pa.array(may), pa.array(must), spoken)
+
+
+_TABLES = {how: np.array([[how(a, b) for b in range(8)] for a in range(8)], np.uint8) for how in (both, either)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judge:
+    """`partita.algebra.prune.possible`, for each partition; a node that the parts share is asked once."""
+
+    evidence: Mapping[str, list[Evidence]]
+    size: int
+    asked: dict[int, Masks] = field(default_factory=dict)
+
+    def possible(self, node: Node) -> Masks:
+        """What the node can be, for each."""
+        if id(node) not in self.asked:
+            self.asked[id(node)] = self._possible(node)
+        return self.asked[id(node)]
+
+    def _possible(self, node: Node) -> Masks:
+        if isinstance(node, Steps):
+            known = np.full(self.size, Anything().possible(node), np.uint8)
+            return reduce(and_, (e.possible(node) for e in self.evidence.get(node.column, ())), known)
+        if isinstance(node, Known):
+            return np.full(self.size, node.answers, np.uint8)
+        table = _TABLES[node.how]  # type: ignore[index] # both or either
+        return reduce(lambda a, b: table[a, b], map(self.possible, node.parts))
+
+
+def _from_statistics(schema: Schema, statistics: Mapping[str, Statistics], size: int) -> Iterator[tuple[str, Evidence]]:
+    for name, given in statistics.items():
+        type_ = schema.find(name).type
+        known = [a for a in (given.lower, given.upper, given.null_count, given.row_count) if a is not None]
+        if any(len(a) != size for a in known):
+            raise PartitionsError(f"statistics of column {name!r} have {len(known[0])} values for {size} partitions")
+        lower = None if given.lower is None else coded(ranks(given.lower, type_))
+        upper = None if given.upper is None or type_.kind in FLOATS else coded(ranks(given.upper, type_))
+        never, always = _null_counts(given, size)
+        yield name, Within(lower, upper, always, ~never & ~always)
+
+
+def _null_counts(given: Statistics, size: int) -> tuple[Bools, Bools]:
+    """Where no row is null, and where every row is."""
+    if given.null_count is None:
+        return np.zeros(size, bool), np.zeros(size, bool)
+    never = _true(pc.equal(given.null_count, 0))
+    if given.row_count is None:
+        return never, np.zeros(size, bool)
+    return never, _true(pc.equal(given.null_count, given.row_count)) & ~never
+
+
+def _true(answers: Iterable[Any]) -> Bools:
+    return cast("Bools", cast("Any", answers).fill_null(fill_value=False).to_numpy(zero_copy_only=False))

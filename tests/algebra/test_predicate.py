@@ -1,0 +1,224 @@
+"""Predicates from SQL text and from `col(...)`: what the tree holds, what stays residual, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from partita.algebra.parse import parse_predicate, unescape
+from partita.algebra.predicate import And, Compare, In, IsNull, Not, Or, Predicate, Residual, StartsWith, Truth, col
+from partita.algebra.schema import Schema
+from partita.errors import PartitaError, PredicateError
+
+SCHEMA = Schema.of(
+    {
+        "ts": "timestamp",
+        "n": "timestamp_ntz",
+        "d": "date",
+        "t": "time",
+        "i": "int",
+        "l": "long",
+        "f": "float",
+        "x": "double",
+        "m": "decimal(4,2)",
+        "s": "string",
+        "Country": "string",
+        "b": "boolean",
+        "z": "binary",
+        "u": "uuid",
+        "a b": "string",
+        "place": "struct<city:string>",
+        "dot.ted": "int",
+    }
+)
+NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
+
+
+def parsed(text: str | Any) -> Predicate:
+    return parse_predicate(text, SCHEMA)
+
+
+HELD = [
+    ("i = 5", Compare("i", "=", 5)),
+    ("5 = I", Compare("i", "=", 5)),
+    ("5 < i", Compare("i", ">", 5)),
+    ("i == 5", Compare("i", "=", 5)),
+    ("i <> 5", Compare("i", "!=", 5)),
+    ("i <=> 5", Compare("i", "<=>", 5)),
+    ("i <=> NULL", IsNull("i")),
+    ("i = NULL", Truth(None)),
+    ("i = -5", Compare("i", "=", -5)),
+    ("i = '5'", Compare("i", "=", 5)),
+    ("i = 5.0", Compare("i", "=", 5)),
+    ("i = 5e0", Compare("i", "=", 5)),
+    ("l = 5L", Compare("l", "=", 5)),
+    ("i = CAST('5' AS INT)", Compare("i", "=", 5)),
+    ("x > 1.5", Compare("x", ">", 1.5)),
+    ("x > 5", Compare("x", ">", 5.0)),
+    ("f = CAST(0.1 AS FLOAT)", Compare("f", "=", 0.10000000149011612)),
+    ("x = double('Infinity')", Compare("x", "=", float("inf"))),
+    ("m = 1.5", Compare("m", "=", Decimal("1.5"))),
+    ("m < 2.50BD", Compare("m", "<", Decimal("2.50"))),
+    ("s = 'it\\'s'", Compare("s", "=", "it's")),
+    ('s = "x"', Compare("s", "=", "x")),
+    ("country = 'FR'", Compare("Country", "=", "FR")),
+    ("`a b` = ''", Compare("a b", "=", "")),
+    ("PLACE.CITY = 'Oslo'", Compare("place.city", "=", "Oslo")),
+    ("b", Compare("b", "=", True)),
+    ("NOT b", Not(Compare("b", "=", True))),
+    ("b IS TRUE", Compare("b", "<=>", True)),
+    ("z = X'00ff'", Compare("z", "=", b"\x00\xff")),
+    ("d = '2025-01-01'", Compare("d", "=", date(2025, 1, 1))),
+    ("d < DATE '2025-01-01'", Compare("d", "<", date(2025, 1, 1))),
+    ("d < TIMESTAMP '2025-01-01 00:00:00'", Compare("d", "<", date(2025, 1, 1))),
+    ("ts >= '2025-01-01'", Compare("ts", ">=", datetime(2025, 1, 1, tzinfo=UTC))),
+    ("ts >= '2025-01-01T14:00:00+02:00'", Compare("ts", ">=", NOON)),
+    ("ts >= TIMESTAMP '2025-01-01 12:00:00'", Compare("ts", ">=", NOON)),
+    ("ts >= DATE '2025-01-01'", Compare("ts", ">=", datetime(2025, 1, 1, tzinfo=UTC))),
+    ("n >= '2025-01-01 12:00:00.5'", Compare("n", ">=", datetime(2025, 1, 1, 12, 0, 0, 500_000))),  # noqa: DTZ001
+    ("i IN (1, 2, NULL)", In("i", (1, 2, None))),
+    ("i NOT IN (1)", Not(In("i", (1,)))),
+    ("i BETWEEN 1 AND 2", And((Compare("i", ">=", 1), Compare("i", "<=", 2)))),
+    ("i NOT BETWEEN 1 AND 2", Not(And((Compare("i", ">=", 1), Compare("i", "<=", 2))))),
+    ("i IS NULL", IsNull("i")),
+    ("i IS NOT NULL", Not(IsNull("i"))),
+    ("i IS DISTINCT FROM 5", Not(Compare("i", "<=>", 5))),
+    ("s LIKE 'ab%'", StartsWith("s", "ab")),
+    ("s LIKE 'a\\%b%%'", StartsWith("s", "a%b")),
+    ("s NOT LIKE 'ab%'", Not(StartsWith("s", "ab"))),
+    ("s LIKE 'ab'", Compare("s", "=", "ab")),
+    ("startswith(s, 'a_')", StartsWith("s", "a_")),
+    ("TRUE", Truth(True)),
+    ("(i = 1 OR (b)) AND i = 2", And((Or((Compare("i", "=", 1), Compare("b", "=", True))), Compare("i", "=", 2)))),
+    (
+        "u = 'f79c3e09-677c-4bbd-a479-3f349cb785e7'",
+        col("u") == __import__("uuid").UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "tree"), HELD, ids=[text for text, _ in HELD])
+def test_the_tree_holds(text: str, tree: Predicate) -> None:
+    found = parsed(text)
+    assert found == tree
+    assert str(found) == text.strip()
+
+
+RESIDUAL = [
+    "i = 2.5", "i = 99999999999", "i = 'x'", "i = ' 5'", "s = 5", "s = DATE '2025-01-01'", "m = 1.555", "m = '1.5'",
+    "m = 1.5D", "l = 9007199254740993.0D", "i = TRUE", "b = 1", "b = 'true'", "d = '2025-1-1'", "d = '2025-01-01 10:00:00'",
+    "ts = '2025'", "ts = '2025-01-01 10:00:00.1234567'", "n = '2025-01-01T00:00:00Z'", "d < TIMESTAMP '2025-01-01 10:00:00'",
+    "z = 'a'", "i = l", "year(ts) = 2025", "upper(s) = 'A'", "i + 1 = 2", "s RLIKE 'a'", "s ILIKE 'a%'", "i LIKE '5'",
+    "s LIKE '%a'", "s LIKE 'a!%' ESCAPE '!'", "s NOT LIKE 'a%b'", "s = 'it''s'", "s = r'a'", "s = '\\u0041'", "i IN (SELECT 1)",
+    "i IN (1, 'x')", "(i = 1) IS NULL", "CASE WHEN b THEN TRUE END", "ts > current_timestamp()", "place = NULL AND i & 1 = 1",
+    "exists(array(1, 2), y -> y > i)", "i = :p", "`dot.ted` = 1", "s = CAST('abcdef' AS VARCHAR(3))", "u = 'F79C3E09'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RESIDUAL)
+def test_what_the_tree_cannot_hold_is_residual(text: str) -> None:
+    found = parsed(text)
+    parts = found.parts if isinstance(found, And) else (found,)
+    assert isinstance(parts[-1], Residual)
+    assert parts[-1].residual in text
+
+
+def test_a_pattern_with_more_than_a_prefix_keeps_both() -> None:
+    assert parsed("s LIKE 'ab%c'") == And((StartsWith("s", "ab"), Residual("s LIKE 'ab%c'")))
+
+
+def test_parts_keep_their_authors_words() -> None:
+    found = parsed("ts >= '2025-01-01'  AND (Country != 'FR' or i in (1,2)) -- why\n and year(ts)=2025")
+    assert isinstance(found, And)
+    assert [str(p) for p in found.parts] == ["ts >= '2025-01-01'", "Country != 'FR' or i in (1,2)", "year(ts)=2025"]
+
+
+ERRORS = [
+    ("nope = 3", "'nope' is not in the schema", 0),
+    ("i = 3 AND upper(nope) = 'X'", "'nope' is not in the schema", 16),
+    ("i = 1 OR place.zip = 3", "'place.zip' is not in the schema", 9),
+    ("i =", "does not parse", 2),
+    ("i = 1 AND", "does not parse", 6),
+    ("i = 1 xor b", "does not parse", 6),
+    ("i = 1\n  AND ) b", "does not parse", 12),
+    ("s = 'unterminated", "does not parse", 17),
+    ("", "no predicate", 0),
+    ("   ", "no predicate", 0),
+    ("DELETE FROM t", "not one predicate", 0),
+    ("i = 1; i = 2", "not one predicate", 0),
+]
+
+
+@pytest.mark.parametrize(("text", "says", "position"), ERRORS)
+def test_errors_put_a_caret_under_the_place(text: str, says: str, position: int) -> None:
+    with pytest.raises(PredicateError) as caught:
+        parsed(text)
+    assert says in str(caught.value)
+    assert (caught.value.position, caught.value.text) == (position, text)
+    assert str(caught.value).splitlines()[-1].strip() == "^"
+
+
+def test_python_expressions_make_the_same_tree() -> None:
+    made = (col("ts") >= date(2025, 1, 1)) & (col("COUNTRY") != "FR") | ~col("b") & col("i").isin(1, None)
+    assert parsed(made) == parsed("ts >= DATE '2025-01-01' AND country != 'FR' OR NOT b AND i IN (1, NULL)")
+    assert parsed(col("i").between(1, 2)) == parsed("i BETWEEN 1 AND 2")
+    assert parsed(col("i").eq_null_safe(None)) == IsNull("i")
+    assert parsed(col("s").startswith("a")) == StartsWith("s", "a")
+    assert parsed(col("i").is_not_null()) == Not(IsNull("i"))
+    assert parsed(col("i").isin([1, 2])) == In("i", (1, 2))
+    assert parsed(col("i") == 2.5) == Residual("`i` = CAST('2.5' AS DOUBLE)")
+
+
+def test_what_python_expressions_refuse() -> None:
+    with pytest.raises(PredicateError, match="no truth"):
+        assert col("i") == 1 and col("l") == 2
+    with pytest.raises(PredicateError, match="no truth"):
+        assert not col("b")
+    with pytest.raises(PredicateError, match="list"):
+        col("i") == [1]  # noqa: B015 - it raises
+    with pytest.raises(PredicateError, match="no values"):
+        col("i").isin()
+    with pytest.raises(PredicateError, match="not a predicate"):
+        parsed(3)
+    with pytest.raises(PredicateError, match="'nope'"):
+        parsed(col("nope") == 1)
+    with pytest.raises(PredicateError, match="dot in its name"):
+        parsed(col("dot.ted") == 1)
+    with pytest.raises(PredicateError, match="name of a column"):
+        col("")
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"), [(r"a\'b", "a'b"), (r"\n\t\\", "\n\t\\"), (r"\%\_", r"\%\_"), (r"\q", "q"), ("é", "é")]
+)
+def test_escapes_are_sparks(raw: str, text: str) -> None:
+    assert unescape(raw) == text
+
+
+def test_deep_nesting_is_an_error_and_long_chains_are_not() -> None:
+    with pytest.raises(PredicateError):
+        parsed("(" * 5_000 + "i = 1" + ")" * 5_000)
+    assert isinstance(parsed(" OR ".join(f"i = {n}" for n in range(2_000))), Or)
+
+
+PIECES = st.sampled_from(
+    ["i", "s", "ts", "b", "`a b`", "nope", "=", "<=>", "<", "IN", "(", ")", ",", "AND", "OR", "NOT", "!", "BETWEEN", "LIKE",
+     "'a%'", "'", "X'0'", "1", "1e999", "99999999999999999999", "-", "NULL", "IS", "CAST(", "AS INT)", "DATE '2025-02-30'", "--",
+     "/*", ";", ":", "\\", "\x00", "\ud800", "::", "case", "end", "[", "x -> x", "TRUE", "interval 1 day", "select"]
+)  # fmt: skip
+
+
+@given(st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=10).map(" ".join)))
+@settings(max_examples=500)
+def test_fuzz_raises_nothing_but_our_errors(text: str) -> None:
+    try:
+        found = parsed(text)
+    except PartitaError:
+        return
+    assert isinstance(found, Predicate)
+    assert isinstance(found.sql(), str)

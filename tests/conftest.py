@@ -1,0 +1,86 @@
+"""What every test may ask for: one Spark for the run, Spark Connect in a process of its own, Hypothesis profiles."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+JVM_FIXTURES = {"spark", "run_in_connect"}
+
+# A test run gives one answer for one tree, so `quick` and `default` draw the same examples each time.
+# `prove` draws new ones, and prints what replays a failure.
+settings.register_profile("quick", max_examples=50, deadline=None, derandomize=True)
+settings.register_profile("default", max_examples=200, deadline=None, derandomize=True)
+settings.register_profile(
+    "prove",
+    max_examples=5_000,
+    deadline=None,
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark `jvm` whatever uses a fixture that starts one, directly or through another fixture."""
+    for item in items:
+        if JVM_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.jvm)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One classic Spark session, as Partita makes it, shared by the run."""
+    from partita.spark import session
+
+    running = session(
+        "partita-tests",
+        **{
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        },
+    )
+    yield running
+    running.stop()
+
+
+class RunInConnect(Protocol):
+    """Runs a script under Spark Connect; returns what it printed."""
+
+    def __call__(self, script: Path, *args: str) -> str: ...
+
+
+@pytest.fixture
+def run_in_connect(tmp_path: Path) -> RunInConnect:
+    """Run a Python script in a process whose `SparkSession.builder.getOrCreate()` is a local Spark Connect.
+
+    A process holds either a classic session or a Connect one, and this one holds the classic `spark`. The script runs
+    in an empty folder, with warnings as errors; leaving with anything but 0 fails the test and shows both streams.
+    """
+
+    def run(script: Path, *args: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(script), *args],
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_REMOTE": "local[2]"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{script} left with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run

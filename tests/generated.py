@@ -1,0 +1,180 @@
+"""Random tables, specs and predicates, for properties that must hold for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from partita.algebra.functions import bucket, day, hash, hour, identity, month, truncate, year  # noqa: A004
+from partita.algebra.predicate import Not, Predicate, Residual, all_of, any_of, as_predicate, col
+from partita.algebra.transforms import Family, PartitionFunction
+from partita.arrow.schema import to_logical, to_schema
+from partita.errors import TransformError
+
+TYPES: dict[str, Any] = {
+    "b": pa.bool_(),
+    "y": pa.int8(),
+    "i": pa.int32(),
+    "l": pa.int64(),
+    "f": pa.float32(),
+    "x": pa.float64(),
+    "m": pa.decimal128(6, 2),
+    "w": pa.decimal128(25, 3),
+    "d": pa.date32(),
+    "ts": pa.timestamp("us", "UTC"),
+    "n": pa.timestamp("us"),
+    "s": pa.string(),
+    "z": pa.binary(),
+}
+"""A column of each type."""
+
+_MOMENTS = [
+    datetime(1, 1, 1, 0, 0, 0, 1),  # noqa: DTZ001 - half of them stay without a zone
+    datetime(1969, 12, 31, 23, 59, 59, 999_999),  # noqa: DTZ001
+    datetime(1970, 1, 1),  # noqa: DTZ001
+    datetime(2024, 2, 29, 7, 30),  # noqa: DTZ001
+    datetime(2024, 3, 1, 7, 59, 59),  # noqa: DTZ001
+    datetime(2025, 12, 10, 10, 0),  # noqa: DTZ001
+    datetime(2025, 12, 31, 23),  # noqa: DTZ001
+    datetime(9999, 12, 31, 23, 59, 59, 999_999),  # noqa: DTZ001
+]
+_INTS = [-(2**31) + 8, -11, -10, -1, 0, 1, 5, 9, 10, 11, 2**31 - 1]
+VALUES: dict[str, list[Any]] = {
+    "b": [True, False],
+    "y": [-120, -1, 0, 1, 9, 10, 127],
+    "i": _INTS,
+    "l": [*_INTS, -(2**63) + 9, 2**53 + 1, 2**63 - 1],
+    "f": [float("-inf"), -1.5, -0.0, 0.0, 0.5, 1.5, 3.4028234663852886e38, float("inf"), float("nan")],
+    "x": [float("-inf"), -1.5, -0.0, 0.0, 5e-324, 0.1, 1.5, 1.7976931348623157e308, float("inf"), float("nan")],
+    "m": [Decimal(t) for t in ("-9999.90", "-10.65", "-0.01", "0.00", "0.01", "1.50", "10.65", "9999.99")],
+    "w": [Decimal(t) for t in ("-9999999999999999999999.990", "-1.000", "0.000", "0.001", "12345678901234567890.123")],
+    "d": [m.date() for m in _MOMENTS],
+    "ts": [m.replace(tzinfo=UTC) for m in _MOMENTS],
+    "n": _MOMENTS,
+    "s": [
+        "",
+        "a",
+        "ab",
+        "abc",
+        "abcd",
+        "abd",
+        "b",
+        "B",
+        "é",
+        "日本語",
+        "日本",
+        "\U0001f389",
+        "a'b\\%_",
+        "\U0010ffff",
+        "\ud7ff",
+    ],
+    "z": [b"", b"\x00", b"a", b"ab", b"abc", b"\xff", b"\xff\xff"],
+}
+"""Few values for each column, so that rows and literals often meet, with the ends of every type among them, as
+far down as truncate can floor them."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table, how it is partitioned, and predicates on it."""
+
+    family: Family
+    functions: list[PartitionFunction]
+    table: Any
+    predicates: list[Predicate]
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, predicates: int) -> Case:
+    """A case with so many predicates."""
+    names = draw(st.lists(st.sampled_from(list(TYPES)), min_size=1, max_size=4, unique=True))
+    family = draw(st.sampled_from(list(Family)))
+    rows = draw(st.integers(1, 25))
+    table = pa.table({n: pa.array([draw(_value(n)) for _ in range(rows)], TYPES[n]) for n in names})
+    possible = [f for n in names for f in _functions(n) if _is_legal(f, family)]
+    functions = draw(st.lists(st.sampled_from(possible), max_size=4, unique_by=lambda f: f.name)) if possible else []
+    chosen = [draw(predicate(names)) for _ in range(predicates)]
+    return Case(family, functions, table, chosen)
+
+
+def _value(name: str) -> st.SearchStrategy[Any]:
+    return st.one_of(st.none(), *[st.sampled_from(VALUES[name])] * 3)
+
+
+def _functions(name: str) -> list[PartitionFunction]:
+    widths = [truncate(name, w) for w in (1, 2, 10)]
+    named = [w.alias(f"{w.name}_{w.transform.width}") for w in widths]
+    return [identity(name), year(name), month(name), day(name), hour(name), bucket(name, 4), hash(name), *named]
+
+
+def _is_legal(function: PartitionFunction, family: Family) -> bool:
+    try:
+        function.transform.check(to_logical(TYPES[function.source]), family)
+    except TransformError:
+        return False
+    return True
+
+
+def predicate(names: list[str]) -> st.SearchStrategy[Predicate]:
+    """A predicate on columns of these names, now and then with parts that only Spark can evaluate."""
+    leaves = st.one_of(*(_leaf(n) for n in names))
+    return st.recursive(leaves, _grown, max_leaves=6)
+
+
+def _grown(parts: st.SearchStrategy[Predicate]) -> st.SearchStrategy[Predicate]:
+    several = st.lists(parts, min_size=2, max_size=3)
+    return st.one_of(several.map(all_of), several.map(any_of), parts.map(Not))
+
+
+def _leaf(name: str) -> st.SearchStrategy[Predicate]:
+    literal = st.sampled_from(VALUES[name])
+    perhaps_null = st.one_of(literal, literal, literal, st.none())
+    compare = st.builds(
+        lambda op, v: _compared(name, op, v), st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "<=>"]), perhaps_null
+    )
+    kinds: list[st.SearchStrategy[Predicate]] = [
+        compare,
+        compare,
+        st.lists(perhaps_null, min_size=1, max_size=4).map(lambda vs: col(name).isin(*vs)),
+        st.tuples(literal, literal).map(lambda ends: col(name).between(*ends)),
+        st.sampled_from([col(name).is_null(), col(name).is_not_null()]),
+        st.just(Residual(f"coalesce(hash(`{name}`) % 2 = 0, NULL)")),
+    ]
+    if name == "b":
+        kinds.append(st.just(as_predicate(col(name))))
+    if name == "s":
+        kinds.append(st.sampled_from(["", "a", "ab", "abc", "日", "\U0010ffff"]).map(col(name).startswith))
+    return st.one_of(kinds)
+
+
+def _compared(name: str, op: str, value: Any) -> Predicate:
+    reference = col(name)
+    return {
+        "=": lambda: reference == value,
+        "!=": lambda: reference != value,
+        "<": lambda: reference < value,
+        "<=": lambda: reference <= value,
+        ">": lambda: reference > value,
+        ">=": lambda: reference >= value,
+        "<=>": lambda: reference.eq_null_safe(value),
+    }[op]()
+
+
+def has_residual(bound: Predicate) -> bool:
+    """Whether some part of a predicate is left to Spark."""
+    if isinstance(bound, Not):
+        return has_residual(bound.part)
+    return isinstance(bound, Residual) or any(map(has_residual, getattr(bound, "parts", ())))
+
+
+def schema_of(table: Any) -> Any:
+    """The table's schema as Partita has it."""
+    return to_schema(table.schema)
+
+
+__all__ = ["TYPES", "VALUES", "Case", "cases", "date", "has_residual", "predicate", "schema_of"]

@@ -1,0 +1,187 @@
+"""Pruning never loses a row: what Spark says of every row, against what Partita says of its partition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import partita as pt
+from partita.algebra.parse import parse_predicate
+from partita.algebra.spec import PartitionSpec
+from partita.algebra.types import FLOATS
+from partita.arrow import apply
+from partita.arrow.schema import to_schema
+from tests.generated import Case, cases, has_residual
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PREDICATES = 30
+TABLES = 80
+"""Tables times predicates are the examples: 2,400 in a normal run."""
+
+
+def test_pruning_against_every_row(spark: SparkSession) -> None:
+    """`may_match` never drops a row that matches, `must_match` never keeps one that doesn't."""
+    judged: Counter[str] = Counter()
+
+    @given(case=cases(predicates=PREDICATES))
+    @settings(
+        max_examples=max(TABLES, settings().max_examples // 4),
+        phases=[Phase.explicit, Phase.generate],  # a table a second: shrinking would take an hour
+        suppress_health_check=list(HealthCheck),
+    )
+    def holds(case: Case) -> None:
+        truths = _spark_truths(spark, case.table, [p.sql() for p in case.predicates])
+        schema = to_schema(case.table.schema)
+        spec = PartitionSpec.of(case.functions, schema, case.family)
+        exact = PartitionSpec.of(case.table.column_names, schema, "iceberg")
+        for predicate, truth in zip(case.predicates, truths, strict=True):
+            judged["examples"] += 1
+            judged.update(_check_partitions(case.table, spec, predicate, truth, tight=False))
+            judged.update(_check_partitions(case.table, exact, predicate, truth, tight=True))
+            _check_statistics(case.table, predicate, truth)
+
+    holds()
+    # The property is worth something only if it was asked often, and pruned often.
+    assert judged["examples"] >= 2_000, judged
+    assert judged["skipped"] >= 10_000, judged
+    assert judged["sure"] >= 1_000, judged
+
+
+def _spark_truths(spark: SparkSession, table: Any, texts: list[str]) -> list[Any]:
+    frame = spark.createDataFrame(table.append_column("row_", pa.array(range(len(table)))))
+    answers = (
+        frame.selectExpr("row_", *(f"({text}) AS p{at}" for at, text in enumerate(texts))).toArrow().sort_by("row_")
+    )
+    return [answers[f"p{at}"].combine_chunks() for at in range(len(texts))]
+
+
+def _check_partitions(
+    table: Any, spec: PartitionSpec, predicate: pt.Predicate, truth: Any, *, tight: bool
+) -> dict[str, int]:
+    """Check the partitions that the table falls into; `tight` where each holds one combination of values."""
+    results = {f.name: apply(f.function, table[f.source], family=spec.family) for f in spec.fields}
+    partitions = pa.table(results) if results else pa.table({"unpartitioned": pa.nulls(len(table))})
+    groups = _groups(partitions)
+    partitions = partitions.take([rows[0] for rows in groups])
+    hit = pt.prune(predicate, schema=table.schema, spec=spec, partitions=partitions)
+    may, must, reasons = hit.may_match.to_pylist(), hit.must_match.to_pylist(), hit.reasons.to_pylist()
+    exactly = tight and not has_residual(parse_predicate(predicate, to_schema(table.schema)))
+    for at, rows in enumerate(groups):
+        answers = truth.take(rows).to_pylist()
+        said = (predicate.sql(), str(spec), partitions.slice(at, 1).to_pylist(), answers)
+        assert may[at] or True not in answers, said
+        assert not must[at] or set(answers) == {True}, said
+        assert (reasons[at] is None) == may[at], said
+        assert not exactly or may[at] == (True in answers), said
+        assert not exactly or must[at] == (set(answers) == {True}), said
+    return {"skipped": may.count(False), "sure": must.count(True)}
+
+
+def _groups(partitions: Any) -> list[list[int]]:
+    """The rows of each distinct partition; NaN is one value, and so are the two zeros."""
+    found: dict[str, list[int]] = {}
+    for at, row in enumerate(partitions.to_pylist()):
+        found.setdefault(repr([v + 0.0 if isinstance(v, float) else v for v in row.values()]), []).append(at)
+    return list(found.values())
+
+
+def _check_statistics(table: Any, predicate: pt.Predicate, truth: Any) -> None:
+    """Files of three rows each, known by their least and greatest values and their nulls alone."""
+    files = [list(range(start, min(start + 3, len(table)))) for start in range(0, len(table), 3)]
+    statistics = {name: _measured(table[name].combine_chunks(), files) for name in table.column_names}
+    empty = PartitionSpec.of([], to_schema(table.schema), "iceberg")
+    nothing = pa.table({"file": list(range(len(files)))})
+    hit = pt.prune(predicate, schema=table.schema, spec=empty, partitions=nothing, statistics=statistics)
+    for at, rows in enumerate(files):
+        answers = truth.take(rows).to_pylist()
+        said = (predicate.sql(), table.take(rows).to_pylist(), answers)
+        assert hit.may_match[at].as_py() or True not in answers, said
+        assert not hit.must_match[at].as_py() or set(answers) == {True}, said
+
+
+def _measured(column: Any, files: list[list[int]]) -> pt.Statistics:
+    pieces = [column.take(rows) for rows in files]
+    is_float = to_schema(pa.schema([("c", column.type)])).find("c").type.kind in FLOATS
+    numbers = [p.filter(pc.invert(pc.is_nan(p))) if is_float else p for p in pieces]
+    ends = [_ends(p.drop_null().to_pylist()) for p in numbers]
+    return pt.Statistics(
+        lower=pa.array([low for low, _ in ends], column.type),
+        upper=pa.array([high for _, high in ends], column.type),
+        null_count=pa.array([p.null_count for p in pieces]),
+        row_count=pa.array([len(p) for p in pieces]),
+    )
+
+
+def _ends(values: list[Any]) -> tuple[Any, Any]:
+    return (min(values), max(values)) if values else (None, None)
+
+
+TEXTS = [
+    "i = 5 OR i IS NULL", "NOT (i IN (1, 5, NULL))", "i NOT IN (5)", "i BETWEEN -10 AND 5 AND NOT i = 0", "-1 <= i",
+    "i <=> NULL", "NOT i <=> 5", "i > 2.5", "i = 5.0", "i < 1e1", "l = 9223372036854775807L", "i = '5'", "i IN ('5', '9')",
+    "i = CAST('5' AS INT)", "x > 'NaN'", "x = CAST('NaN' AS DOUBLE)", "x >= 0.1", "x < 0", "f = CAST(0.5 AS FLOAT)",
+    "f < 0.5D", "x != double('Infinity')", "m = 1.5", "m > 10.649", "m IN (0.01, 1.50BD)", "d >= '2024-02-29'",
+    "d < DATE '2024-03-01'", "d = TIMESTAMP '2024-02-29 00:00:00'", "d > TIMESTAMP '2024-02-29 07:30:00'",
+    "ts >= '2025-12-10T10:00:00Z' AND ts < '2025-12-11T00:00:00Z'", "ts = TIMESTAMP '2025-12-10 10:00:00'",
+    "ts < DATE '1970-01-01'", "ts > '2024-02-29 09:30:00+02:00'", "ts >= '2025'", "n <= '2024-03-01 07:59'",
+    "n = TIMESTAMP_NTZ '1970-01-01 00:00:00'", "n < TIMESTAMP '2024-01-01 00:00:00Z'", "s LIKE 'ab%'", "s NOT LIKE 'ab%'",
+    "s LIKE 'a%c'", "s NOT LIKE 'a%c'", "s LIKE 'abc'", "s LIKE '%b'", "s LIKE 'a_c%'", r"s LIKE 'a\'b\\\\\\%\\_'", "s LIKE ''",
+    "startswith(s, 'ab')", "s = 'it''s' OR s = 'b'", r"s = 'a\'b\\%_'", r"s > '\u0061'", "s >= '日本'", "s < \"b\"",
+    "b", "NOT b", "b = TRUE", "b IS NOT TRUE", "b IS FALSE OR i > 0", "!b AND i > 0", "z = X'61'", "z >= X'FF'", "z < X''",
+    "i > 0 AND (s = 'a' OR d IS NULL) AND NOT (b AND l < 0)", "NULL", "TRUE", "i = NULL", "i % 2 = 0 AND i > 0",
+    "length(s) > 2 OR i = 5", "CASE WHEN b AND i > 0 THEN TRUE END", "i = l", "y > 100", "w = 0.001", "w > 12345678901234567890.12",
+    "d IS DISTINCT FROM DATE '1970-01-01'", "i IN (1, 2, 2.5)", "l > 9007199254740992.0D", "i > 99999999999", "m = '1.50'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_sql_text_means_what_spark_means(spark: SparkSession, ansi: str) -> None:
+    """Every form of text, over each value alone: exact where the tree holds it, never wrong where it doesn't."""
+    from tests.generated import TYPES, VALUES
+
+    size = 40
+    table = pa.table(
+        {
+            n: pa.array([[*VALUES[n], None][at % (len(VALUES[n]) + 1)] for at in range(size)], t)
+            for n, t in TYPES.items()
+        }
+    )
+    spec = PartitionSpec.of(table.column_names, to_schema(table.schema), "iceberg")
+    texts = TEXTS if ansi == "true" else [t for t in TEXTS if "'5'" not in t]
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        truths = _spark_truths(spark, table, texts)
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    for text, truth in zip(texts, truths, strict=True):
+        hit = pt.prune(text, schema=table.schema, spec=spec, partitions=table)
+        sure = not has_residual(parse_predicate(text, to_schema(table.schema)))
+        may = np.array([t is True for t in truth.to_pylist()])
+        loose = np.array(hit.may_match.to_pylist())
+        strict = np.array(hit.must_match.to_pylist())
+        assert (loose | ~may).all(), text
+        assert (may | ~strict).all(), text
+        if sure:
+            assert (loose == may).all(), (text, table.filter(pa.array(loose != may)).to_pylist())
+            assert (strict == may).all(), text
+
+
+@given(data=st.data())
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+def test_our_sql_of_a_bound_predicate_is_the_same_predicate(spark: SparkSession, data: st.DataObject) -> None:
+    case = data.draw(cases(predicates=20))
+    schema = to_schema(case.table.schema)
+    plain = [p.sql() for p in case.predicates]
+    again = [parse_predicate(parse_predicate(p, schema).sql(), schema).sql() for p in case.predicates]
+    first, second = (_spark_truths(spark, case.table, texts) for texts in (plain, again))
+    for text, a, b in zip(plain, first, second, strict=True):
+        assert a.equals(b), text
