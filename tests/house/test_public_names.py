@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -13,7 +14,40 @@ import partita
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 
 # Adding a name is a line here, a heading in docs/reference.md and a line in CHANGELOG.md. Taking one away needs an ADR.
-PUBLIC: tuple[str, ...] = ()
+PUBLIC: tuple[str, ...] = (
+    "KeyFormatError",
+    "KeyValueError",
+    "PartitaError",
+    "PartitionField",
+    "PartitionFunction",
+    "PartitionKey",
+    "PartitionSpec",
+    "PartitionsError",
+    "Predicate",
+    "PredicateError",
+    "Pruned",
+    "Schema",
+    "SchemaError",
+    "SpecError",
+    "SpecFormatError",
+    "SpecHistory",
+    "Statistics",
+    "TransformError",
+    "UnknownColumn",
+    "UnknownSpec",
+    "bucket",
+    "col",
+    "day",
+    "hash",
+    "hour",
+    "identity",
+    "month",
+    "parse_spec",
+    "prune",
+    "truncate",
+    "void",
+    "year",
+)
 
 
 def test_the_public_names_are_these() -> None:
@@ -51,6 +85,15 @@ def test_a_public_name_has_a_docstring(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in PUBLIC if not name.startswith("__")])
 def test_a_public_name_is_in_the_reference(name: str) -> None:
     assert is_documented(name, REFERENCE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("room", ["arrow", "spark"])
+def test_what_a_room_exports_is_sorted_and_documented(room: str) -> None:
+    module = importlib.import_module(f"partita.{room}")
+    assert module.__all__ == sorted(module.__all__)
+    missing = [name for name in module.__all__ if f"`partita.{room}.{name}" not in REFERENCE.read_text(encoding="utf-8")]
+    assert not missing
+    assert all(getattr(module, name).__doc__ for name in module.__all__)
 
 
 @pytest.mark.parametrize(

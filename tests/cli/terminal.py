@@ -1,0 +1,66 @@
+"""Command lines as tests run them: in this process, or through the installed entry point."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from partita.cli import main
+
+if TYPE_CHECKING:
+    import pytest
+
+PARTITA = Path(sys.executable).with_name("partita")
+
+
+class Outcome(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Partita(Protocol):
+    """Runs `partita` with these words and that input; None is a terminal where nobody types."""
+
+    def __call__(self, *words: str, stdin: str | bytes | None = None) -> Outcome: ...
+
+
+class Terminal(io.StringIO):
+    """A standard input that is a person's."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Partita:
+    """Runs commands in this process."""
+
+    def run(*words: str, stdin: str | bytes | None = None) -> Outcome:
+        octets = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", Terminal() if octets is None else io.TextIOWrapper(io.BytesIO(octets)))
+        try:
+            code = main(words)
+        except SystemExit as left:
+            code = int(left.code or 0)
+        return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
+def run_installed(*words: str, stdin: str = "", **env: str) -> Outcome:
+    """Runs the entry point in a process of its own."""
+    done = subprocess.run(
+        [PARTITA, *words],
+        input=stdin,
+        env={**os.environ, **env},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,145 @@
+"""The entry point: help, version, exit codes, pipes, and what a cold start imports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from partita.cli.command import COMMANDS
+from tests.cli.terminal import PARTITA, Outcome, Partita, run_installed
+
+HEAVY = ("pyspark", "pyarrow", "pandas", "numpy", "sqlglot", "rich", "typer", "importlib.metadata")
+
+# Runs a command line, then says which of the modules it was told are loaded.
+WHAT_IS_LOADED = """
+import sys
+from partita.cli import main
+heavy = sys.argv[1].split(",")
+try:
+    main(sys.argv[2:])
+except SystemExit:
+    pass
+print(",".join(name for name in heavy if name in sys.modules), file=sys.stderr)
+"""
+
+
+def test_the_installed_command_runs() -> None:
+    done = run_installed("key", "encode", "date=2025-01-15", "region=us-east")
+    assert done == Outcome(0, "date=d:2025-01-15,region=s:dXMtZWFzdA\n", "")
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "partita.cli", "key", "encode", "a=b"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "a=s:Yg\n"
+
+
+def test_the_version(partita: Partita) -> None:
+    assert partita("--version") == Outcome(0, f"partita {version('partita')}\n", "")
+
+
+def test_help_lists_the_commands(partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = partita("--help")
+    assert (code, err) == (0, "")
+    for name, summary in COMMANDS.items():
+        assert f"    {name:<9} {summary}\n" in out
+
+
+@pytest.mark.parametrize("words", [["key"], ["key", "encode"], ["key", "decode"], ["key", "id"], ["demo"]])
+def test_each_command_has_help_with_an_example(
+    partita: Partita, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = partita(*words, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"usage: partita {' '.join(words)} ")
+    examples = out.partition("\nexamples:\n")[2]
+    assert f"partita {' '.join(words)}" in examples
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "COMMAND"),
+        (["key"], "COMMAND"),
+        (["nonsense"], "'nonsense'"),
+        (["key", "nonsense"], "'nonsense'"),
+        (["key", "encode", "--nonsense"], "--nonsense"),
+        (["key", "decode", "--js", "a=i:1"], "--js"),
+        (["key", "id"], "ASSET"),
+        (["demo", "--rows", "0"], "'0' is not a number of rows"),
+        (["demo", "--rows", "many"], "'many' is not a number of rows"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(partita: Partita, words: list[str], message: str) -> None:
+    code, out, err = partita(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("usage: partita")
+    assert message in err
+
+
+def test_an_error_is_a_message_and_no_traceback() -> None:
+    assert run_installed("key", "decode", "date=d:2025-02-30") == Outcome(
+        2,
+        "",
+        "partita: not a canonical partition key, at position 7: no such date: day is out of range for month\n"
+        "  date=d:2025-02-30\n"
+        "         ^\n"
+        "`partita key encode` writes canonical keys; see `partita key encode --help`\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["key", "encode", "a=b"], ["key", "encode", "a=1"], ["key", "decode", "--help"]]
+)
+def test_a_cold_start_imports_nothing_heavy(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WHAT_IS_LOADED, ",".join(HEAVY), *words], capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines()[-1] == ""
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    with subprocess.Popen(
+        [PARTITA, "key", "encode"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdin and running.stdout and running.stderr  # noqa: PT018 - for mypy
+        running.stdout.close()
+        running.stdin.write(b"a=b\n" * 1000)
+        running.stdin.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 141
+
+
+def test_lines_leave_as_they_come_and_an_interrupt_ends_it() -> None:
+    with subprocess.Popen(
+        [PARTITA, "key", "encode"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdin and running.stdout and running.stderr  # noqa: PT018 - for mypy
+        running.stdin.write(b"a=b\n")
+        running.stdin.flush()
+        assert running.stdout.readline() == b"a=s:Yg\n"
+        running.send_signal(signal.SIGINT)
+        assert running.wait() == 130
+        assert running.stderr.read() == b""
+
+
+def test_text_is_utf8_whatever_the_locale() -> None:
+    key = "name=s:w7xzw6k"
+    done = run_installed("key", "encode", stdin="name=üsé\n", PYTHONIOENCODING="latin-1")
+    assert done == Outcome(0, f"{key}\n", "")
+    assert run_installed("key", "decode", key, PYTHONIOENCODING="latin-1").out == "name  string  üsé\n"
+
+
+def test_an_argument_that_is_not_utf8_is_refused() -> None:
+    done = subprocess.run([os.fsencode(PARTITA), b"key", b"encode", b"a=\xff"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"a lone surrogate" in done.stderr
