@@ -1,0 +1,139 @@
+"""Partition keys and ids of whole Arrow tables, and back: `partita.algebra.key` over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as arrow_types
+
+from partita.algebra.calendar import DAY
+from partita.algebra.key import PartitionKey, id_prefix
+from partita.arrow.base64url import encode
+from partita.arrow.buffers import Array, Bools, int64_values, is_text, narrow_text, null_mask, one_array
+from partita.arrow.key_reader import key_columns, text_array
+from partita.arrow.scalar_text import FIRST_DAY, LAST_DAY, date_texts, join, timestamp_texts
+from partita.errors import KeyValueError, PartitionsError
+
+__all__ = ["key_columns", "key_ids", "key_texts"]
+
+
+def key_texts(table: Any) -> Array:
+    """The canonical text of every row's key: each column is a dimension.
+
+    `table` is a `pa.Table`, a `pa.RecordBatch` or a mapping from names to Arrow arrays. The texts come as one
+    `pa.Array` of `string` (`large_string` from 2 GiB on). A column that no key can hold is a `KeyValueError`.
+    """
+    columns, rows = _columns(table)
+    parts: list[Any] = []
+    for name in PartitionKey(dict.fromkeys(columns)):
+        parts += [f"{',' if parts else ''}{name}=", *_tagged(name, columns[name])]
+    texts = join(*parts) if parts else pa.repeat(pa.scalar("", pa.large_string()), rows)
+    return narrow_text(texts)
+
+
+def key_ids(asset_id: str, texts: Array) -> Array:
+    """The id of every partition of that asset, from the keys' canonical texts; null stays null."""
+    prefix = id_prefix(asset_id)
+    octets = pc.cast(text_array(texts), pa.large_binary()).to_pylist()
+    ids = [None if key is None else f"part_{sha256(prefix + key).hexdigest()[:32]}" for key in octets]
+    return pa.array(ids, pa.string())
+
+
+def _columns(table: Any) -> tuple[dict[str, Array], int]:
+    if isinstance(table, Mapping):
+        columns = dict(table)
+        rows = len(next(iter(columns.values()), ()))
+    elif isinstance(table, pa.Table | pa.RecordBatch):
+        columns, rows = dict(zip(table.schema.names, table.columns, strict=True)), table.num_rows
+        _refuse_twice(table.schema.names)
+    else:
+        raise PartitionsError(f"keys are made of an Arrow table, a record batch or arrays by name, not {type(table)}")
+    for name, column in columns.items():
+        if not isinstance(column, pa.Array | pa.ChunkedArray):
+            raise KeyValueError(name, f"{type(column).__name__} is no Arrow array; make one with pyarrow.array")
+        if len(column) != rows:
+            raise KeyValueError(name, f"it has {len(column)} rows, and the first dimension {rows}")
+    return columns, rows
+
+
+def _refuse_twice(names: list[str]) -> None:
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise KeyValueError(name, "given twice")
+
+
+def _tagged(name: str, column: Array) -> list[Any]:
+    """What `join` puts together to the tags and texts of a column: `i:42`."""
+    array = one_array(column)
+    if arrow_types.is_null(array.type):
+        return [pa.repeat(_NULL, len(array))]
+    for matches, tag, rule in _RULES:
+        if matches(array.type):
+            try:
+                texts = rule(name, array)
+            except pa.ArrowException as error:
+                raise KeyValueError(name, str(error)) from None
+            return [pc.fill_null(join(tag, texts), _NULL)] if array.null_count else [tag, texts]
+    raise KeyValueError(name, f"{array.type} can't be in a key; use a string, an integer, a boolean, a date, "
+                              "a timestamp with a zone or null")  # fmt: skip
+
+
+_NULL = pa.scalar("n:null", pa.large_string())
+
+
+def _integer_texts(_: str, array: Array) -> Array:
+    return pc.cast(pc.cast(array, pa.int64()), pa.large_string())
+
+
+def _bool_texts(_: str, array: Array) -> Array:
+    return pc.cast(array, pa.large_string())
+
+
+def _string_texts(name: str, array: Array) -> Array:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise KeyValueError(name, f"not Unicode text: {error}") from None
+    return encode(array)
+
+
+def _date_texts(name: str, array: Array) -> Array:
+    days = int64_values(pc.cast(array, pa.date32()))
+    _refuse_years(name, (days < FIRST_DAY) | (days > LAST_DAY))
+    return date_texts(days, null_mask(array))
+
+
+def _timestamp_texts(name: str, array: Array) -> Array:
+    if array.type.tz is None:
+        raise KeyValueError(name, f"{array.type} has no time zone; attach one, as in pyarrow.compute.assume_timezone")
+    per_day, per_micro = _UNITS[array.type.unit]
+    counts = int64_values(array)
+    _refuse_years(name, (counts < FIRST_DAY * per_day) | (counts >= (LAST_DAY + 1) * per_day))
+    if per_micro > 1 and (counts % per_micro).any():
+        raise KeyValueError(name, "a timestamp is finer than a microsecond; round it first")
+    micros = counts // per_micro if per_micro > 1 else counts * (DAY // per_day)
+    return timestamp_texts(micros, null_mask(array), "Z")
+
+
+_UNITS = {"s": (DAY // 1_000_000, 1), "ms": (DAY // 1_000, 1), "us": (DAY, 1), "ns": (DAY * 1_000, 1_000)}
+"""How many of a unit make a day, and how many a microsecond."""
+
+
+def _refuse_years(name: str, outside: Bools) -> None:
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise KeyValueError(name, f"row {row} is outside the years 0001 to 9999 in UTC")
+
+
+_RULES: tuple[tuple[Callable[[pa.DataType], bool], str, Callable[[str, Array], Array]], ...] = (
+    (arrow_types.is_integer, "i:", _integer_texts),
+    (is_text, "s:", _string_texts),
+    (arrow_types.is_date, "d:", _date_texts),
+    (arrow_types.is_timestamp, "t:", _timestamp_texts),
+    (arrow_types.is_boolean, "b:", _bool_texts),
+)
