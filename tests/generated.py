@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -11,9 +11,9 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from partita.algebra.functions import bucket, day, hash, hour, identity, month, truncate, year  # noqa: A004
-from partita.algebra.predicate import Not, Predicate, Residual, all_of, any_of, as_predicate, col
+from partita.algebra.predicate import Compare, Not, Predicate, Residual, all_of, any_of, as_predicate, col
 from partita.algebra.transforms import Family, PartitionFunction
-from partita.arrow.schema import to_logical, to_schema
+from partita.arrow.schema import to_logical
 from partita.errors import TransformError
 
 TYPES: dict[str, Any] = {
@@ -153,16 +153,7 @@ def _leaf(name: str) -> st.SearchStrategy[Predicate]:
 
 
 def _compared(name: str, op: str, value: Any) -> Predicate:
-    reference = col(name)
-    return {
-        "=": lambda: reference == value,
-        "!=": lambda: reference != value,
-        "<": lambda: reference < value,
-        "<=": lambda: reference <= value,
-        ">": lambda: reference > value,
-        ">=": lambda: reference >= value,
-        "<=>": lambda: reference.eq_null_safe(value),
-    }[op]()
+    return col(name).eq_null_safe(value) if op == "<=>" else Compare(name, op, value)
 
 
 def has_residual(bound: Predicate) -> bool:
@@ -170,11 +161,3 @@ def has_residual(bound: Predicate) -> bool:
     if isinstance(bound, Not):
         return has_residual(bound.part)
     return isinstance(bound, Residual) or any(map(has_residual, getattr(bound, "parts", ())))
-
-
-def schema_of(table: Any) -> Any:
-    """The table's schema as Partita has it."""
-    return to_schema(table.schema)
-
-
-__all__ = ["TYPES", "VALUES", "Case", "cases", "date", "has_residual", "predicate", "schema_of"]

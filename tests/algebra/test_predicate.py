@@ -111,12 +111,14 @@ def test_the_tree_holds(text: str, tree: Predicate) -> None:
 
 RESIDUAL = [
     "i = 2.5", "i = 99999999999", "i = 'x'", "i = ' 5'", "s = 5", "s = DATE '2025-01-01'", "m = 1.555", "m = '1.5'",
-    "m = 1.5D", "l = 9007199254740993.0D", "i = TRUE", "b = 1", "b = 'true'", "d = '2025-1-1'", "d = '2025-01-01 10:00:00'",
-    "ts = '2025'", "ts = '2025-01-01 10:00:00.1234567'", "n = '2025-01-01T00:00:00Z'", "d < TIMESTAMP '2025-01-01 10:00:00'",
-    "z = 'a'", "i = l", "year(ts) = 2025", "upper(s) = 'A'", "i + 1 = 2", "s RLIKE 'a'", "s ILIKE 'a%'", "i LIKE '5'",
-    "s LIKE '%a'", "s LIKE 'a!%' ESCAPE '!'", "s NOT LIKE 'a%b'", "s = 'it''s'", "s = r'a'", "s = '\\u0041'", "i IN (SELECT 1)",
-    "i IN (1, 'x')", "(i = 1) IS NULL", "CASE WHEN b THEN TRUE END", "ts > current_timestamp()", "place = NULL AND i & 1 = 1",
-    "exists(array(1, 2), y -> y > i)", "i = :p", "`dot.ted` = 1", "s = CAST('abcdef' AS VARCHAR(3))", "u = 'F79C3E09'",
+    "m = 1.5D", "l = 9007199254740993.0D", "i = TRUE", "b = 1", "b = 'true'", "d = '2025-1-1'",
+    "d = '2025-01-01 10:00:00'", "ts = '2025'", "ts = '2025-01-01 10:00:00.1234567'", "n = '2025-01-01T00:00:00Z'",
+    "d < TIMESTAMP '2025-01-01 10:00:00'", "z = 'a'", "i = l", "year(ts) = 2025", "upper(s) = 'A'", "i + 1 = 2",
+    "s RLIKE 'a'", "s ILIKE 'a%'", "i LIKE '5'", "s LIKE '%a'", "s LIKE 'a!%' ESCAPE '!'", "s NOT LIKE 'a%b'",
+    "s = 'it''s'", "s = r'a'", "s = '\\u0041'", "i IN (SELECT 1)", "i IN (1, 'x')", "(i = 1) IS NULL",
+    "CASE WHEN b THEN TRUE END", "ts > current_timestamp()", "place = NULL AND i & 1 = 1",
+    "exists(array(1, 2), y -> y > i)", "i = :p", "`dot.ted` = 1", "s = CAST('abcdef' AS VARCHAR(3))",
+    "u = 'F79C3E09'",
 ]  # fmt: skip
 
 
@@ -176,9 +178,9 @@ def test_python_expressions_make_the_same_tree() -> None:
 
 def test_what_python_expressions_refuse() -> None:
     with pytest.raises(PredicateError, match="no truth"):
-        assert col("i") == 1 and col("l") == 2
+        bool(col("i") == 1)
     with pytest.raises(PredicateError, match="no truth"):
-        assert not col("b")
+        bool(col("b"))
     with pytest.raises(PredicateError, match="list"):
         col("i") == [1]  # noqa: B015 - it raises
     with pytest.raises(PredicateError, match="no values"):
@@ -207,9 +209,12 @@ def test_deep_nesting_is_an_error_and_long_chains_are_not() -> None:
 
 
 PIECES = st.sampled_from(
-    ["i", "s", "ts", "b", "`a b`", "nope", "=", "<=>", "<", "IN", "(", ")", ",", "AND", "OR", "NOT", "!", "BETWEEN", "LIKE",
-     "'a%'", "'", "X'0'", "1", "1e999", "99999999999999999999", "-", "NULL", "IS", "CAST(", "AS INT)", "DATE '2025-02-30'", "--",
-     "/*", ";", ":", "\\", "\x00", "\ud800", "::", "case", "end", "[", "x -> x", "TRUE", "interval 1 day", "select"]
+    [
+        "i", "s", "ts", "b", "`a b`", "nope", "=", "<=>", "<", "IN", "(", ")", ",", "AND", "OR", "NOT", "!",
+        "BETWEEN", "LIKE", "'a%'", "'", "X'0'", "1", "1e999", "99999999999999999999", "-", "NULL", "IS", "CAST(",
+        "AS INT)", "DATE '2025-02-30'", "--", "/*", ";", ":", "\\", "\x00", "\ud800", "::", "case", "end", "[",
+        "x -> x", "TRUE", "interval 1 day", "select",
+    ]
 )  # fmt: skip
 
 

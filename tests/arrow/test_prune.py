@@ -46,7 +46,7 @@ def test_arrow_equals_the_scalar_definition(case: Case) -> None:
         assert hit.reasons.to_pylist() == [reason(compiled, f) for f in facts]
 
 
-def kept(where: Any, spec: str, partitions: dict[str, Any], *, family: str = "lance") -> list[Any]:
+def kept(where: Any, spec: str, partitions: dict[str, Any], *, family: str = "lance") -> Any:
     parsed = pt.parse_spec(spec, SCHEMA, family=family)
     return pt.prune(where, schema=SCHEMA, spec=parsed, partitions=pa.table(partitions)).may_match.to_pylist()
 
@@ -148,8 +148,8 @@ def test_partitions_that_do_not_fit() -> None:
     refused("'spec_id'", pa.table({"country": ["US"]}), SpecHistory.start(spec, to_schema(SCHEMA)))
     short = {"user_id": pt.Statistics(lower=pa.array([1, 2]))}
     refused("2 values for 1 partitions", pa.table({"country": ["US"], "ts_month": [1]}), statistics=short)
+    history = SpecHistory.start(spec, to_schema(SCHEMA))
     with pytest.raises(pt.UnknownSpec):
-        history = SpecHistory.start(spec, to_schema(SCHEMA))
         pt.prune(
             "country = 'US'", schema=SCHEMA, spec=history, partitions=pa.table({"spec_id": [7], "country": ["US"]})
         )

@@ -145,7 +145,7 @@ def _decoded(coded: pa.DictionaryArray, of_each: np.ndarray[Any, Any]) -> np.nda
     """What is computed of each distinct text, for every text; whatever for null."""
     if not len(of_each):
         return np.zeros(len(coded), of_each.dtype)
-    return of_each[coded.indices.fill_null(0).to_numpy()]
+    return cast("np.ndarray[Any, Any]", of_each[coded.indices.fill_null(0).to_numpy()])
 
 
 def _lengths(texts: pa.Array) -> Ints:
@@ -157,7 +157,7 @@ def _looked_up(values: Any, answers: Mapping[Plain, int]) -> Masks:
     """The answers of each value, 0 for a value that has none."""
     if not answers:
         return np.zeros(len(values), np.uint8)
-    results = sorted(answers)  # type: ignore[type-var]
+    results = sorted(answers)
     masks = np.array([*(answers[r] for r in results), 0], np.uint8)
     if not isinstance(values, np.ndarray):
         at = pc.index_in(values.dictionary, value_set=pa.array(results, values.dictionary.type)).fill_null(-1)
