@@ -1,0 +1,111 @@
+"""The Spark that Partita starts by itself: local, quiet, and the same on every machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
+
+from partita.errors import PartitaError
+
+
+def session(app_name: str = "partita", **conf: str) -> SparkSession:
+    """The session that is running, or else a new one in this process: all cores, UTC, UTF-8, no ports to the outside.
+
+    `conf` are settings of Spark (`**{"spark.driver.memory": "4g"}`); they win over Partita's. A session that runs
+    already keeps its own settings but for these. Where `SPARK_REMOTE` names a Spark Connect server, that one is used.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None and not conf:
+        return running
+    builder = SparkSession.builder.appName(app_name)
+    for key, value in (conf if running is not None else {**_settings(), **conf}).items():
+        builder = builder.config(key, value)
+    _quiet_python()
+    if running is not None or _is_connect():
+        return builder.getOrCreate()
+    _require_java()
+    with _environment():
+        try:
+            return builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            if error.getCondition() != "JAVA_GATEWAY_EXITED":
+                raise
+            raise PartitaError(_NO_JAVA) from error
+
+
+_NO_JAVA = "Spark needs Java 17 or newer, and none starts here; install one, or set JAVA_HOME to its folder"
+_LOOPBACK = "127.0.0.1"
+
+_QUERY = {
+    "spark.sql.session.timeZone": "UTC",
+    # The default is INT96, which is deprecated and carries no statistics to skip row groups by.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+
+
+def _settings() -> dict[str, str]:
+    """What Partita sets: for a Connect server only what a query may set."""
+    if _is_connect():
+        return _QUERY
+    cores = os.cpu_count() or 1
+    log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
+    return {
+        **_QUERY,
+        "spark.master": f"local[{cores}]",
+        # 200, the default, is for clusters: local jobs would spend their time on starting tasks.
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.driver.host": _LOOPBACK,
+        # Java 17 takes the encoding of files from the locale.
+        "spark.driver.extraJavaOptions": f"-Dfile.encoding=UTF-8 -Dlog4j2.configurationFile={log_settings}",
+    }
+
+
+def _is_connect() -> bool:
+    return is_remote() or "SPARK_REMOTE" in os.environ
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    """What the JVM inherits as it starts; the variables that Python workers need stay."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Java takes the encoding of file names from the locale alone, and warns of host names that don't resolve.
+    inherited = {"SPARK_LOCAL_IP": _LOOPBACK} | ({} if _is_utf8() else {"LC_ALL": "C.UTF-8"})
+    before = {name: os.environ.get(name) for name in inherited}
+    os.environ.update(inherited)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _is_utf8() -> bool:
+    named = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "C")
+    return named.lower().replace("-", "").endswith("utf8")
+
+
+def _quiet_python() -> None:
+    # PySpark logs each failed query as a page of JSON, and then raises the same as an exception.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=str(Path(home) / "bin") if home else None) is None:
+        raise PartitaError(_NO_JAVA)

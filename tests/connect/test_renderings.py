@@ -1,0 +1,14 @@
+"""What Partita renders as Columns works on Spark Connect too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.conftest import RunInConnect
+
+
+def test_renderings(run_in_connect: RunInConnect) -> None:
+    out = run_in_connect(Path(__file__).with_name("renderings.py"))
+    assert int(out.split()[0]) > 30

@@ -1,0 +1,50 @@
+"""Spark's types as Partita's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import types as spark_types
+
+from partita.algebra.type_text import parse_type
+from partita.algebra.types import other
+from partita.errors import UnknownColumn
+from partita.spark import to_schema
+from partita.spark.schema import find_column, to_logical
+from tests.spark.frames import to_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAMES = [
+    "boolean", "byte", "short", "int", "long", "float", "double", "decimal(38,10)", "date", "time", "timestamp",
+    "timestamp_ntz", "string", "binary", "void", "list<int>", "map<string,date>", "struct<a:int,b:list<string>>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_types(name: str) -> None:
+    assert to_logical(to_spark(parse_type(name))) == parse_type(name)
+
+
+def test_strings() -> None:
+    assert to_logical(spark_types.VarcharType(5)) == parse_type("string")
+    assert to_logical(spark_types.CharType(5)) == other("char(5)")
+    assert to_logical(spark_types.StringType("UNICODE_CI")) == other("string collate UNICODE_CI")
+    assert to_logical(spark_types.VariantType()) == other("variant")
+
+
+def test_schema() -> None:
+    found = to_schema(spark_types.StructType([spark_types.StructField("a", spark_types.LongType(), nullable=False)]))
+    assert found.names == ("a",)
+    assert not found.find("A").nullable
+
+
+def test_find_column(spark: SparkSession) -> None:
+    df = spark.sql("select named_struct('b.c', 1, 'd', 'x') as `a``z`, 2L as `p.q`")
+    found = {name: find_column(df.schema, name) for name in ("A`z.B.c", "a`z.d", "p.q")}
+    assert df.select(*(column for column, _ in found.values())).first() == (1, "x", 2)
+    assert [data_type.simpleString() for _, data_type in found.values()] == ["int", "string", "bigint"]
+    with pytest.raises(UnknownColumn):
+        find_column(df.schema, "nope")

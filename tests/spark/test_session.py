@@ -1,0 +1,67 @@
+"""The session that Partita starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from partita.errors import PartitaError
+from partita.spark import session
+from partita.spark.session import _require_java
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def test_settings(spark: SparkSession) -> None:
+    assert {name: spark.conf.get(name) for name in SETTINGS} == SETTINGS
+
+
+def test_the_running_session_is_used(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        assert session() is spark
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"
+        session(**{"spark.sql.session.timeZone": "UTC"})
+        assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_names_of_files_are_utf8_in_any_locale(spark: SparkSession, tmp_path: Path) -> None:
+    script = (
+        "from partita.spark import session\n"
+        "import sys\n"
+        "spark = session()\n"
+        "spark.range(1).selectExpr('cast(id as string) v', \"'日本語' as p\").write.partitionBy('p').text(sys.argv[1])\n"
+    )
+    plain = {k: v for k, v in os.environ.items() if k not in ("LC_ALL", "LC_CTYPE", "LANG", "SPARK_REMOTE")}
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", script, str(tmp_path / "t")],
+        env={**plain, "LC_ALL": "C"}, capture_output=True, text=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "t").iterdir() if path.is_dir()] == ["p=日本語"]
+    noise = [line for line in done.stderr.splitlines() if "incubator" not in line]
+    assert noise == []
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(PartitaError, match="Java 17"):
+        _require_java()

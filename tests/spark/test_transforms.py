@@ -1,0 +1,211 @@
+"""Partition functions on Spark are the scalar ones, in every mode of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    MonthTransform,
+    TruncateTransform,
+    YearTransform,
+)
+from pyiceberg.types import BinaryType, DateType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
+from pyiceberg.types import DecimalType as IcebergDecimal
+from pyspark.errors import PySparkException
+
+from partita.algebra import functions
+from partita.algebra.plain import EPOCH_DAY, in_range, to_plain
+from partita.algebra.transforms import Family, PartitionFunction, truncated
+from partita.algebra.type_text import parse_type
+from partita.algebra.types import BITS, INSTANTS, DecimalType, Kind, LogicalType
+from partita.errors import SpecError, TransformError
+from partita.spark import apply, with_partitions
+from tests.spark.frames import MODES, batched, frame, plan_of, running_in, to_spark
+from tests.values import ATOMS, of_type, scaled
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARK_ATOMS = [type_ for type_ in ATOMS if type_.kind not in (Kind.FIXED, Kind.UUID)]
+WIDTHS = (1, 3, 10, 2**31 - 1)
+
+
+def functions_of(type_: LogicalType) -> Iterator[tuple[PartitionFunction, Family]]:
+    """Every function that takes the type, but identity."""
+    every = [
+        *(functions.function(name, "c") for name in ("year", "month", "day", "hour", "hash", "void")),
+        functions.bucket("c", 2**31 - 1),
+        *(functions.truncate("c", width) for width in WIDTHS),
+    ]
+    for f in every:
+        for family in Family:
+            try:
+                f.transform.check(type_, family)
+            except TransformError:
+                continue
+            yield f, family
+
+
+def assert_equal_scalar(spark: SparkSession, type_: LogicalType, values: Sequence[object]) -> None:
+    every = list(functions_of(type_))
+    columns = [apply(f, "c", to_spark(type_), family=family).alias(f"_{i}") for i, (f, family) in enumerate(every)]
+    rows = frame(spark, {"c": (type_, values)}).select(*columns).collect()
+    for value, row in zip(values, rows, strict=True):
+        for (f, family), result in zip(every, row, strict=True):
+            expected = f.apply(value, family=family, type=type_)
+            got = bytes(result) if isinstance(result, bytearray) else result
+            assert got == expected, f"{f} of {value!r} in {family}"
+            assert type(got) is type(expected)
+
+
+def fits_truncated(type_: LogicalType, value: Any) -> bool:
+    """Whether the type can hold all the truncated values."""
+    if value is None or (type_.kind not in BITS and not isinstance(type_, DecimalType)):
+        return True
+    plain = to_plain(value, type_)
+    return all(in_range(truncated(plain, width), type_) for width in WIDTHS)  # type: ignore[arg-type] # of int an int
+
+
+@pytest.mark.parametrize("type_", SPARK_ATOMS, ids=str)
+def test_equal_the_scalar_functions(spark: SparkSession, type_: LogicalType) -> None:
+    values = st.lists(st.none() | of_type(type_).filter(lambda v: fits_truncated(type_, v)), min_size=1, max_size=60)
+
+    @batched
+    @given(values, st.sampled_from(MODES))
+    def equal(drawn: list[object], mode: tuple[str, str]) -> None:
+        with running_in(spark, mode):
+            assert_equal_scalar(spark, type_, drawn)
+
+    equal()
+
+
+LOWEST = [("byte", -128, 10), ("short", -32_768, 10), ("int", -(2**31), 10), ("long", -(2**63), 10), ("byte", -1, 1000)]
+
+
+@pytest.mark.parametrize("mode", MODES[::3])
+@pytest.mark.parametrize(("text", "value", "width"), LOWEST)
+def test_a_truncated_integer_below_its_type(
+    spark: SparkSession, mode: tuple[str, str], text: str, value: int, width: int
+) -> None:
+    f = functions.truncate("c", width)
+    type_ = parse_type(text)
+    with running_in(spark, mode):
+        df = frame(spark, {"c": (type_, [value])})
+        with pytest.raises(PySparkException, match="below what"):
+            df.select(apply(f, "c", to_spark(type_), family="iceberg")).collect()
+
+
+@pytest.mark.parametrize("mode", MODES[::3])
+@pytest.mark.parametrize(("precision", "scale"), [(2, 0), (4, 2), (18, 18), (38, 0), (38, 20), (38, 38)])
+def test_a_truncated_decimal_below_its_type(
+    spark: SparkSession, mode: tuple[str, str], precision: int, scale: int
+) -> None:
+    type_ = parse_type(f"decimal({precision},{scale})")
+    with running_in(spark, mode):
+        df = frame(spark, {"c": (type_, [scaled(-(10**precision) + 1, scale)])})
+        with pytest.raises(PySparkException):
+            df.select(apply(functions.truncate("c", 10), "c", to_spark(type_), family="iceberg")).collect()
+        assert_equal_scalar(spark, type_, [scaled(10**precision - 1, scale), scaled(0, scale), None])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gaps_and_overlaps_of_the_zone(spark: SparkSession, mode: tuple[str, str]) -> None:
+    # New York skips 02:00 to 03:00 on 2025-03-09, has 01:00 to 02:00 twice on 2025-11-02; the rest are early offsets.
+    naive = [datetime.fromisoformat(text) for text in EDGES]
+    with running_in(spark, mode):
+        assert_equal_scalar(spark, parse_type("timestamp_ntz"), naive)
+        assert_equal_scalar(spark, parse_type("timestamp"), [at.replace(tzinfo=UTC) for at in naive])
+
+
+EDGES = (
+    "2025-03-09T02:30:00", "2025-03-09T07:00:00", "2025-11-02T01:30:00", "2025-11-02T05:30:00", "1883-11-18T12:01:00",
+    "1969-12-31T23:59:59.999999", "1970-01-01T00:00:00", "1582-10-10T00:00:00", "0001-01-01T00:00:00",
+    "9999-12-31T23:59:59.999999", "1900-02-28T23:59:59.999999", "2000-02-29T00:00:00",
+)  # fmt: skip
+
+
+PYICEBERG = {
+    "int": (IntegerType(), [0, 1, -1, 34, 2**31 - 1, -(2**30)]),
+    "long": (LongType(), [0, -1, 34, 2**63 - 1, -(2**62)]),
+    "date": (DateType(), [0, -1, 17_486, -719_162, 2_932_896]),
+    "timestamp": (TimestamptzType(), [0, -1, 1_510_871_468_000_000, -62_135_596_800_000_000]),
+    "timestamp_ntz": (TimestampType(), [0, -1, 1_510_871_468_000_000, 253_402_300_799_999_999]),
+    "string": (StringType(), ["", "iceberg", "日本語", "🎉🎉🎉🎉"]),
+    "binary": (BinaryType(), [b"", b"\x00\x01\x02\x03", b"\xff" * 7]),
+    "decimal(38,10)": (IcebergDecimal(38, 10), [Decimal("14.20"), Decimal("-0.0000000001"), Decimal("0E-10")]),
+}
+TRANSFORMS = {
+    "bucket": (functions.bucket("c", 100), BucketTransform(100)),
+    "truncate": (functions.truncate("c", 3), TruncateTransform(3)),
+    "year": (functions.year("c"), YearTransform()),
+    "month": (functions.month("c"), MonthTransform()),
+    "day": (functions.day("c"), DayTransform()),
+    "hour": (functions.hour("c"), HourTransform()),
+}
+
+
+@pytest.mark.parametrize("text", PYICEBERG)
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_pyiceberg_agrees(spark: SparkSession, text: str, name: str) -> None:
+    type_, (iceberg_type, values) = parse_type(text), PYICEBERG[text]
+    f, transform = TRANSFORMS[name]
+    if not transform.can_transform(iceberg_type):
+        pytest.skip(f"Iceberg has no {name} of {text}")
+    df = frame(spark, {"c": (type_, [_typed_plain(value, type_) for value in values])})
+    found = [row[0] for row in df.select(apply(f, "c", to_spark(type_), family="iceberg")).collect()]
+    theirs = transform.transform(iceberg_type)
+    assert found == [theirs(value) for value in values]
+
+
+def _typed_plain(value: Any, type_: LogicalType) -> object:
+    if type_.kind is Kind.DATE:
+        return date.fromordinal(value + EPOCH_DAY)
+    if type_.kind in INSTANTS:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
+        return at if type_.kind is Kind.TIMESTAMP else at.replace(tzinfo=None)
+    return value
+
+
+def test_with_partitions(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    df = spark.sql("select 34L as user_id, 'FR' as country, named_struct('At', timestamp_micros(-1)) as info")
+    added = {
+        "shard": functions.bucket("USER_ID", 16), "country": functions.identity("country"),
+        "when": functions.day("info.at"),
+    }  # fmt: skip
+    rows = with_partitions(df, added, family="iceberg")
+    assert rows.columns == ["user_id", "country", "info", "shard", "when"]
+    assert rows.select("shard", "when").first() == (3, -1)
+    plan = plan_of(rows, capsys)
+    assert "Python" not in plan
+    assert "Pandas" not in plan
+    with pytest.raises(SpecError, match="'country'"):
+        with_partitions(df, {"country": functions.hash("country")}, family="lance")
+
+
+def test_refused_types(spark: SparkSession) -> None:
+    df = spark.sql("select 'a' collate UNICODE_CI as c, 1.5d as d, parse_json('1') as v")
+    for name in df.columns:
+        with pytest.raises(TransformError, match=name):
+            apply(functions.bucket(name, 16), name, df.schema[name].dataType, family="iceberg")
+    with pytest.raises(TransformError, match="no such function"):
+        apply(functions.hash("d"), "d", df.schema["d"].dataType, family="iceberg")
+
+
+def test_identity_and_void(spark: SparkSession) -> None:
+    df = spark.sql("select 1 as c, null as d")
+    columns = (
+        apply(functions.identity("c"), "c", df.schema["c"].dataType, family="iceberg"),
+        apply(functions.void("c"), "c", df.schema["c"].dataType, family="iceberg"),
+    )
+    found = df.select(*columns)
+    assert found.first() == (1, None)
+    assert [f.dataType for f in found.schema] == [df.schema["c"].dataType] * 2
