@@ -65,7 +65,7 @@ def from_text(text: str, type_: LogicalType) -> object:
     if type_.kind is Kind.STRING:
         return _unicode(text)
     if type_.kind in INTEGERS:
-        return _number(int(_shaped("-?[0-9]{1,19}", text)[0]), type_)
+        return _number(int(_shaped("0|-?[1-9][0-9]{0,18}", text)[0]), type_)
     if type_.kind in FLOATS:
         return float(_shaped(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|NaN|-?Infinity", text)[0])
     if type_.kind is Kind.DATE:

@@ -104,8 +104,15 @@ _COMPARED = {
 
 
 def joined(parts: Iterable[Steps], how: Callable[[int, int], int]) -> Steps:
-    """AND (`both`) or OR (`either`) of step functions of one column, as one."""
-    return reduce(lambda a, b: _joined(a, b, how), parts)
+    """AND (`both`) or OR (`either`) of step functions of one column, as one.
+
+    Neighbours are joined in rounds, so that thousands of them cost little more than their bounds together.
+    """
+    left = list(parts)
+    while len(left) > 1:
+        pairs = zip(left[::2], left[1::2], strict=False)
+        left = [*(_joined(a, b, how) for a, b in pairs), *left[len(left) // 2 * 2 :]]
+    return left[0]
 
 
 def _joined(a: Steps, b: Steps, how: Callable[[int, int], int]) -> Steps:

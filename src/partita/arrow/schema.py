@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import types as arrow_types
 
 from partita.algebra.schema import Schema
+from partita.algebra.spark_json import schema_from_json
 from partita.algebra.types import (
     BINARY,
     BOOLEAN,
@@ -53,7 +54,6 @@ from partita.algebra.types import (
     other,
     struct_of,
 )
-from partita.arrow.spark_json import schema_from_json
 from partita.errors import SchemaError
 
 
