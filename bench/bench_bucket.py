@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -33,8 +34,8 @@ def rows() -> Iterator[Row]:
         column = apply(bucket("c", 16), "c", df.schema["c"].dataType, family="iceberg")
         yield compare(
             f"bucket(16) of {count:,} {name}s",
-            ours=Side("partita.spark.apply", lambda df=df, column=column: total(df, column)),
-            theirs=Side("hash() % 16", lambda df=df: total(df, F.hash("c") % 16)),
+            ours=Side("partita.spark.apply", partial(total, df, column)),
+            theirs=Side("hash() % 16", partial(total, df, F.hash("c") % 16)),
             goal=at_least(1 / limit) if limit else None,
         )
         df.unpersist()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import pandas_udf
 
 from bench.harness import Row, Side, at_least, compare
 from partita.algebra.key import PartitionKey
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ROWS = 2_000_000
-UDF_ROWS = 40_000
+UDF_ROWS = 200_000
 SOURCES = {
     "at": "timestamp_micros(id * 17000051)",
     "big": "id * 7919",
@@ -29,16 +31,17 @@ SOURCES = {
 def rows() -> Iterator[Row]:
     """Both over the same columns, made in the same query."""
     for names in (("big", "day", "flag", "region"), ("at", "big", "day", "region")):
-        df = session().range(ROWS).selectExpr(*(f"{SOURCES[name]} as {name}" for name in names))
-        typed = key_column(**{name: (name, df.schema[name].dataType) for name in names})
-        alone = key_column(**{name: name for name in names})
-        bare = Side("sha2(concat(cast to string))", lambda df=df: run(df, bare_hash(df)))
+        df, some = (
+            session().range(n).selectExpr(*(f"{SOURCES[name]} as {name}" for name in names)) for n in (ROWS, UDF_ROWS)
+        )
         what = f"key and id of {', '.join(names)}"
-        ours = Side("key_column, types given", lambda df=df, key=typed: run(df, id_column("orders", key)))
+        typed = id_column("orders", key_column(**{name: (name, df.schema[name].dataType) for name in names}))
+        untyped = id_column("orders", key_column(**{name: name for name in names}))
+        bare = Side("sha2(concat(cast to string))", partial(run, df, bare_hash(df)))
+        udf = Side("pandas UDF", partial(run, some, udf_id(some)), share=UDF_ROWS / ROWS)
+        ours = Side("key_column, types given", partial(run, df, typed))
         yield compare(what, ours=ours, theirs=bare, goal=at_least(1 / 1.3))
-        ours = Side("key_column", lambda df=df, key=alone: run(df, id_column("orders", key)))
-        yield compare(what, ours=ours, theirs=bare, goal=at_least(1 / 1.3))
-        udf = Side("pandas UDF", lambda df=df: run(df.limit(UDF_ROWS), udf_id(df)), share=UDF_ROWS / ROWS)
+        yield compare(what, ours=Side("key_column", partial(run, df, untyped)), theirs=bare, goal=at_least(1 / 1.3))
         yield compare(what, ours=ours, theirs=udf, repeat=1)
 
 
@@ -56,12 +59,11 @@ def udf_id(df: DataFrame) -> Column:
     """The scalar definition, row by row in a Python worker."""
     names = df.columns
 
-    @F.pandas_udf("string")  # type: ignore[call-overload, untyped-decorator] # the types are in the annotations
     def ids(columns: pd.DataFrame) -> pd.Series:
-        keys = (PartitionKey.of(dict(zip(names, row, strict=True))) for row in zip(*(_values(columns[n]) for n in names)))
-        return pd.Series([key.id("orders") for key in keys])
+        rows = zip(*(_values(columns[name]) for name in names), strict=True)
+        return pd.Series([PartitionKey.of(dict(zip(names, row, strict=True))).id("orders") for row in rows])
 
-    made: Column = ids(F.struct(*names))
+    made: Column = pandas_udf(ids, "string")(F.struct(*names))  # type: ignore[call-overload] # the overloads want a type code
     return made
 
 

@@ -19,7 +19,8 @@ SCHEMA = (
 )
 ROW = (
     date(1969, 12, 31), datetime(2025, 3, 9, 2, 30, tzinfo=UTC), datetime(2025, 3, 9, 2, 30),  # noqa: DTZ001
-    -5, "日本語🎉\x1f", b"\x00\x01\x02", Decimal("-14.2000000001"), True, [{"b": 'x"', "a": -0.5}, None], {"z": 1, "a": None},
+    -5, "日本語🎉\x1f", b"\x00\x01\x02", Decimal("-14.2000000001"), True,
+    [{"b": 'x"', "a": -0.5}, None], {"z": 1, "a": None},
 )  # fmt: skip
 
 

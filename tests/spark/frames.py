@@ -7,16 +7,18 @@ from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
-from pyspark.sql.types import DataType
 
 from partita.algebra.types import DecimalType, Kind, ListType, LogicalType, MapType, StructType
 from partita.arrow.schema import to_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
 
 MODES = tuple(product(("true", "false"), ("UTC", "America/New_York", "Asia/Kolkata")))
 """ANSI mode and the session's time zone."""

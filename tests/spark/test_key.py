@@ -110,7 +110,8 @@ def _micros_at(inside: str, step: int) -> str:
 
 REFUSED = {
     "1.5d": "double", "cast(1 as float)": "float", "1.5bd": "decimal(2,1)", "X'00'": "binary", "array(1)": "array<int>",
-    "timestamp_ntz'2025-01-15 00:00:00'": "timestamp_ntz", "map(1, 2)": "map<int,int>", "struct(1 as a)": "struct<a:int>",
+    "timestamp_ntz'2025-01-15 00:00:00'": "timestamp_ntz", "map(1, 2)": "map<int,int>",
+    "struct(1 as a)": "struct<a:int>",
     "interval '1' day": "interval day", "parse_json('1')": "variant", "make_interval(1)": "interval",
 }  # fmt: skip
 

@@ -33,25 +33,19 @@ def decimal_text(column: Column, scale: int) -> Column:
 
 def shortest_bytes(column: Column, precision: int) -> Column:
     """Big-endian two's complement of the unscaled value, in as few bytes as hold it."""
-    number = unscaled(column)
-    negative = number < F.lit(0)
-    # A negative number's bytes are those of -n - 1, inverted, so that only numbers from 0 on are split into bytes.
-    # Spark's unary minus rounds to 34 digits.
-    magnitude = F.when(negative, F.lit(-1).cast("decimal(1,0)") - number).otherwise(number).cast(_WHOLE)
-    digits = F.concat(F.lit("00"), _hex(magnitude, precision))
-    short = F.regexp_replace(digits, "^(?:00)+(?=[0-7][0-9A-F])", "")
-    inverted = F.translate(short, "0123456789ABCDEF", "FEDCBA9876543210")
-    return F.unhex(F.when(negative, inverted).otherwise(short))
+    digits = unscaled(column).cast("long") if precision <= _LONG_DIGITS else unscaled(column)
+    whole = _padded_hex(digits, 16) if precision <= _LONG_DIGITS else _wide_hex(digits)
+    # Bytes in front that only repeat the sign of the byte after them.
+    return F.unhex(F.regexp_replace(whole, "^(?:(?:00)+(?=[0-7][0-9A-F])|(?:FF)+(?=[89A-F][0-9A-F]))", ""))
 
 
-def _hex(magnitude: Column, precision: int) -> Column:
-    """An even number of hexadecimal digits, as many as the precision may need."""
-    if precision <= _LONG_DIGITS:
-        return _padded_hex(magnitude.cast("long"), 16)
+def _wide_hex(number: Column) -> Column:
+    """The 32 hexadecimal digits of 128 bits."""
     half, quarter = F.lit(str(1 << 64)).cast("decimal(20,0)"), F.lit(str(1 << 32)).cast("decimal(10,0)")
-    low = magnitude % half
+    borrowed = F.when(number % half < F.lit(0), F.lit(1)).otherwise(F.lit(0))
+    low = F.pmod(number, half)
     return F.concat(
-        _padded_hex(F.call_function("div", magnitude, half), 16),
+        _padded_hex(F.call_function("div", number, half) - borrowed, 16),
         _padded_hex(F.call_function("div", low, quarter), 8),
         _padded_hex((low % quarter).cast("long"), 8),
     )

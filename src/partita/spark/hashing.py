@@ -31,7 +31,7 @@ def murmur3(column: Column, type_: LogicalType) -> Column:
     if type_.kind in NESTED:
         return _once(canonical_json(column, type_), _of_bytes)
     if isinstance(type_, DecimalType):
-        return _once(shortest_bytes(column, type_.precision), _of_bytes)
+        return _stage(shortest_bytes(column, type_.precision), _of_bytes)
     if type_.kind is Kind.STRING or type_.kind in BYTES:
         return _of_bytes(column)
     return F.when(column.isNotNull(), _seeded(_EIGHT_BYTES[type_.kind](column)))
@@ -103,14 +103,15 @@ def _undo_finish(hashed: Column) -> Column:
 
 def _undo_step(state: Column) -> Column:
     """`h ^ k` of `rotated(h ^ k, 13) * 5 + 0xe6546b64`."""
-    product = (state + long((1 << 32) - _STEP_SHIFT)).bitwiseAND(long(_BITS))
-    return _rotated(_times(product, _inverse(_STEP_FACTOR)), 32 - 13)
+    # (state - shift) * inverse, multiplied out: the inverse of 5 is small enough for the sum to stay within 64 bits.
+    inverse = _inverse(_STEP_FACTOR)
+    product = state * long(_as_signed(inverse)) + long(-_STEP_SHIFT * inverse % (1 << 32))
+    return _rotated(product.bitwiseAND(long(_BITS)), 32 - 13)
 
 
 def _times(state: Column, factor: int) -> Column:
     # By the signed factor the product stays within 64 bits, which ANSI mode insists on.
-    signed = factor - (1 << 32) if factor >> 31 else factor
-    return (state * long(signed)).bitwiseAND(long(_BITS))
+    return (state * long(_as_signed(factor))).bitwiseAND(long(_BITS))
 
 
 def _rotated(state: Column, left: int) -> Column:
@@ -132,3 +133,7 @@ def _signed(state: Column) -> Column:
 
 def _inverse(factor: int) -> int:
     return pow(factor, -1, 1 << 32)
+
+
+def _as_signed(factor: int) -> int:
+    return factor - (1 << 32) if factor >> 31 else factor

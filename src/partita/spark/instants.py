@@ -42,7 +42,7 @@ def date_text(column: Column, problem: str) -> Column:
     text = column.cast("string")
     # The text stands in both branches, so that Spark computes it once.
     outside = F.raise_error(F.concat(F.lit(problem), text))
-    fits = column.isNull() | ((F.length(text) == 10) & (text >= F.lit("0001")))
+    fits = column.isNull() | ((F.octet_length(text) == F.lit(10)) & (text >= F.lit("0001")))
     return F.when(fits, text).otherwise(outside)
 
 

@@ -37,7 +37,8 @@ def find_column(schema: spark_types.StructType, name: str) -> tuple[Column, Data
     column: Column | None = None
     node: DataType = schema
     while found and isinstance(node, spark_types.StructType):
-        step = next(f for f in node.fields if found == f.name or found.startswith(f.name + "."))
+        whole = [f for f in node.fields if found == f.name]
+        step = (whole or [f for f in node.fields if found.startswith(f.name + ".")])[0]
         column = F.col(quoted(step.name)) if column is None else column.getField(step.name)
         node, found = step.dataType, found[len(step.name) + 1 :]
     if column is None:

@@ -94,9 +94,15 @@ def _time_part(name: str, column: Column, type_: LogicalType, family: Family) ->
     return years if name == "year" else years * F.lit(12) + F.month(day) - F.lit(1)
 
 
+_FAR = "hour: a timestamp that is over 245,000 years from 1970"
+
+
 def _hour(column: Column, type_: LogicalType, family: Family) -> Column:
     if type_.kind is Kind.TIMESTAMP:
         hours = floor_div(F.unix_micros(column), HOUR)
-        return F.pmod(hours, long(24)).cast("int") if family is Family.LANCE else hours.cast("int")
+        if family is Family.LANCE:
+            return F.pmod(hours, long(24)).cast("int")
+        # Spark's timestamps reach to years whose hours don't fit an int; outside of ANSI mode the cast would wrap.
+        return F.coalesce(hours.try_cast("int"), F.when(column.isNotNull(), F.raise_error(F.lit(_FAR))))
     hour = F.hour(column)
     return hour if family is Family.LANCE else F.unix_date(column.cast("date")) * F.lit(24) + hour
