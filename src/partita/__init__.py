@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from partita.arrow.prune import Pruned, Statistics, prune
     from partita.arrow.spec import parse_spec
     from partita.errors import (
+        JavaMissing,
         KeyFormatError,
         KeyValueError,
         PartitaError,
@@ -50,13 +51,14 @@ _ROOMS = {
     "partita.arrow.prune": ("Pruned", "Statistics", "prune"),
     "partita.arrow.spec": ("parse_spec",),
     "partita.errors": (
-        "KeyFormatError", "KeyValueError", "PartitaError", "PartitionsError", "PredicateError", "SchemaError",
-        "SpecError", "SpecFormatError", "TransformError", "UnknownColumn", "UnknownSpec",
+        "JavaMissing", "KeyFormatError", "KeyValueError", "PartitaError", "PartitionsError", "PredicateError",
+        "SchemaError", "SpecError", "SpecFormatError", "TransformError", "UnknownColumn", "UnknownSpec",
     ),
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "JavaMissing",
     "KeyFormatError",
     "KeyValueError",
     "PartitaError",

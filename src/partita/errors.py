@@ -11,7 +11,8 @@ PartitaError
 │   ├── TransformError    a function that can't be applied to that type
 │   └── UnknownSpec       an id that the history of specs doesn't know
 ├── PredicateError        a predicate that can't be read
-└── PartitionsError       partitions or statistics that don't fit their spec
+├── PartitionsError       partitions or statistics that don't fit their spec
+└── JavaMissing           Spark was asked for, and there is no Java to run it
 ```
 
 Each carries what it is about as fields, and its text says what to do next. Errors about bad values are `ValueError`s
@@ -127,6 +128,15 @@ class PredicateError(PartitaError, ValueError):
 
 class PartitionsError(PartitaError, ValueError):
     """Partition values or statistics that don't fit the spec or the schema that they were given with."""
+
+
+class JavaMissing(PartitaError, RuntimeError):
+    """Spark was asked for, and no Java starts here."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark needs Java 17 or newer, and none starts here; install one, or set JAVA_HOME to its folder"
+        )
 
 
 _WINDOW = 60

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from partita.algebra.literals import Lossy
 from partita.algebra.parse import parse_predicate, unescape
 from partita.algebra.predicate import And, Compare, In, IsNull, Not, Or, Predicate, Residual, StartsWith, Truth, col
 from partita.algebra.schema import Schema
@@ -115,7 +119,8 @@ RESIDUAL = [
     "d = '2025-01-01 10:00:00'", "ts = '2025'", "ts = '2025-01-01 10:00:00.1234567'", "n = '2025-01-01T00:00:00Z'",
     "d < TIMESTAMP '2025-01-01 10:00:00'", "z = 'a'", "i = l", "year(ts) = 2025", "upper(s) = 'A'", "i + 1 = 2",
     "s RLIKE 'a'", "s ILIKE 'a%'", "i LIKE '5'", "s LIKE '%a'", "s LIKE 'a!%' ESCAPE '!'", "s NOT LIKE 'a%b'",
-    "s = 'it''s'", "s = r'a'", "s = '\\u0041'", "i IN (SELECT 1)", "i IN (1, 'x')", "(i = 1) IS NULL",
+    "s = 'it''s'", "s = r'a'", "s = '\\u0041'", "i IN (SELECT 1)", "i IN (1, 'x')", "i IN (1, 1e0)", "x IN ('NaN')",
+    "ts IN ('2025-01-01')", "f = 16777217", "m = CAST(1 AS DECIMAL(38,0))", "(i = 1) IS NULL",
     "CASE WHEN b THEN TRUE END", "ts > current_timestamp()", "place = NULL AND i & 1 = 1",
     "exists(array(1, 2), y -> y > i)", "i = :p", "`dot.ted` = 1", "s = CAST('abcdef' AS VARCHAR(3))",
     "u = 'F79C3E09'",
@@ -195,6 +200,61 @@ def test_what_python_expressions_refuse() -> None:
         col("")
 
 
+def test_values_of_numpy_pandas_and_enums_count_as_what_they_hold() -> None:
+    class Region(str, Enum):  # noqa: UP042 - the older form, whose str() is another text
+        NORTH = "n"
+
+    assert parsed(col("i") == np.int64(5)) == Compare("i", "=", 5)
+    assert parsed(col("i").isin(range(2))) == In("i", (0, 1))
+    assert (col("s") == Region.NORTH).sql() == "`s` = 'n'"
+    assert parsed(col("ts") == pd.Timestamp(NOON)) == Compare("ts", "=", NOON)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("\ud800", "surrogate"),
+        (pd.NaT, "NaT"),
+        (pd.Timestamp("2025-01-01T00:00:00.000000001Z"), "finer"),
+        (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5))), "outside the years"),
+        (Decimal("sNaN"), "NaN"),
+    ],
+)
+def test_values_that_no_column_has_are_refused(value: Any, says: str) -> None:
+    with pytest.raises(PredicateError, match=says):
+        col("ts") == value  # noqa: B015 - it raises
+    with pytest.raises(PredicateError, match=says):
+        col("ts").isin(value)
+
+
+def test_the_reason_of_a_comparison_with_null_is_the_comparison() -> None:
+    assert str(parsed(col("i") == None)) == "`i` = NULL"  # noqa: E711 - NULL, by way of the operator
+
+
+def test_variables_leave_the_whole_text_to_spark() -> None:
+    assert parsed("s = '${x}' AND i = 1") == Residual("s = '${x}' AND i = 1")
+    assert (col("s") == "${x}").sql() == "`s` = '$\\{x}'"
+
+
+def test_quoted_names_are_never_words() -> None:
+    schema = Schema.of({"not": "int", "and": "int", "(": "int"})
+    assert parse_predicate("`not` NOT IN (`and` + 1)", schema) == Residual("`not` NOT IN (`and` + 1)")
+    assert parse_predicate("`not` = 1 AND `and` = 2 AND `(` = 3", schema) == And(
+        (Compare("not", "=", 1), Compare("and", "=", 2), Compare("(", "=", 3))
+    )
+
+
+@pytest.mark.parametrize("text", ["IS NOT NULL", "NOT IN (1)", "BETWEEN 1 AND 2", "NOT BETWEEN 1 AND 2", "= 1"])
+def test_a_column_with_a_dot_is_left_to_spark_in_every_form(text: str) -> None:
+    assert isinstance(parsed(f"`dot.ted` {text}"), Residual)
+
+
+def test_a_name_that_could_be_two_columns_is_refused() -> None:
+    schema = Schema.of({"a": "struct<`b.c`:int,b:struct<c:int>>"})
+    with pytest.raises(PredicateError, match="ambiguous"):
+        parse_predicate("a.b.c = 2", schema)
+
+
 @pytest.mark.parametrize(
     ("raw", "text"), [(r"a\'b", "a'b"), (r"\n\t\\", "\n\t\\"), (r"\%\_", r"\%\_"), (r"\q", "q"), ("é", "é")]
 )
@@ -202,9 +262,20 @@ def test_escapes_are_sparks(raw: str, text: str) -> None:
     assert unescape(raw) == text
 
 
+@pytest.mark.parametrize("raw", [r"\u0041", r"\U00000041", r"\101", r"\0", "a\\"])
+def test_escapes_by_number_are_left_to_spark(raw: str) -> None:
+    with pytest.raises(Lossy):
+        unescape(raw)
+
+
 def test_deep_nesting_is_an_error_and_long_chains_are_not() -> None:
-    with pytest.raises(PredicateError):
+    with pytest.raises(PredicateError, match="nested too deeply"):
         parsed("(" * 5_000 + "i = 1" + ")" * 5_000)
+    deep: Any = col("b")
+    for _ in range(3_000):
+        deep = ~deep
+    with pytest.raises(PredicateError, match="nested too deeply"):
+        parsed(deep)
     assert isinstance(parsed(" OR ".join(f"i = {n}" for n in range(2_000))), Or)
 
 

@@ -189,6 +189,41 @@ def test_statistics() -> None:
     assert verdict("x < 1", floats) == NO
 
 
+def test_nan_as_an_end_of_statistics_says_nothing() -> None:
+    ends: Facts = {"x": (within_bounds(float("nan"), float("nan"), Nulls.NEVER, SCHEMA.find("x").type),)}
+    assert verdict("x < 5", ends) == MAYBE
+
+
+def test_leap_days_are_found_across_a_century_that_skips_one() -> None:
+    leap_day = partition("month(ts), day(ts)", 2, 29)
+    assert verdict("ts >= '1896-03-01' AND ts < '1904-02-29'", leap_day) == NO
+    assert verdict("ts >= '1896-03-01' AND ts < '1904-03-01'", leap_day) == MAYBE
+    assert verdict("ts >= '1896-03-01'", leap_day) == MAYBE
+    assert verdict("ts < '1904-02-29'", leap_day) == MAYBE
+
+
+def test_the_prefix_before_the_surrogates_ends_after_them() -> None:
+    assert prefix_range("\ud7ff") == Range("\ud7ff", "\ue000", upper_open=True)
+    assert prefix_range("a\U0010ffff") == Range("a\U0010ffff", "b", upper_open=True)
+    assert prefix_range("\U0010ffff") == Range("\U0010ffff", None)
+
+
+@pytest.mark.parametrize(
+    ("op", "below", "at", "above"),
+    [
+        ("=", NO, YES, NO),
+        ("!=", YES, NO, YES),
+        ("<", YES, NO, NO),
+        ("<=", YES, YES, NO),
+        (">", NO, NO, YES),
+        (">=", NO, YES, YES),
+        ("<=>", NO, YES, NO),
+    ],
+)
+def test_comparisons_below_at_and_above(op: str, below: str, at: str, above: str) -> None:
+    assert [verdict(f"i {op} 5", partition("i", n)) for n in (4, 5, 6)] == [below, at, above]
+
+
 def test_partitions_that_do_not_fit_their_spec() -> None:
     with pytest.raises(PartitionsError, match="'country'"):
         partition("country", 5)

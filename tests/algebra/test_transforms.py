@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyiceberg.transforms as theirs
 import pyiceberg.types as their_types
 import pytest
@@ -19,7 +21,7 @@ from partita.algebra.plain import to_plain
 from partita.algebra.transforms import Family, PartitionFunction, Transform, prefix_range, preimage
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import LogicalType
-from partita.errors import SchemaError, SpecError, TransformError
+from partita.errors import PartitaError, SchemaError, SpecError, TransformError
 from tests.values import of_type, texts
 
 AT = datetime(2025, 12, 10, 7, 59, 59, 999_999, tzinfo=UTC)
@@ -277,3 +279,33 @@ def test_ordinals_count_from_1970(at: datetime) -> None:
         at.day,
         at.hour,
     ]
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "type_"),
+    [
+        (f.bucket("u", 4), "\ud800", None),
+        (f.bucket("u", 4), pd.NaT, "timestamp"),
+        (f.bucket("u", 4), pd.Timestamp("2025-01-01T00:00:00.000000001Z"), None),
+        (f.bucket("u", 4), time(1, tzinfo=UTC), None),
+        (f.hash("u"), (1, "x"), "struct<a:int,b:string>"),
+        (f.hash("u"), 5, "list<int>"),
+        (f.hash("u"), "ab", "list<string>"),
+        (f.hash("u"), [1], "map<string,int>"),
+        (f.hash("u"), {"a": object()}, None),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(function: PartitionFunction, value: Any, type_: str | None) -> None:
+    with pytest.raises(PartitaError):
+        function.apply(value, family="lance", type=type_)
+
+
+def test_numpy_values_and_errors_with_the_column() -> None:
+    assert f.bucket("u", int(np.int64(16))).apply(np.int64(34), family="iceberg") == 3
+    assert f.bucket("u", np.int64(16)) == f.bucket("u", 16)  # type: ignore[arg-type] # an int to all who use it
+    with pytest.raises(TransformError, match="column 'u' of type double"):
+        f.bucket("u", 4).apply(1.5, family="iceberg")
+    with pytest.raises(TransformError, match="no canonical JSON"):
+        f.hash("u").apply({}, family="lance", type="map<list<int>,int>")
+    early = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5)))
+    assert f.year("ts").apply(early, family="lance") == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -135,6 +136,28 @@ def test_statistics_join_the_partition_values() -> None:
     assert hit.reasons.to_pylist() == [None, "user_id < 50", "country = 'US'"]
 
 
+def test_statistics_of_floats_know_nothing_of_nan() -> None:
+    schema = pa.schema([("x", pa.float64())])
+    spec = pt.parse_spec("", schema, family="iceberg")
+    ends = pa.array([1.0, float("nan")])
+    measured = {"x": pt.Statistics(lower=ends, upper=ends, null_count=pa.array([0, 0]))}
+    files = pa.table({"file": [1, 2]})
+
+    def may(where: str) -> Any:
+        return pt.prune(where, schema=schema, spec=spec, partitions=files, statistics=measured).may_match.to_pylist()
+
+    assert may("x > 5") == [True, True]
+    assert may("x < 1") == [False, True]
+
+
+def test_truncated_numbers_do_not_wrap_around() -> None:
+    last = 2**63 - 8
+    spec = pt.parse_spec("truncate(100, user_id)", SCHEMA, family="iceberg")
+    leaves = pa.table({"user_id_trunc": [last]})
+    hit = pt.prune(f"user_id > {last + 3}", schema=SCHEMA, spec=spec, partitions=leaves)
+    assert hit.may_match.to_pylist() == [True]
+
+
 def test_partitions_that_do_not_fit() -> None:
     spec = pt.parse_spec("country, month(ts)", SCHEMA, family="lance")
 
@@ -146,6 +169,13 @@ def test_partitions_that_do_not_fit() -> None:
     refused("'country'", pa.table({"country": [5], "ts_month": [1]}))
     refused("a month is 1 to 12", pa.table({"country": ["US"], "ts_month": [13]}))
     refused("'spec_id'", pa.table({"country": ["US"]}), SpecHistory.start(spec, to_schema(SCHEMA)))
+    refused("not DataFrame", pd.DataFrame({"country": ["US"]}))
+    refused("'country' twice", pa.table([["US"], ["US"], [1]], names=["country", "country", "ts_month"]))
+    one = pa.table({"country": ["US"], "ts_month": [1]})
+    refused("Arrow arrays", one, statistics={"user_id": pt.Statistics(lower=[1])})
+    refused("counts are integers", one, statistics={"user_id": pt.Statistics(null_count=pa.array(["0"]))})
+    with pytest.raises(pt.SpecError, match="not str"):
+        pt.prune("country = 'US'", schema=SCHEMA, spec="country", partitions=one)  # type: ignore[arg-type] # refused
     short = {"user_id": pt.Statistics(lower=pa.array([1, 2]))}
     refused("2 values for 1 partitions", pa.table({"country": ["US"], "ts_month": [1]}), statistics=short)
     history = SpecHistory.start(spec, to_schema(SCHEMA))

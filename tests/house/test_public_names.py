@@ -15,6 +15,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 
 # Adding a name is a line here, a heading in docs/reference.md and a line in CHANGELOG.md. Taking one away needs an ADR.
 PUBLIC: tuple[str, ...] = (
+    "JavaMissing",
     "KeyFormatError",
     "KeyValueError",
     "PartitaError",

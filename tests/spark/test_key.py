@@ -177,3 +177,13 @@ def test_the_type_is_told_before_the_query_runs(spark: SparkSession, capsys: pyt
     plan = plan_of(df.select(key_column(n="id")), capsys)
     assert "typeof" not in plan
     assert "CASE" not in plan
+
+
+def test_settings_of_json_do_not_reach_the_key(spark: SparkSession) -> None:
+    setting = "spark.sql.jsonGenerator.ignoreNullFields"
+    spark.conf.set(setting, "false")
+    try:
+        row = spark.sql("SELECT CAST(NULL AS TIMESTAMP) AS at").select(key_column(at="at")).first()
+    finally:
+        spark.conf.unset(setting)
+    assert row == ("at=n:null",)

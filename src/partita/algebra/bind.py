@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from partita.algebra.literals import Lossy, literal_for
+from partita.algebra.literals import Lossy, literal_for, literals_for
 from partita.algebra.predicate import (
     And,
     Compare,
@@ -27,7 +27,8 @@ from partita.errors import PredicateError, UnknownColumn
 def bind(predicate: Predicate, schema: Schema, source: str | None = None) -> Predicate:
     """The same predicate on that schema; a comparison that a literal's type stands in the way of becomes residual.
 
-    `source` is the text that the predicate was read from: errors point into it.
+    `source` is the text that the predicate was read from: errors point into it. A part of a leaf of that text, which
+    has no text of its own to be left to Spark, is `Lossy` then.
     """
     if isinstance(predicate, And):
         return replace(all_of(bind(p, schema, source) for p in predicate.parts), text=predicate.text)
@@ -54,13 +55,12 @@ def _bind_leaf(leaf: Predicate, schema: Schema, source: str | None) -> Predicate
     try:
         return _typed(replace(leaf, column=column.name), column, schema)
     except Lossy:
-        return Residual(_own_text(leaf, column), text=leaf.text)
-
-
-def _own_text(leaf: Predicate, column: Field) -> str:
-    if leaf.text is None and "." in column.name:
-        raise PredicateError(f"a column with a dot in its name, {column.name!r}, is compared in SQL text only")
-    return str(leaf)
+        if source is not None and leaf.text is None:
+            raise
+        if leaf.text is None and "." in column.name:
+            reason = f"a column with a dot in its name, {column.name!r}, is compared in SQL text only"
+            raise PredicateError(reason) from None
+        return Residual(str(leaf), text=leaf.text)
 
 
 def _typed(leaf: Compare | In | IsNull | StartsWith, column: Field, schema: Schema) -> Predicate:
@@ -73,7 +73,8 @@ def _typed(leaf: Compare | In | IsNull | StartsWith, column: Field, schema: Sche
             raise Lossy
         return leaf
     if isinstance(leaf, In):
-        return replace(leaf, values=tuple(literal_for(v, column.type) for v in leaf.values))
+        return replace(leaf, values=literals_for(leaf.values, column.type))
     if leaf.value is None:
-        return IsNull(column.name, text=leaf.text) if leaf.op == "<=>" else Truth(None, text=leaf.text)
+        text = leaf.text if leaf.text is not None else leaf.sql()
+        return IsNull(column.name, text=text) if leaf.op == "<=>" else Truth(None, text=text)
     return replace(leaf, value=literal_for(leaf.value, column.type))

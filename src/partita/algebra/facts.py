@@ -184,9 +184,10 @@ def facts_of(spec: PartitionSpec, values: Mapping[str, object]) -> Facts:
 def within_bounds(lower: object, upper: object, nulls: Nulls, type_: LogicalType) -> Within:
     """What a file's statistics say of a column: None is an end that isn't known.
 
-    Statistics leave NaN out, which sorts above all else, so a float column has no upper end.
+    Statistics leave NaN out, which sorts above all else, so a float column has no upper end; where a writer made NaN an
+    end all the same, that end says nothing.
     """
-    ends = [None if end is None else to_plain(end, type_) for end in (lower, upper)]
+    ends = [None if end is None or end != end else to_plain(end, type_) for end in (lower, upper)]  # noqa: PLR0124
     return Within(Range(ends[0], None if type_.kind in FLOATS else ends[1]), nulls)
 
 

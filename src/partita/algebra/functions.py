@@ -5,6 +5,7 @@ No class lives here: the `hash` below would take the place of Python's in its ge
 
 from __future__ import annotations
 
+from partita.algebra.plain import native
 from partita.algebra.transforms import PartitionFunction, Transform, default_name
 from partita.errors import SpecError
 
@@ -66,6 +67,7 @@ _LARGEST = 2**31 - 1
 
 
 def _positive(name: str, what: str, number: object) -> int:
+    number = native(number)
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= _LARGEST:
         raise SpecError(f"{name}: the {what} is a positive 32-bit integer, not {number!r}")
     return number

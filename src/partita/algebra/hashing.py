@@ -19,7 +19,7 @@ import json
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
-from typing import cast
+from typing import Any, cast
 
 from partita.algebra.plain import EPOCH_DAY, Plain, micros_of, micros_of_time, to_plain
 from partita.algebra.types import (
@@ -83,11 +83,22 @@ def canonical_json(value: object, type_: LogicalType) -> str:
     if isinstance(type_, StructType):
         return _json_struct(value, type_)
     if isinstance(type_, ListType):
-        return "[" + ",".join(canonical_json(v, type_.element) for v in cast("Sequence[object]", value)) + "]"
+        return "[" + ",".join(canonical_json(v, type_.element) for v in _members(value, type_)) + "]"
     if isinstance(type_, MapType):
         return _json_map(value, type_)
     text = scalar_text(value, type_)
     return text if type_.kind in INTEGERS or type_.kind is Kind.BOOLEAN else _quote(text)
+
+
+def has_json(type_: LogicalType) -> bool:
+    """Whether every value of the type has a canonical JSON; a map's keys must be text there, so they aren't nested."""
+    if isinstance(type_, StructType):
+        return all(has_json(f.type) for f in type_.fields)
+    if isinstance(type_, ListType):
+        return has_json(type_.element)
+    if isinstance(type_, MapType):
+        return type_.key.kind not in NESTED and has_json(type_.key) and has_json(type_.value)
+    return type_.kind is not Kind.OTHER
 
 
 def scalar_text(value: object, type_: LogicalType) -> str:
@@ -129,17 +140,31 @@ def _murmur3(octets: bytes) -> int:
 
 
 def _json_struct(value: object, type_: StructType) -> str:
+    if not isinstance(value, Mapping):
+        raise _misfit(value, type_)
     get = cast("Mapping[str, object]", value)
     members = sorted(type_.fields, key=lambda f: f.name)
     return "{" + ",".join(f"{_quote(f.name)}:{canonical_json(get.get(f.name), f.type)}" for f in members) + "}"
 
 
 def _json_map(value: object, type_: MapType) -> str:
-    entries = value.items() if isinstance(value, Mapping) else cast("Sequence[tuple[object, object]]", value)
+    entries = value.items() if isinstance(value, Mapping) else _members(value, type_)
+    if not all(isinstance(entry, tuple) and len(entry) == 2 for entry in entries):
+        raise _misfit(value, type_)
     texts = sorted((scalar_text(k, type_.key), canonical_json(v, type_.value)) for k, v in entries)
     if len({k for k, _ in texts}) < len(texts):
         raise SchemaError("a map with one key twice has no canonical text")
     return "{" + ",".join(f"{_quote(k)}:{v}" for k, v in texts) + "}"
+
+
+def _members(value: object, type_: LogicalType) -> Sequence[Any]:
+    if not isinstance(value, list | tuple):
+        raise _misfit(value, type_)
+    return value
+
+
+def _misfit(value: object, type_: LogicalType) -> SchemaError:
+    return SchemaError(f"{value!r} ({type(value).__name__}) is not a value of type {type_}")
 
 
 def _quote(text: str) -> str:

@@ -12,6 +12,7 @@ from operator import index
 from types import MappingProxyType
 
 from partita.algebra.key_text import INT64, NAME, KeyValue, read_dimensions, tagged
+from partita.algebra.plain import is_finer
 from partita.errors import KeyFormatError, KeyValueError
 
 
@@ -29,7 +30,7 @@ class PartitionKey(Mapping[str, KeyValue]):
     _text: str
 
     def __init__(self, values: Mapping[str, object]) -> None:
-        named = {_checked_name(name): _checked_value(name, value) for name, value in values.items()}
+        named = {checked_name(name): _checked_value(name, value) for name, value in values.items()}
         ordered = {name: named[name] for name in sorted(named)}
         self._set(ordered, ",".join(f"{name}={tagged(value)}" for name, value in ordered.items()))
 
@@ -117,7 +118,8 @@ def id_prefix(asset_id: str) -> bytes:
 _RANKS = {type(None): 0, bool: 1, int: 2, str: 3, date: 4, datetime: 5}
 
 
-def _checked_name(name: object) -> str:
+def checked_name(name: object) -> str:
+    """A dimension's name, refused where a key can't have it."""
     if not isinstance(name, str) or not re.fullmatch(NAME, name):
         raise KeyValueError(name, "a name is a lower-case letter, then lower-case letters, digits and underscores")
     return str.__str__(name)
@@ -160,7 +162,7 @@ def _checked_timestamp(name: str, value: datetime) -> datetime:
         raise KeyValueError(name, "NaT is no timestamp; use None for null")
     if value.utcoffset() is None:
         raise KeyValueError(name, f"{value} has no time zone; attach one, as in replace(tzinfo=UTC)")
-    if getattr(value, "nanosecond", 0):
+    if is_finer(value):
         raise KeyValueError(name, f"{value} is finer than a microsecond; round it first")
     try:
         at = value.astimezone(UTC)

@@ -11,7 +11,7 @@ import re
 import struct
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import cast
+from typing import Self, cast
 from uuid import UUID
 
 from partita.algebra.plain import in_range, unscaled
@@ -46,28 +46,57 @@ def literal_for(value: object, type_: LogicalType) -> object:
     return _keep(value, isinstance(value, bytes) and type_.kind is Kind.BINARY)
 
 
+def literals_for(values: tuple[object, ...], type_: LogicalType) -> tuple[object, ...]:
+    """The same for the values of an IN list, which Spark brings to one type together with the column.
+
+    A list of several kinds of literal may be brought to a type in which they round, and text beside a column of floats
+    or timestamps is compared as text outside of ANSI mode: both are `Lossy`.
+    """
+    kinds = {_kind_of(v) for v in values if v is not None}
+    if len(kinds) > 1 or ("text" in kinds and type_.kind in FLOATS | INSTANTS):
+        raise Lossy
+    return tuple(literal_for(v, type_) for v in values)
+
+
+def _kind_of(value: object) -> str:
+    """Integers and decimals in one list make a decimal, or a double beside floats, and lose nothing."""
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return "exact"
+    return "text" if isinstance(value, str) else type(value).__name__
+
+
 def cast_literal(value: object, type_: LogicalType) -> object:
     """`CAST(literal AS type)`, or `Lossy` where the cast would round, fail or depend on a session."""
     if value is None:
         return None
-    if type_.kind is Kind.STRING and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
     if type_.kind is Kind.FLOAT and isinstance(value, str | int | float | Decimal) and not isinstance(value, bool):
-        number = cast("float", literal_for(value, LogicalType(Kind.DOUBLE)))
-        return _single(number)
-    if isinstance(value, str) and isinstance(type_, DecimalType):
-        return _number(_decimal(value), type_)
+        return _single(value)
+    if isinstance(type_, DecimalType) and isinstance(value, str | int | Decimal) and not isinstance(value, bool):
+        number = _decimal(value) if isinstance(value, str) else Decimal(value)
+        _in_range(unscaled(number, type_.scale), type_)
+        return SizedDecimal(number, type_)
     return literal_for(value, type_)
+
+
+class SizedDecimal(Decimal):
+    """A decimal that was cast to a type: Spark compares in the wider of that and the column's."""
+
+    type: DecimalType
+
+    def __new__(cls, number: Decimal, type_: DecimalType) -> Self:
+        made = super().__new__(cls, number)
+        made.type = type_
+        return made
 
 
 def from_text(text: str, type_: LogicalType) -> object:
     """A literal from text in the usual form of the type."""
     if type_.kind is Kind.STRING:
-        return _unicode(text)
+        return text
     if type_.kind in INTEGERS:
         return _number(int(_shaped("0|-?[1-9][0-9]{0,18}", text)[0]), type_)
     if type_.kind in FLOATS:
-        return float(_shaped(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|NaN|-?Infinity", text)[0])
+        return _float_of_text(text, type_)
     if type_.kind is Kind.DATE:
         return read_date(text)
     if type_.kind in INSTANTS:
@@ -123,32 +152,44 @@ def _keep(value: object, fits: bool) -> object:
     return value
 
 
-def _unicode(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Lossy from None
-    return text
-
-
 def _number(value: Decimal | float, type_: LogicalType) -> object:
     if isinstance(value, float) and type_.kind in INTEGERS:
         whole = value.is_integer() and abs(value) < EXACT_FLOAT
         return _in_range(int(value) if whole else None, type_)
     if type_.kind in FLOATS:
-        return _as_float(value)
+        return _as_float(value, type_)
     if isinstance(value, float):
         raise Lossy
     if type_.kind in INTEGERS:
         return _in_range(unscaled(Decimal(value), 0), type_)
     if isinstance(type_, DecimalType):
         _in_range(unscaled(Decimal(value), type_.scale), type_)
+        if not _fit_together(_size(value), type_):
+            raise Lossy
         return Decimal(value)
     raise Lossy
 
 
-def _as_float(value: Decimal | float) -> float:
-    """What Spark's cast to double makes of it; a wide integer beside a float column is rounded by Spark too."""
+def _size(value: int | Decimal) -> tuple[int, int]:
+    """The precision and scale that Spark gives a literal, at the most."""
+    if isinstance(value, SizedDecimal):
+        return value.type.precision, value.type.scale
+    if isinstance(value, int):
+        return 20, 0
+    scale = max(0, -cast("int", value.as_tuple().exponent))
+    return max(len(value.as_tuple().digits), scale), scale
+
+
+def _fit_together(size: tuple[int, int], type_: DecimalType) -> bool:
+    """Whether one decimal type holds both; where none does, Spark drops digits from the column."""
+    precision, scale = size
+    return max(precision - scale, type_.precision - type_.scale) + max(scale, type_.scale) <= 38
+
+
+def _as_float(value: Decimal | float, type_: LogicalType) -> float:
+    """What Spark's cast to double makes of it; outside of ANSI mode integers beside singles are cast to those."""
+    if isinstance(value, int) and type_.kind is Kind.FLOAT and abs(value) > EXACT_FLOAT:
+        raise Lossy
     try:
         return float(value)
     except OverflowError:
@@ -165,9 +206,40 @@ def _decimal(text: str) -> Decimal:
     return Decimal(_shaped(r"-?[0-9]{1,38}(\.[0-9]{1,38})?", text)[0])
 
 
-def _single(value: float) -> float:
+def _float_of_text(text: str, type_: LogicalType) -> float:
+    number = float(_shaped(_FLOAT, text)[0])
+    if type_.kind is Kind.FLOAT and number == number and _rounded(number) != number:  # noqa: PLR0124 - NaN is itself
+        # Outside of ANSI mode Spark casts the text to a single.
+        raise Lossy
+    return number
+
+
+_FLOAT = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|NaN|-?Infinity"
+
+
+def _single(value: str | float | Decimal) -> float:
+    """A single from text or a number, rounded once; `Lossy` where going by way of a double could round twice."""
     try:
-        return cast("float", struct.unpack(">f", struct.pack(">f", value))[0])
+        number = float(_shaped(_FLOAT, value)[0]) if isinstance(value, str) else float(value)
+    except OverflowError:
+        raise Lossy from None
+    if number != number or number in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN
+        return number
+    exact = isinstance(value, float) or Decimal(number) == Decimal(value)
+    halfway = struct.unpack(">Q", struct.pack(">d", number))[0] & _BELOW_SINGLE == _HALF
+    if not exact and (halfway or abs(number) < _LEAST_NORMAL):
+        raise Lossy
+    return _rounded(number)
+
+
+_BELOW_SINGLE, _HALF = 0x1FFF_FFFF, 0x1000_0000
+"""The bits of a double that a single has no room for, and what stands in them halfway between two singles."""
+_LEAST_NORMAL = 2.0**-126
+
+
+def _rounded(number: float) -> float:
+    try:
+        return cast("float", struct.unpack(">f", struct.pack(">f", number))[0])
     except OverflowError:
         raise Lossy from None
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from partita.algebra.bind import bind, find_column
 from partita.algebra.literals import Lossy, cast_literal
+from partita.algebra.plain import is_unicode
 from partita.algebra.predicate import (
     MIRRORED,
     ColumnRef,
@@ -43,11 +44,13 @@ def parse_predicate(where: str | Predicate | ColumnRef, schema: Schema) -> Predi
 
     Text that does not parse, and columns that aren't there, are a `PredicateError` with a caret under the place.
     """
-    if not isinstance(where, str):
-        return bind(as_predicate(where), schema)
-    tree, tokens = _sqlglot(where)
     try:
-        return _Reader(where, schema).read(tree, tokens)
+        if not isinstance(where, str):
+            return bind(as_predicate(where), schema)
+        tree, tokens = _sqlglot(where)
+        reader = _Reader(where, schema)
+        # Spark would put variables in their places first, so none of the text can be taken at its word.
+        return reader.residual(tree, where) if "${" in where else reader.read(tree, tokens)
     except RecursionError:
         raise PredicateError("the predicate is nested too deeply") from None
 
@@ -58,6 +61,8 @@ def _sqlglot(text: str) -> tuple[Any, list[Token]]:
     from sqlglot.errors import ParseError, SqlglotError
     from sqlglot.expressions import Condition
 
+    if not is_unicode(text):
+        raise PredicateError("a lone surrogate in the text is not Unicode")
     try:
         dialect = sqlglot.Dialect.get_or_raise("spark")
         tokens = dialect.tokenize(text)
@@ -66,6 +71,8 @@ def _sqlglot(text: str) -> tuple[Any, list[Token]]:
         raise _syntax_error(text, error.errors) from None
     except SqlglotError as error:
         raise PredicateError(f"the predicate does not parse: {error}", text, len(text)) from None
+    except RecursionError:
+        raise
     except Exception as error:  # noqa: BLE001 - on some nonsense sqlglot fails with errors of any kind
         raise PredicateError(f"the predicate does not parse: {type(error).__name__}", text, 0) from None
     if not tokens:
@@ -113,7 +120,7 @@ class _Reader:
             return self.read(node.this, tokens[1:-1])
         if kind in ("And", "Or"):
             return self._junction(node, kind, tokens)
-        if kind == "Not" and tokens and tokens[0].text.lower() in ("not", "!"):
+        if kind == "Not" and tokens and _word(tokens[0]) in ("not", "!"):
             return Not(self.read(node.this, tokens[1:]), text=self._text(tokens))
         return self._leaf(node, self._text(tokens))
 
@@ -124,7 +131,7 @@ class _Reader:
         operands = list(_operands(node))
         pieces = list(_split(tokens, kind.lower()))
         if len(pieces) != len(operands) or not all(pieces):
-            return self._residual(node, self._text(tokens))
+            return self.residual(node, self._text(tokens))
         parts = [self.read(o, p) for o, p in zip(operands, pieces, strict=True)]
         return replace(all_of(parts) if kind == "And" else any_of(parts), text=self._text(tokens))
 
@@ -132,9 +139,10 @@ class _Reader:
         try:
             return bind(replace(self._held(node, text), text=text), self.schema, self.source)
         except Lossy:
-            return self._residual(node, text)
+            return self.residual(node, text)
 
-    def _residual(self, node: Any, text: str) -> Residual:
+    def residual(self, node: Any, text: str) -> Residual:
+        """The text as it is, with its columns checked."""
         for column in _columns(node):
             name, position = _name(column)
             find_column(name, self.schema, self.source, position)
@@ -344,7 +352,7 @@ def _split(tokens: list[Token], word: str) -> Iterator[list[Token]]:
     """The tokens between the operators `word` that stand outside all parentheses, BETWEENs and CASEs."""
     depth, betweens, piece = 0, 0, list[Any]()
     for token in tokens:
-        text = token.text.lower() if token.token_type.name not in ("STRING", "IDENTIFIER") else ""
+        text = _word(token)
         depth += (text in ("(", "[", "case")) - (text in (")", "]", "end"))
         betweens += depth == 0 and text == "between"
         if depth == 0 and text == "and" and betweens:
@@ -357,5 +365,10 @@ def _split(tokens: list[Token], word: str) -> Iterator[list[Token]]:
     yield piece
 
 
+def _word(token: Token) -> str:
+    """A keyword or a mark; nothing for what stands in quotes."""
+    return token.text.lower() if token.token_type.name not in ("STRING", "IDENTIFIER") else ""
+
+
 def _is_wrapped(tokens: list[Token]) -> bool:
-    return len(tokens) > 1 and tokens[0].text == "(" and tokens[-1].text == ")"
+    return len(tokens) > 1 and _word(tokens[0]) == "(" and _word(tokens[-1]) == ")"

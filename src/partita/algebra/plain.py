@@ -61,10 +61,23 @@ Plain: TypeAlias = bool | int | str | bytes
 def to_plain(value: object, type_: LogicalType) -> Plain:
     """The plain value of a typed one; a value of another type is a `SchemaError`."""
     rule = _PLAIN.get(type_.kind)
-    plain = rule(value, type_) if rule is not None else None
+    plain = rule(native(value), type_) if rule is not None else None
     if plain is None:
         raise SchemaError(f"{value!r} ({type(value).__name__}) is not a value of type {type_}")
     return plain
+
+
+def native(value: object) -> object:
+    """Python's own value where numpy or an enum of strings holds one; any other is itself."""
+    if isinstance(value, str) and type(value) is not str:
+        return str.__str__(value)
+    if type(value).__module__ == "numpy" and type(value).__name__ not in _NUMPY_TIMES and hasattr(value, "item"):
+        return value.item() if getattr(value, "ndim", 0) == 0 else value
+    return value
+
+
+_NUMPY_TIMES = ("datetime64", "timedelta64")
+"""numpy's times have units that `item` drops."""
 
 
 def in_range(plain: int, type_: LogicalType) -> bool:
@@ -78,6 +91,7 @@ def in_range(plain: int, type_: LogicalType) -> bool:
 
 def type_of(value: object) -> LogicalType:
     """The type that a Python value has when nothing else is known of it."""
+    value = native(value)
     for python, rule in _INFERRED:
         if isinstance(value, python):
             return rule(value)
@@ -96,9 +110,13 @@ def days_of(value: date) -> int:
 
 def micros_of(value: datetime) -> int:
     """Microseconds from 1970-01-01; an aware value counts in UTC."""
-    if value.tzinfo is not None:
-        value = value.replace(tzinfo=None) - cast("timedelta", value.utcoffset())
-    return (value - _EPOCH) // _MICRO
+    offset = value.utcoffset() or timedelta(0)
+    return (value.replace(tzinfo=None) - _EPOCH) // _MICRO - offset // _MICRO
+
+
+def is_finer(value: datetime) -> bool:
+    """Whether a timestamp of pandas' has digits below the microsecond."""
+    return bool(getattr(value, "nanosecond", None))
 
 
 def micros_of_time(value: time) -> int:
@@ -128,6 +146,15 @@ def unscaled(value: Decimal, scale: int) -> int | None:
     return None if lost else (-whole if sign else whole)
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text has an encoding: a lone surrogate has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _plain_integer(value: object, type_: LogicalType) -> Plain | None:
     return int(value) if isinstance(value, int) and not isinstance(value, bool) and in_range(value, type_) else None
 
@@ -146,10 +173,10 @@ def _plain_date(value: object, _: LogicalType) -> Plain | None:
 
 
 def _plain_instant(value: object, type_: LogicalType) -> Plain | None:
-    wants_zone = type_.kind is Kind.TIMESTAMP
-    if not isinstance(value, datetime) or (value.utcoffset() is not None) != wants_zone:
+    if not isinstance(value, datetime) or value != value or is_finer(value):  # noqa: PLR0124 - NaT
         return None
-    return micros_of(value)
+    wants_zone = type_.kind is Kind.TIMESTAMP
+    return micros_of(value) if (value.utcoffset() is not None) == wants_zone else None
 
 
 def _plain_bytes(value: object, type_: LogicalType) -> Plain | None:
@@ -165,9 +192,9 @@ _PLAIN: dict[Kind, Callable[[object, LogicalType], Plain | None]] = {
     **dict.fromkeys(FLOATS, _plain_float),
     Kind.DECIMAL: _plain_decimal,
     Kind.DATE: _plain_date,
-    Kind.TIME: lambda v, _: micros_of_time(v) if isinstance(v, time) else None,
+    Kind.TIME: lambda v, _: micros_of_time(v) if isinstance(v, time) and v.tzinfo is None else None,
     **dict.fromkeys(INSTANTS, _plain_instant),
-    Kind.STRING: lambda v, _: v if isinstance(v, str) else None,
+    Kind.STRING: lambda v, _: v if isinstance(v, str) and is_unicode(v) else None,
     **dict.fromkeys(BYTES, _plain_bytes),
     Kind.UUID: lambda v, _: v.bytes if isinstance(v, UUID) else None,
 }
@@ -191,6 +218,12 @@ def _map_type(value: object) -> LogicalType:
     return struct_of(*(Field(str(name), NULL if v is None else type_of(v)) for name, v in entries.items()))
 
 
+def _tuple_type(value: tuple[object, ...]) -> LogicalType:
+    if type(value) is not tuple:
+        raise SchemaError(f"a {type(value).__name__} is a struct or a list; give a dict or a list")
+    return list_of(_element_type(list(value)))
+
+
 _INFERRED: tuple[tuple[type, Callable[[object], LogicalType]], ...] = (
     (bool, lambda _: BOOLEAN),
     (int, lambda _: LONG),
@@ -204,5 +237,5 @@ _INFERRED: tuple[tuple[type, Callable[[object], LogicalType]], ...] = (
     (UUID, lambda _: UUID_TYPE),
     (Mapping, _map_type),
     (list, lambda v: list_of(_element_type(cast("list[object]", v)))),
-    (tuple, lambda v: list_of(_element_type(list(cast("tuple[object, ...]", v))))),
+    (tuple, lambda v: _tuple_type(cast("tuple[object, ...]", v))),
 )

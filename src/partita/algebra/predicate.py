@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import TypeAlias
 from uuid import UUID
 
 from partita.algebra.hashing import time_text, timestamp_text
-from partita.algebra.plain import micros_of_time
+from partita.algebra.plain import is_finer, is_unicode, micros_of, micros_of_time, native
 from partita.errors import PredicateError
 
 Value: TypeAlias = object
@@ -210,12 +210,10 @@ class ColumnRef:
     def isin(self, *values: object) -> In:
         """IN; the values one by one, or as one list, tuple or set."""
         only = values[0] if len(values) == 1 else None
-        given = tuple(only) if isinstance(only, list | tuple | set | frozenset) else values
+        given = tuple(only) if isinstance(only, list | tuple | set | frozenset | range) else values
         if not given:
             raise PredicateError(f"{self.name} IN () has no values")
-        for value in given:
-            _check_value(value)
-        return In(self.name, given)
+        return In(self.name, tuple(map(_checked, given)))
 
     def between(self, lower: object, upper: object) -> Predicate:
         """`lower <= column AND column <= upper`."""
@@ -231,9 +229,10 @@ class ColumnRef:
 
     def startswith(self, prefix: str) -> StartsWith:
         """LIKE 'prefix%', with nothing in the prefix being a wildcard."""
-        if not isinstance(prefix, str):
+        checked = _checked(prefix)
+        if not isinstance(checked, str):
             raise PredicateError(f"startswith takes text, not {prefix!r}")
-        return StartsWith(self.name, prefix)
+        return StartsWith(self.name, checked)
 
     def __and__(self, other: Predicate | ColumnRef) -> Predicate:
         return as_predicate(self) & other
@@ -251,8 +250,7 @@ class ColumnRef:
         return f"col({self.name!r})"
 
     def _compare(self, op: str, value: object) -> Compare:
-        _check_value(value)
-        return Compare(self.name, op, value)
+        return Compare(self.name, op, _checked(value))
 
 
 def col(name: str) -> ColumnRef:
@@ -272,9 +270,33 @@ def as_predicate(given: Predicate | ColumnRef) -> Predicate:
 _VALUES = (bool, int, float, Decimal, str, bytes, date, time, UUID)
 
 
-def _check_value(value: object) -> None:
+def _checked(value: object) -> Value:
+    """A value that a column can be compared with, as Python's own."""
+    value = native(value)
     if value is not None and not isinstance(value, _VALUES):
         raise PredicateError(f"a column can't be compared with {value!r}, a {type(value).__name__}")
+    problem = _problem(value)
+    if problem is not None:
+        raise PredicateError(f"a column can't be compared with {value!r}: {problem}")
+    return value
+
+
+def _problem(value: object) -> str | None:
+    if isinstance(value, str):
+        return None if is_unicode(value) else "a lone surrogate is not Unicode text"
+    if isinstance(value, Decimal):
+        return None if value.is_finite() else "no decimal of a table is NaN or infinite"
+    if isinstance(value, datetime):
+        if value != value:  # noqa: PLR0124 - pandas' NaT
+            return "NaT is no timestamp; use None for NULL"
+        if is_finer(value):
+            return "it is finer than a microsecond"
+        return None if _FIRST <= micros_of(value) <= _LAST else "in UTC it is outside the years 0001 to 9999"
+    return None
+
+
+_FIRST = micros_of(datetime.min.replace(tzinfo=UTC))
+_LAST = micros_of(datetime.max.replace(tzinfo=UTC))
 
 
 def quote_name(name: str) -> str:
@@ -313,5 +335,6 @@ def _quoted_literal(value: object) -> str:
         return f"DATE '{value.isoformat()}'"
     if isinstance(value, time):
         return f"TIME '{time_text(micros_of_time(value))}'"
-    text = str(value)
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    # Spark would put a variable in the place of `${name}`, also inside a literal.
+    return "'" + text.replace("${", "$\\{") + "'"

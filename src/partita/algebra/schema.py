@@ -47,15 +47,13 @@ class Schema:
         found = _found(self.fields, name)
         if len(found) == 1:
             return found[0]
-        reason = "is ambiguous: case does not tell columns apart" if found else "is not in the schema"
+        reason = f"is ambiguous: it could be {' or '.join(f.name for f in found)}" if found else "is not in the schema"
         raise UnknownColumn(name, self.names, reason)
 
 
 def _found(fields: tuple[Field, ...], name: str) -> list[Field]:
-    """The fields of that name; those of structs only where no field itself has it."""
+    """The fields of that name, those of structs too: a name with dots may be both."""
     found = [f for f in fields if f.name.casefold() == name.casefold()]
-    if found:
-        return found
     for f in fields:
         head, rest = name[: len(f.name)], name[len(f.name) :]
         if isinstance(f.type, StructType) and head.casefold() == f.name.casefold() and rest.startswith("."):

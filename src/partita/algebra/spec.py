@@ -136,7 +136,7 @@ class SpecHistory:
         raise SpecError(f"no partition field {given} in spec {self.current_id}; it has {str(self.current) or 'none'}")
 
     def _added(self, functions: Functions) -> Iterable[PartitionField]:
-        past = [f for spec in reversed(self.specs) for f in spec.fields]
+        past = [f for spec in self.specs for f in spec.fields]
         last = max((f.field_id for f in past), default=FIRST_FIELD_ID - 1)
         for function in map(_as_function, functions):
             field = bind(function, self.schema, self.current.family, last + 1)

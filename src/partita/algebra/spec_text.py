@@ -10,7 +10,7 @@ from typing import NoReturn, cast
 from partita.algebra.functions import bucket, function, identity, truncate
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec
-from partita.algebra.transforms import PartitionFunction
+from partita.algebra.transforms import PartitionFunction, default_name
 from partita.errors import SpecError, SpecFormatError, caret
 
 HASH_NAME = "murmur3_32"
@@ -40,6 +40,8 @@ def spec_json(spec: PartitionSpec) -> str:
 
 
 def _json_column(f: PartitionFunction) -> dict[str, object]:
+    if f.name != default_name(f.source, f.transform):
+        raise SpecError(f"{f}: the JSON of a Lance namespace has no place for a field's own name")
     properties: dict[str, str] = {}
     if f.transform.width is not None:
         properties[_WIDTHS[f.transform.name]] = str(f.transform.width)

@@ -24,8 +24,8 @@ from enum import StrEnum
 from typing import cast
 
 from partita.algebra.calendar import DAY, HOUR, Whole, civil_from_days, days_from_civil
-from partita.algebra.hashing import decimal_text, murmur3
-from partita.algebra.plain import Plain, in_range, to_plain, type_of
+from partita.algebra.hashing import decimal_text, has_json, murmur3
+from partita.algebra.plain import Plain, in_range, native, to_plain, type_of
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import (
     BYTES,
@@ -95,6 +95,8 @@ class Transform:
         if type_.kind not in accepted:
             names = ", ".join(k.value for k in Kind if k in accepted)
             raise TransformError(str(self), column, str(type_), f"it takes {names}")
+        if self.name == "hash" and not has_json(type_):
+            raise TransformError(str(self), column, str(type_), "a part of it has no canonical JSON")
 
     def result_type(self, type_: LogicalType) -> LogicalType:
         """The type of the results; Iceberg's day is an `int` here, and a date in a key (`key_type`)."""
@@ -106,9 +108,10 @@ class Transform:
         """The type that the result counts as in a partition key."""
         return DATE if self.name == "day" and family is Family.ICEBERG else self.result_type(type_)
 
-    def apply(self, value: object, type_: LogicalType, family: Family) -> object:
-        """The function of one value of that type."""
-        self.check(type_, family)
+    def apply(self, value: object, type_: LogicalType, family: Family, column: str | None = None) -> object:
+        """The function of one value of that type; errors name the column where it is given."""
+        self.check(type_, family, column)
+        value = native(value)
         if value is None or self.name == "void":
             return None
         if self.name == "bucket":
@@ -148,7 +151,7 @@ class PartitionFunction:
             Family.of(family)
             return None
         known = type_of(value) if type is None else parse_type(type) if isinstance(type, str) else type
-        return self.transform.apply(value, known, Family.of(family))
+        return self.transform.apply(value, known, Family.of(family), self.source)
 
     def __str__(self) -> str:
         width = "" if self.transform.width is None else f"{self.transform.width}, "

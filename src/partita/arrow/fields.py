@@ -128,6 +128,8 @@ def _calendar_window(
 
 def column_of(partitions: pa.Table | pa.RecordBatch, name: str) -> Any:
     """The column of that name, in one piece."""
+    if partitions.schema.names.count(name) > 1:
+        raise PartitionsError(f"the partitions have the column {name!r} twice")
     if name not in partitions.schema.names:
         raise PartitionsError(
             f"the partitions have no column {name!r}; they have {', '.join(partitions.schema.names) or 'none'}"

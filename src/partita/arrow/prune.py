@@ -14,18 +14,19 @@ import pyarrow.compute as pc
 
 from partita.algebra.facts import Within as Anything
 from partita.algebra.parse import parse_predicate
+from partita.algebra.plain import NAN_RANK
 from partita.algebra.predicate import ColumnRef, Predicate
 from partita.algebra.prune import Compiled, Known, Node, compile_predicate
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.algebra.steps import TRUE, Steps, both, either
-from partita.algebra.types import FLOATS
+from partita.algebra.types import FLOATS, LogicalType
 from partita.arrow.buffers import Array, Bools, Ints
 from partita.arrow.evidence import Evidence, Masks, Within
 from partita.arrow.fields import coded, column_of, from_fields
-from partita.arrow.plain import ranks
+from partita.arrow.plain import Plains, ranks
 from partita.arrow.schema import to_schema
-from partita.errors import PartitionsError
+from partita.errors import PartitionsError, SpecError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +68,10 @@ def prune(
     `partitions` has one column for each field of the spec, under the field's name. With a whole history of specs it has
     a column `spec_id` too, and each row is judged by its own spec. `statistics` are by the name of the column.
     """
+    if not isinstance(partitions, pa.Table | pa.RecordBatch):
+        raise PartitionsError(f"partitions are an Arrow table, not {type(partitions).__name__}")
+    if not isinstance(spec, PartitionSpec | SpecHistory):
+        raise SpecError(f"a spec is a PartitionSpec or a SpecHistory, not {type(spec).__name__}; see parse_spec")
     columns = to_schema(schema)
     compiled = compile_predicate(parse_predicate(where, columns), columns)
     measured = {columns.find(name).name: given for name, given in (statistics or {}).items()}
@@ -181,14 +186,30 @@ class _Judge:
 
 def _from_statistics(schema: Schema, statistics: Mapping[str, Statistics], size: int) -> Iterator[tuple[str, Evidence]]:
     for name, given in statistics.items():
+        _check_statistics(name, given, size)
         type_ = schema.find(name).type
-        known = [a for a in (given.lower, given.upper, given.null_count, given.row_count) if a is not None]
-        if any(len(a) != size for a in known):
-            raise PartitionsError(f"statistics of column {name!r} have {len(known[0])} values for {size} partitions")
-        lower = None if given.lower is None else coded(ranks(given.lower, type_))
-        upper = None if given.upper is None or type_.kind in FLOATS else coded(ranks(given.upper, type_))
+        lower = None if given.lower is None else _end(given.lower, type_)
+        # Statistics leave NaN out, which sorts above all else.
+        upper = None if given.upper is None or type_.kind in FLOATS else _end(given.upper, type_)
         never, always = _null_counts(given, size)
         yield name, Within(lower, upper, always, ~never & ~always)
+
+
+def _check_statistics(name: str, given: Statistics, size: int) -> None:
+    counts = [a for a in (given.null_count, given.row_count) if a is not None]
+    known = [*counts, *(a for a in (given.lower, given.upper) if a is not None)]
+    if not all(isinstance(a, pa.Array | pa.ChunkedArray) for a in known):
+        raise PartitionsError(f"statistics of column {name!r} are Arrow arrays")
+    if any(len(a) != size for a in known):
+        raise PartitionsError(f"statistics of column {name!r} have {len(known[0])} values for {size} partitions")
+    if not all(pa.types.is_integer(a.type) or pa.types.is_null(a.type) for a in counts):
+        raise PartitionsError(f"statistics of column {name!r}: counts are integers")
+
+
+def _end(array: Array, type_: LogicalType) -> Plains:
+    """The ends of intervals; NaN, which some writers make one, says nothing."""
+    plains = coded(ranks(array, type_))
+    return Plains(plains.values, plains.null | (plains.values == NAN_RANK)) if type_.kind in FLOATS else plains
 
 
 def _null_counts(given: Statistics, size: int) -> tuple[Bools, Bools]:

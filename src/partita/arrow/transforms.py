@@ -37,6 +37,8 @@ def apply(
     `TransformError`; a value that the type can't hold, or a result that its type can't, a `PartitionsError`.
     """
     of = Family.of(family)
+    if not isinstance(array, pa.Array | pa.ChunkedArray):
+        raise PartitionsError(f"{f} is applied to an Arrow array, not to a {array.__class__.__name__}")
     known = to_logical(array.type) if type is None else parse_type(type) if isinstance(type, str) else type
     unknown_nulls = type is None and known.kind is Kind.NULL and f.transform.known
     if not unknown_nulls:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from typing import NoReturn
 
-from partita.algebra.key import PartitionKey
+from partita.algebra.key import PartitionKey, checked_name
 from partita.algebra.key_text import KeyValue
 from partita.errors import KeyFormatError, KeyValueError, PartitaError, caret
 
@@ -72,6 +72,7 @@ def _once(dimensions: Iterable[tuple[str, object]]) -> dict[str, object]:
 def _dimension(word: str) -> tuple[str, KeyValue]:
     head, equals, text = word.partition("=")
     name, colon, type_ = head.partition(":")
+    checked_name(name)
     if not equals:
         if colon and _TYPE_OF.get(type_) == "null":
             return name, None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TypeAlias
 
 from pyspark.sql import Column
@@ -10,8 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType
 
-from partita.algebra.key import id_prefix
-from partita.algebra.key_text import NAME
+from partita.algebra.key import checked_name, id_prefix
 from partita.errors import KeyValueError
 from partita.spark.base64 import base64url
 from partita.spark.instants import date_text, timestamp_text
@@ -36,8 +34,7 @@ def key_column(**columns: Dimension) -> Column:
     """
     pieces: list[Column] = []
     for name in sorted(columns):
-        if not re.fullmatch(NAME, name):
-            raise KeyValueError(name, "a name is a lower-case letter, then lower-case letters, digits and underscores")
+        checked_name(name)
         label = f"{',' if pieces else ''}{name}="
         pieces += _dimension(name, label, columns[name])
     return (F.concat(*pieces) if pieces else F.lit("")).alias("key")
@@ -116,8 +113,8 @@ def _dispatched(name: str, column: Column) -> tuple[Column, Column]:
 
 def _timestamp_json(column: Column, problem: str) -> Column:
     """The text of what may be a timestamp: JSON takes every type, and formats in the zone that its options say."""
-    options = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"}
-    json = F.to_json(F.struct(column.alias("t")), options)
+    form = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'", "ignoreNullFields": "true"}
+    json = F.to_json(F.struct(column.alias("t")), form)
     # A null's JSON is `{}`, whose 7th character on is empty. The JSON stands in both branches, so it is made once.
     fits = (F.length(json) == len('{"t":"0001-01-01T00:00:00.000000Z"}')) & (json >= F.lit('{"t":"0001'))
     outside = F.raise_error(F.concat(F.lit(problem), json))

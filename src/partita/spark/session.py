@@ -14,7 +14,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from partita.errors import PartitaError
+from partita.errors import JavaMissing
 
 
 def session(app_name: str = "partita", **conf: str) -> SparkSession:
@@ -39,10 +39,9 @@ def session(app_name: str = "partita", **conf: str) -> SparkSession:
         except PySparkRuntimeError as error:
             if error.getCondition() != "JAVA_GATEWAY_EXITED":
                 raise
-            raise PartitaError(_NO_JAVA) from error
+            raise JavaMissing from error
 
 
-_NO_JAVA = "Spark needs Java 17 or newer, and none starts here; install one, or set JAVA_HOME to its folder"
 _LOOPBACK = "127.0.0.1"
 
 _QUERY = {
@@ -108,4 +107,4 @@ def _quiet_python() -> None:
 def _require_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java", path=str(Path(home) / "bin") if home else None) is None:
-        raise PartitaError(_NO_JAVA)
+        raise JavaMissing
