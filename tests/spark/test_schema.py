@@ -42,9 +42,12 @@ def test_schema() -> None:
 
 
 def test_find_column(spark: SparkSession) -> None:
-    df = spark.sql("select named_struct('b.c', 1, 'd', 'x') as `a``z`, named_struct('q', 3) as p, 2L as `p.q`")
+    df = spark.sql(
+        "select named_struct('b.c', 1, 'd', 'x') as `a``z`, 2L as `p.q`, named_struct('q', 3) as r, 4 as `r.q`"
+    )
     found = {name: find_column(df.schema, name) for name in ("A`z.B.c", "a`z.d", "p.q")}
     assert df.select(*(column for column, _ in found.values())).first() == (1, "x", 2)
     assert [data_type.simpleString() for _, data_type in found.values()] == ["int", "string", "bigint"]
-    with pytest.raises(UnknownColumn):
-        find_column(df.schema, "nope")
+    for name in ("nope", "r.q"):
+        with pytest.raises(UnknownColumn):
+            find_column(df.schema, name)

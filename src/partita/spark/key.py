@@ -30,7 +30,7 @@ def key_column(**columns: Dimension) -> Column:
 
     A column alone tells its type by itself; one with its type, as in `ts=(F.col("ts"), TimestampType())`, makes a
     shorter plan and is faster for timestamps. A type or a value that no key can hold is a `KeyValueError` where the
-    type is given, and fails the query with the dimension's name where it isn't.
+    type is given, and fails the query where it isn't, with the dimension's name but for bytes that are not UTF-8.
     """
     pieces: list[Column] = []
     for name in sorted(columns):
@@ -54,10 +54,12 @@ def id_column(asset_id: str | Column, key: Column | str) -> Column:
     return F.concat(F.lit(b"part_"), digest).cast("string").alias("id")
 
 
-def _dimension(name: str, label: str, given: Dimension) -> tuple[Column, Column]:
-    """The two pieces that a dimension adds to the key: label and tag, then the value; one concat then copies once."""
+def _dimension(name: str, label: str, given: Dimension) -> tuple[Column, ...]:
+    """The pieces that a dimension adds to the key: label and tag, then the value; one concat then copies once."""
     source, data_type = given if isinstance(given, tuple) else (given, None)
     column = F.col(source) if isinstance(source, str) else source
+    if isinstance(data_type, spark_types.BooleanType):
+        return (_boolean(label, column.cast(data_type)),)
     if data_type is not None:
         column = column.cast(data_type)
         tag, text = _typed(name, column, data_type)
@@ -67,17 +69,21 @@ def _dimension(name: str, label: str, given: Dimension) -> tuple[Column, Column]
     return label_and_tag, F.coalesce(text, F.lit(""))
 
 
+def _boolean(label: str, column: Column) -> Column:
+    """All that there is to say of a boolean, as one of three constants."""
+    true, false, null = (F.lit(f"{label}{value}") for value in ("b:true", "b:false", "n:null"))
+    return F.when(column, true).when(column.isNull(), null).otherwise(false)
+
+
 def _typed(name: str, column: Column, data_type: DataType) -> tuple[Column, Column]:
     if type(data_type) in _INTEGERS:
         return F.lit("i:"), column.cast("string")
-    if isinstance(data_type, spark_types.BooleanType):
-        return F.lit("b:"), column.cast("string")
     if isinstance(data_type, spark_types.DateType):
         return F.lit("d:"), date_text(column, _problem(name, _OUTSIDE))
     if isinstance(data_type, spark_types.TimestampType):
         return F.lit("t:"), timestamp_text(column, _problem(name, _OUTSIDE))
     if isinstance(data_type, spark_types.StringType | spark_types.VarcharType):
-        return F.lit("s:"), _base64url(name, column)
+        return F.lit("s:"), _base64url(column)
     if isinstance(data_type, spark_types.NullType):
         return F.lit(""), column.cast("string")
     raise KeyValueError(name, f"a column of type {data_type.simpleString()} can't be in a key; {_TAKES}")
@@ -105,7 +111,7 @@ def _dispatched(name: str, column: Column) -> tuple[Column, Column]:
         F.when(plain, text)
         .when(kind == "date", date_text(text, _problem(name, _OUTSIDE)))
         .when(kind == "timestamp", _timestamp_json(column, _problem(name, _OUTSIDE)))
-        .when(is_string, _base64url(name, text))
+        .when(is_string, _base64url(text))
         .otherwise(F.raise_error(refused))
     )
     return tag, value
@@ -121,9 +127,10 @@ def _timestamp_json(column: Column, problem: str) -> Column:
     return F.when(column.isNull() | fits, F.substring(json, 7, 27)).otherwise(outside)
 
 
-def _base64url(name: str, column: Column) -> Column:
-    problem = F.raise_error(F.lit(_problem(name, "a string that is not valid UTF-8")))
-    return base64url(F.coalesce(F.try_validate_utf8(column), F.when(column.isNotNull(), problem)).cast("binary"))
+def _base64url(column: Column) -> Column:
+    # Bytes that are not UTF-8 fail the query with Spark's own error, which shows them; a check that names the
+    # dimension as well would cost a fifth of the key.
+    return base64url(F.validate_utf8(column).cast("binary"))
 
 
 def _problem(name: str, reason: str) -> str:
