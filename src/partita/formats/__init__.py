@@ -1,0 +1,1 @@
+"""One room for each table format, all with the same shape."""
