@@ -118,7 +118,8 @@ def test_null_nested_types_and_wide_floats() -> None:
     assert "not null" in refusal({"p": None}, strict).expected
     assert refusal({"p": [1]}, {"p": "list<int>"}).found == "list<int>"
     assert "0.1" in refusal({"p": 0.1}, {"p": "float"}).found
-    assert "time zone" in str(pytest.raises(PartitionValueError, encode_partition, {}, {}, time_zone="Mars/Base").value)
+    with pytest.raises(PartitionValueError, match="the name of a time zone"):
+        encode_partition({}, {}, time_zone="Mars/Base")
 
 
 def test_the_text_of_nulls_directory_has_one_of_its_own() -> None:
@@ -175,9 +176,17 @@ def test_what_older_writers_left_is_read(type_name: str, text: str, value: Any) 
 
 @pytest.mark.parametrize(
     ("type_name", "text"),
-    [("int", "x"), ("int", "2147483648"), ("date", "2025-02-30"), ("timestamp", "2025-01-01T25:00:00Z"), ("double", "1,5"),
-     ("boolean", "yes"), ("decimal(4,2)", "1.234"), ("timestamp_ntz", "2025-01-01 00:00:00Z")],
-)  # fmt: skip
+    [
+        ("int", "x"),
+        ("int", "2147483648"),
+        ("date", "2025-02-30"),
+        ("timestamp", "2025-01-01T25:00:00Z"),
+        ("double", "1,5"),
+        ("boolean", "yes"),
+        ("decimal(4,2)", "1.234"),
+        ("timestamp_ntz", "2025-01-01 00:00:00Z"),
+    ],
+)
 def test_text_of_no_value_is_refused(type_name: str, text: str) -> None:
     with pytest.raises(PartitionValueError, match="'p'"):
         parse_partition({"p": text}, {"p": type_name})

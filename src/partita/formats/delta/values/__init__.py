@@ -10,8 +10,8 @@ typed values                       {"region": "US/East"}
 parsing.py goes the way back       from partitionValues to typed values, from add.path to the directory
 ```
 
-`tests/vectors/delta_partition_values.json` is the numbered table of cases; the tests cite its rows. The directory is for
-people: readers go by `add.path` and `partitionValues`, so a value is never told from a directory.
+`tests/vectors/delta_partition_values.json` is the numbered table of cases; the tests cite its rows. The directory is
+for people: readers go by `add.path` and `partitionValues`, so a value is never told from a directory.
 """
 
 from __future__ import annotations

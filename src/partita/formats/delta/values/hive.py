@@ -9,6 +9,9 @@ from hashlib import sha256
 NULL = "__HIVE_DEFAULT_PARTITION__"
 """The directory of null, and of the empty string and empty bytes, which Delta can't tell from it."""
 
+_LOOKS_NULL = f"%5F{NULL[1:]}"
+"""The directory of the text that null's is called: the same once it is unescaped, and one of its own."""
+
 LONGEST = 255
 """Bytes that a file system takes for one name."""
 
@@ -31,12 +34,7 @@ def unescaped(text: str) -> str:
 
 
 def _segment(name: str, text: str | None) -> str:
-    if text == NULL:
-        # A directory of its own: the same text once it is unescaped, and not null's.
-        shown = f"%5F{NULL[1:]}"
-    else:
-        shown = NULL if text is None else escaped(text)
-    segment = f"{escaped(name)}={shown}"
+    segment = f"{escaped(name)}={_LOOKS_NULL if text == NULL else NULL if text is None else escaped(text)}"
     return segment if len(segment.encode()) <= LONGEST else _hashed(name, text or "")
 
 

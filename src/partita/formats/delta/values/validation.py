@@ -7,21 +7,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from partita.algebra.plain import Plain, to_plain
+from partita.algebra.plain import to_plain
 from partita.algebra.schema import Schema
-from partita.algebra.types import FLOATS, INSTANTS, Field, Kind
+from partita.algebra.types import FLOATS, INSTANTS, NESTED, Field, Kind
 from partita.errors import PartitionValueError, SchemaError
 
-PARTITIONABLE = frozenset(Kind) - {
-    Kind.STRUCT,
-    Kind.LIST,
-    Kind.MAP,
-    Kind.OTHER,
-    Kind.NULL,
-    Kind.TIME,
-    Kind.UUID,
-    Kind.FIXED,
-}
+PARTITIONABLE = frozenset(Kind) - NESTED - {Kind.OTHER, Kind.NULL, Kind.TIME, Kind.UUID, Kind.FIXED}
+"""The types that Delta has and partitions by."""
+
 _ORDINALS = INSTANTS | {Kind.DATE}
 
 
@@ -91,22 +84,23 @@ def _float(value: object, column: Field) -> float:
     return number
 
 
-def _text(plain: Plain, column: Field) -> str:
+def _text(plain: str | bytes, column: Field) -> str:
     """The text of a string or of bytes; what no path and no JSON can hold is refused with its place."""
-    if isinstance(plain, bytes):
-        try:
-            plain = plain.decode()
-        except UnicodeDecodeError as error:
-            where = f"byte {error.start} of {_escaped_bytes(plain)}"
-            raise PartitionValueError(column.name, "bytes that are UTF-8", where) from None
-    text = str(plain)
+    text = plain if isinstance(plain, str) else _decoded(plain, column)
     for at, character in enumerate(text):
         if character == "\0" or "\ud800" <= character <= "\udfff":
             shown = text.encode("unicode_escape", "backslashreplace").decode()
-            raise PartitionValueError(
-                column.name, "text that a path can hold", f"U+{ord(character):04X} at {at} of '{shown}'"
-            )
+            place = f"U+{ord(character):04X} at {at} of '{shown}'"
+            raise PartitionValueError(column.name, "text that a path can hold", place)
     return text
+
+
+def _decoded(octets: bytes, column: Field) -> str:
+    try:
+        return octets.decode()
+    except UnicodeDecodeError as error:
+        place = f"byte {error.start} of {_escaped_bytes(octets)}"
+        raise PartitionValueError(column.name, "bytes that are UTF-8", place) from None
 
 
 def _escaped_bytes(octets: bytes) -> str:
