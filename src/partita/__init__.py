@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from partita import arrow as arrow
+    from partita import formats as formats
     from partita import spark as spark
     from partita.algebra.functions import (
         bucket,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         KeyValueError,
         PartitaError,
         PartitionsError,
+        PartitionValueError,
         PredicateError,
         SchemaError,
         SpecError,
@@ -51,8 +53,9 @@ _ROOMS = {
     "partita.arrow.prune": ("Pruned", "Statistics", "prune"),
     "partita.arrow.spec": ("parse_spec",),
     "partita.errors": (
-        "JavaMissing", "KeyFormatError", "KeyValueError", "PartitaError", "PartitionsError", "PredicateError",
-        "SchemaError", "SpecError", "SpecFormatError", "TransformError", "UnknownColumn", "UnknownSpec",
+        "JavaMissing", "KeyFormatError", "KeyValueError", "PartitaError", "PartitionValueError", "PartitionsError",
+        "PredicateError", "SchemaError", "SpecError", "SpecFormatError", "TransformError", "UnknownColumn",
+        "UnknownSpec",
     ),
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
@@ -66,6 +69,7 @@ __all__ = [
     "PartitionFunction",
     "PartitionKey",
     "PartitionSpec",
+    "PartitionValueError",
     "PartitionsError",
     "Predicate",
     "PredicateError",
@@ -95,7 +99,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in ("arrow", "spark"):
+    if name in ("arrow", "formats", "spark"):
         return import_module(f"partita.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'partita' has no attribute {name!r}")
@@ -105,4 +109,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "arrow", "spark"]
+    return [*__all__, "arrow", "formats", "spark"]

@@ -12,6 +12,7 @@ PartitaError
 │   └── UnknownSpec       an id that the history of specs doesn't know
 ├── PredicateError        a predicate that can't be read
 ├── PartitionsError       partitions or statistics that don't fit their spec
+├── PartitionValueError   a partition value that a table's format can't hold, or a text that says none
 └── JavaMissing           Spark was asked for, and there is no Java to run it
 ```
 
@@ -128,6 +129,19 @@ class PredicateError(PartitaError, ValueError):
 
 class PartitionsError(PartitaError, ValueError):
     """Partition values or statistics that don't fit the spec or the schema that they were given with."""
+
+
+class PartitionValueError(PartitaError, ValueError):
+    """A partition value that a table can't hold, by its column, what was expected there and what was found."""
+
+    def __init__(self, column: str, expected: str, found: str) -> None:
+        super().__init__(f"partition column {column!r}: expected {expected}, found {found}")
+        self.column = column
+        self.expected = expected
+        self.found = found
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str]]:
+        return type(self), (self.column, self.expected, self.found)
 
 
 class JavaMissing(PartitaError, RuntimeError):

@@ -23,6 +23,7 @@ PUBLIC: tuple[str, ...] = (
     "PartitionFunction",
     "PartitionKey",
     "PartitionSpec",
+    "PartitionValueError",
     "PartitionsError",
     "Predicate",
     "PredicateError",
@@ -88,7 +89,7 @@ def test_a_public_name_is_in_the_reference(name: str) -> None:
     assert is_documented(name, REFERENCE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("room", ["arrow", "spark"])
+@pytest.mark.parametrize("room", ["arrow", "formats.delta", "spark"])
 def test_what_a_room_exports_is_sorted_and_documented(room: str) -> None:
     module = importlib.import_module(f"partita.{room}")
     assert module.__all__ == sorted(module.__all__)
