@@ -158,9 +158,9 @@ def _ends(steps: Steps, place: int) -> tuple[int | None, int | None]:
     """The first and the last whole number of a place."""
     at = place // 2
     if place % 2:
-        return steps.bounds[at], steps.bounds[at]  # type: ignore[return-value]
-    lower = steps.bounds[at - 1] + 1 if at else None  # type: ignore[operator]
-    return lower, steps.bounds[at] - 1 if at < len(steps.bounds) else None  # type: ignore[operator]
+        return steps.bounds[at], steps.bounds[at]  # type: ignore[return-value] # days or microseconds
+    lower = steps.bounds[at - 1] + 1 if at else None  # type: ignore[operator] # the same
+    return lower, steps.bounds[at] - 1 if at < len(steps.bounds) else None  # type: ignore[operator] # the same
 
 
 Fact = Within | Hashed | Calendar
@@ -223,7 +223,7 @@ def _facts_of_column(fields: list[PartitionField], family: Family, values: Mappi
             continue
         plain = result_plain(field, family, value)
         if is_calendar_part(field, family):
-            parts[field.transform.name] = plain  # type: ignore[assignment]
+            parts[field.transform.name] = plain  # type: ignore[assignment] # parts are ints
         elif field.transform.name in ("bucket", "hash"):
             yield Hashed(field.transform, plain)
         else:

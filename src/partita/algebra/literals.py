@@ -257,7 +257,8 @@ def _from_timestamp(value: datetime, type_: LogicalType) -> object:
 def _from_date(value: date, type_: LogicalType) -> object:
     if type_.kind is Kind.DATE:
         return value
-    return _from_timestamp(datetime.combine(value, time(0)), _keep(type_, type_.kind in INSTANTS))  # type: ignore[arg-type]
+    _keep(value, type_.kind in INSTANTS)
+    return _from_timestamp(datetime.combine(value, time(0)), type_)
 
 
 def _from_timestamp_text(text: str, type_: LogicalType) -> object:

@@ -6,6 +6,7 @@ Spark evaluates, and that never excludes anything. Truth has three values, as in
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
@@ -25,7 +26,7 @@ MIRRORED = {"=": "=", "!=": "!=", "<=>": "<=>", "<": ">", ">": "<", "<=": ">=", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Predicate:
+class Predicate(ABC):
     """A node of the tree. `text` is how its author wrote it, where that is known."""
 
     text: str | None = field(default=None, compare=False, repr=False)
@@ -48,9 +49,9 @@ class Predicate:
     def __bool__(self) -> bool:
         raise PredicateError("a predicate has no truth of its own; combine predicates with &, | and ~")
 
+    @abstractmethod
     def sql(self) -> str:
         """The predicate in Spark's SQL, every literal with its type."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return self.text if self.text is not None else self.sql()
@@ -185,10 +186,10 @@ class ColumnRef:
             raise PredicateError(f"col takes the name of a column, not {name!r}")
         self.name = name
 
-    def __eq__(self, value: object) -> Compare:  # type: ignore[override]
+    def __eq__(self, value: object) -> Compare:  # type: ignore[override] # a predicate, not a truth
         return self._compare("=", value)
 
-    def __ne__(self, value: object) -> Compare:  # type: ignore[override]
+    def __ne__(self, value: object) -> Compare:  # type: ignore[override] # a predicate, not a truth
         return self._compare("!=", value)
 
     def __lt__(self, value: object) -> Compare:

@@ -160,7 +160,7 @@ def _cut(steps: Steps) -> Steps:
         answers[-1] = 0
     if steps.type.kind in _WHOLE:
         for at, (left, right) in enumerate(zip(steps.bounds, steps.bounds[1:], strict=False)):
-            if right - left == 1:  # type: ignore[operator]
+            if right - left == 1:  # type: ignore[operator] # whole numbers
                 answers[2 * at + 2] = 0
     return replace(steps, answers=tuple(answers))
 

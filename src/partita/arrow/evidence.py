@@ -132,7 +132,7 @@ def _counts(values: Any, bounds: tuple[Plain, ...], side: Callable[..., int]) ->
     if isinstance(values, np.ndarray):
         kind = values.dtype if values.dtype == object else np.int64
         where = "left" if side is bisect_left else "right"
-        return np.searchsorted(np.array(bounds, kind), values, where)  # type: ignore[call-overload, no-any-return]
+        return np.searchsorted(np.array(bounds, kind), values, where)  # type: ignore[call-overload, no-any-return] # "left" or "right"
     texts = values.dictionary
     if len(bounds) > _FEW:
         return cast("Ints", _decoded(values, np.array([side(bounds, t) for t in texts.to_pylist()], np.int64)))
