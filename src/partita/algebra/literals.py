@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Self, cast
 from uuid import UUID
 
-from partita.algebra.plain import in_range, unscaled
+from partita.algebra.plain import in_range, single, unscaled
 from partita.algebra.types import FLOATS, INSTANTS, INTEGERS, DecimalType, Kind, LogicalType
 
 EXACT_FLOAT = 2**24
@@ -238,10 +238,10 @@ _LEAST_NORMAL = 2.0**-126
 
 
 def _rounded(number: float) -> float:
-    try:
-        return cast("float", struct.unpack(">f", struct.pack(">f", number))[0])
-    except OverflowError:
-        raise Lossy from None
+    rounded = single(number)
+    if rounded is None:
+        raise Lossy
+    return rounded
 
 
 def _from_timestamp(value: datetime, type_: LogicalType) -> object:

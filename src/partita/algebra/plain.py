@@ -135,6 +135,14 @@ def float_rank(value: float) -> int:
 NAN_RANK = 0x7FF8_0000_0000_0000
 
 
+def single(number: float) -> float | None:
+    """The nearest float of 32 bits, or None where the number is too large for one."""
+    try:
+        return cast("float", struct.unpack(">f", struct.pack(">f", number))[0])
+    except OverflowError:
+        return None
+
+
 def unscaled(value: Decimal, scale: int) -> int | None:
     """The unscaled integer of a decimal at that scale, or None where digits would be lost."""
     if not value.is_finite():

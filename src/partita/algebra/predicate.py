@@ -21,7 +21,6 @@ from partita.errors import PredicateError
 Value: TypeAlias = object
 """A Python value that a column is compared with; None is NULL."""
 
-OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 MIRRORED = {"=": "=", "!=": "!=", "<=>": "<=>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 

@@ -26,7 +26,7 @@ from partita.algebra.types import (
 from partita.errors import SchemaError
 from partita.spark.base64 import base64url
 from partita.spark.decimals import decimal_text
-from partita.spark.instants import date_text, time_text, timestamp_ntz_text, timestamp_text
+from partita.spark.instants import OUTSIDE, date_text, time_text, timestamp_ntz_text, timestamp_text
 
 
 def canonical_json(column: Column, type_: LogicalType) -> Column:
@@ -105,14 +105,13 @@ def _as_text(column: Column) -> Column:
     return column.cast("string")
 
 
-_OUTSIDE = "outside the years 0001 to 9999: "
 _TEXTS: dict[Kind, Callable[[Column], Column]] = {
     **dict.fromkeys({Kind.BOOLEAN, *INTEGERS}, _as_text),
     **dict.fromkeys(FLOATS, _float_text),
     Kind.STRING: lambda c: c,
     **dict.fromkeys(BYTES, base64url),
-    Kind.DATE: lambda c: date_text(c, _OUTSIDE),
+    Kind.DATE: lambda c: date_text(c, OUTSIDE),
     Kind.TIME: time_text,
-    Kind.TIMESTAMP: lambda c: timestamp_text(c, _OUTSIDE),
-    Kind.TIMESTAMP_NTZ: lambda c: timestamp_ntz_text(c, _OUTSIDE),
+    Kind.TIMESTAMP: lambda c: timestamp_text(c, OUTSIDE),
+    Kind.TIMESTAMP_NTZ: lambda c: timestamp_ntz_text(c, OUTSIDE),
 }

@@ -10,6 +10,9 @@ from pyspark.sql import functions as F
 
 from partita.algebra.calendar import DAY, HOUR, days_from_civil
 
+OUTSIDE = "outside the years 0001 to 9999: "
+"""What a query that meets such a date fails with, in front of the date."""
+
 FIRST_DAY = days_from_civil(1, 1, 1)
 AFTER_DAYS = days_from_civil(10_000, 1, 1)
 MINUTE = 60_000_000

@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType
 from partita.algebra.key import checked_name, id_prefix
 from partita.errors import KeyValueError
 from partita.spark.base64 import base64url
-from partita.spark.instants import date_text, timestamp_text
+from partita.spark.instants import OUTSIDE, date_text, timestamp_text
 
 Dimension: TypeAlias = Column | str | tuple[Column | str, DataType]
 """A column or its name, alone or with its type."""
@@ -22,7 +22,6 @@ _INTEGERS = {
     spark_types.IntegerType: "int", spark_types.LongType: "bigint",
 }  # fmt: skip
 _TAKES = "use a string, an integer, a boolean, a date or a timestamp"
-_OUTSIDE = "outside the years 0001 to 9999: "
 
 
 def key_column(**columns: Dimension) -> Column:
@@ -79,9 +78,9 @@ def _typed(name: str, column: Column, data_type: DataType) -> tuple[Column, Colu
     if type(data_type) in _INTEGERS:
         return F.lit("i:"), column.cast("string")
     if isinstance(data_type, spark_types.DateType):
-        return F.lit("d:"), date_text(column, _problem(name, _OUTSIDE))
+        return F.lit("d:"), date_text(column, _problem(name, OUTSIDE))
     if isinstance(data_type, spark_types.TimestampType):
-        return F.lit("t:"), timestamp_text(column, _problem(name, _OUTSIDE))
+        return F.lit("t:"), timestamp_text(column, _problem(name, OUTSIDE))
     if isinstance(data_type, spark_types.StringType | spark_types.VarcharType):
         return F.lit("s:"), _base64url(column)
     if isinstance(data_type, spark_types.NullType):
@@ -109,8 +108,8 @@ def _dispatched(name: str, column: Column) -> tuple[Column, Column]:
     refused = F.concat(F.lit(_problem(name, "a column of type ")), kind, F.lit(f" can't be in a key; {_TAKES}"))
     value = (
         F.when(plain, text)
-        .when(kind == "date", date_text(text, _problem(name, _OUTSIDE)))
-        .when(kind == "timestamp", _timestamp_json(column, _problem(name, _OUTSIDE)))
+        .when(kind == "date", date_text(text, _problem(name, OUTSIDE)))
+        .when(kind == "timestamp", _timestamp_json(column, _problem(name, OUTSIDE)))
         .when(is_string, _base64url(text))
         .otherwise(F.raise_error(refused))
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import struct
 
+from partita.algebra.plain import single
 from partita.algebra.types import Kind
 
 
@@ -43,13 +43,6 @@ def _shortest(number: float, kind: Kind) -> tuple[str, int]:
 def _shortest_single(number: float) -> str:
     for precision in range(1, 10):
         text = f"{number:.{precision - 1}e}"
-        if _single(float(text)) == number:
+        if single(float(text)) == number:
             return text
     return repr(number)
-
-
-def _single(number: float) -> float:
-    try:
-        return float(struct.unpack(">f", struct.pack(">f", number))[0])
-    except OverflowError:
-        return math.inf

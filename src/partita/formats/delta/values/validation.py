@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from partita.algebra.plain import to_plain
+from partita.algebra.plain import single, to_plain
 from partita.algebra.schema import Schema
 from partita.algebra.types import FLOATS, INSTANTS, NESTED, Field, Kind
 from partita.errors import PartitionValueError, SchemaError
@@ -74,13 +73,9 @@ def _checked(value: object, column: Field, zone: ZoneInfo) -> object:
 
 def _float(value: object, column: Field) -> float:
     number = float(value)  # type: ignore[arg-type] # to_plain took it for a number
-    if column.type.kind is Kind.FLOAT and number == number:  # noqa: PLR0124 - NaN fits
-        try:
-            fits = struct.unpack(">f", struct.pack(">f", number))[0] == number
-        except OverflowError:
-            fits = False
-        if not fits:
-            raise PartitionValueError(column.name, "a float of 32 bits", f"the double {number!r}")
+    is_nan = number != number  # noqa: PLR0124
+    if column.type.kind is Kind.FLOAT and not is_nan and single(number) != number:
+        raise PartitionValueError(column.name, "a float of 32 bits", f"the double {number!r}")
     return number
 
 
