@@ -129,7 +129,7 @@ def _timestamp_json(column: Column, problem: str) -> Column:
 def _base64url(column: Column) -> Column:
     # Bytes that are not UTF-8 fail the query with Spark's own error, which shows them; a check that names the
     # dimension as well would cost a fifth of the key.
-    return base64url(F.validate_utf8(column).cast("binary"))
+    return base64url(F.validate_utf8(column).cast("binary"), size=F.octet_length(column))
 
 
 def _problem(name: str, reason: str) -> str:
