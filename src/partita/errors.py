@@ -13,6 +13,13 @@ PartitaError
 ├── PredicateError        a predicate that can't be read
 ├── PartitionsError       partitions or statistics that don't fit their spec
 ├── PartitionValueError   a partition value that a table's format can't hold, or a text that says none
+├── StorageError          a file or an object that can't be read or written
+├── TableError            a table that can't be used as asked
+│   ├── TableMissing      there is no table of that format there
+│   ├── TableExists       there is one already
+│   ├── UnsupportedFeature  the table needs what Partita doesn't have
+│   └── ConstraintError   rows that the table's own rules refuse
+├── Conflict              another writer was first, and what it did matters here
 └── JavaMissing           Spark was asked for, and there is no Java to run it
 ```
 
@@ -142,6 +149,66 @@ class PartitionValueError(PartitaError, ValueError):
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str, str]]:
         return type(self), (self.column, self.expected, self.found)
+
+
+class StorageError(PartitaError, OSError):
+    """A file or an object that can't be read or written."""
+
+
+class TableError(PartitaError):
+    """A table that can't be used as asked."""
+
+
+class TableMissing(TableError):
+    """There is no table where one was looked for."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"no table at {uri}; create_table makes one")
+        self.uri = uri
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.uri,)
+
+
+class TableExists(TableError):
+    """There is a table already where one was to be made."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"there is a table already at {uri}; open it, or choose another name")
+        self.uri = uri
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.uri,)
+
+
+class UnsupportedFeature(TableError):
+    """The table asks of its readers or writers what Partita doesn't do."""
+
+    def __init__(self, features: tuple[str, ...], doing: str) -> None:
+        super().__init__(f"{doing} this table needs {', '.join(features)}, which Partita doesn't support")
+        self.features = features
+        self.doing = doing
+
+    def __reduce__(self) -> tuple[type[Self], tuple[tuple[str, ...], str]]:
+        return type(self), (self.features, self.doing)
+
+
+class ConstraintError(TableError, ValueError):
+    """Rows that the table's own rules refuse: a null where none may be, a check that fails, a row matched twice."""
+
+
+class Conflict(PartitaError):
+    """Another writer was first, and what it changed is part of what this one read or replaces; nothing was written."""
+
+    def __init__(self, operation: str, reason: str, version: int | None = None) -> None:
+        place = "" if version is None else f" in version {version}"
+        super().__init__(f"{operation}: another writer{place} {reason}; nothing was changed here, try again")
+        self.operation = operation
+        self.reason = reason
+        self.version = version
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, int | None]]:
+        return type(self), (self.operation, self.reason, self.version)
 
 
 class JavaMissing(PartitaError, RuntimeError):

@@ -1,0 +1,260 @@
+"""A folder on a local disk, and one in an object store: obstore's in memory, which takes the same way as S3."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from obstore.store import S3Store
+
+from partita.errors import PartitaError, StorageError
+from partita.storage import Storage, _store
+
+ODD_NAMES = [
+    "plain.txt",
+    "a b",
+    " leading",
+    "trailing ",
+    "100%",
+    "a%20b",
+    "a%2Fb",
+    "region=US%2FEast/day=2025-01-15/part.parquet",
+    "é/日本/🎵",
+    "e\u0301",
+    "#?*[]{}^~|\"<>\\'`;&$!",
+    ".hidden",
+    "a.",
+    "x" * 255,
+]
+OF_DISKS_ONLY = ["tab\there", "new\nline", "\x01\x7f"]
+
+
+@pytest.fixture(params=["disk", "objects"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    return Storage.at(tmp_path / "table" if request.param == "disk" else f"memory:///{uuid4()}")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Storage:
+    return Storage.at(tmp_path / "table")
+
+
+def test_what_is_put_is_got(storage: Storage) -> None:
+    storage.put("a/b", b"one")
+    assert storage.get("a/b") == b"one"
+    storage.put("a/b", b"")
+    assert storage.get("a/b") == b""
+
+
+def test_what_is_not_there(storage: Storage) -> None:
+    assert storage.get("a/b") is None
+    assert not storage.exists("a/b")
+    assert list(storage.list("a")) == []
+    storage.put("a", b"a file")
+    assert storage.get("a/b") is None
+    assert list(storage.list("a")) == []
+
+
+def test_put_new_leaves_what_is_there(storage: Storage) -> None:
+    assert storage.put_new("log/0.json", b"first")
+    assert not storage.put_new("log/0.json", b"second")
+    assert storage.get("log/0.json") == b"first"
+    assert list(storage.list("log")) == [("log/0.json", 5)]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_name_is_kept_as_it_is(storage: Storage, name: str) -> None:
+    assert storage.put_new(name, b"x")
+    assert storage.get(name) == b"x"
+    assert storage.exists(name)
+    assert list(storage.list()) == [(name, 1)]
+    storage.delete([name])
+    assert list(storage.list()) == []
+
+
+@pytest.mark.parametrize("name", OF_DISKS_ONLY)
+def test_names_that_only_a_disk_takes(disk: Storage, name: str) -> None:
+    assert disk.put_new(name, b"x")
+    assert list(disk.list()) == [(name, 1)]
+    with pytest.raises(StorageError, match="can't write"):
+        Storage.at(f"memory:///{uuid4()}").put(name, b"x")
+
+
+def test_names_on_disk_are_the_names_given(disk: Storage) -> None:
+    disk.put_new("a%2Fb/c d", b"x")
+    assert Path(disk.uri, "a%2Fb", "c d").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "a\0b"])
+def test_no_path_leads_out_of_the_folder(disk: Storage, name: str) -> None:
+    for attempt in (disk.get, disk.exists, lambda path: disk.put(path, b""), lambda path: disk.delete([path])):
+        with pytest.raises(StorageError, match="not a path inside"):
+            attempt(name)
+
+
+def test_a_list_is_sorted_and_starts_after_a_path(storage: Storage) -> None:
+    for name in ("log/2", "log/10", "log/1", "logs/0", "log/sub/x", "other"):
+        storage.put(name, b"abc")
+    assert [path for path, _ in storage.list("log")] == ["log/1", "log/10", "log/2", "log/sub/x"]
+    assert list(storage.list("log", after="log/10")) == [("log/2", 3), ("log/sub/x", 3)]
+    assert len(list(storage.list())) == 6
+
+
+def test_delete_passes_over_what_is_not_there(storage: Storage) -> None:
+    storage.put("a", b"")
+    storage.delete(["nothing", "a/b/c", "a"])
+    storage.delete([])
+    assert not storage.exists("a")
+
+
+def test_parquet_goes_through(storage: Storage) -> None:
+    table = pa.table({"x": range(10_000), "s": [f"text {i}" for i in range(10_000)]})
+    with storage.open_output("data/a b%/part 0.parquet") as out:
+        pq.write_table(table, out)
+    with storage.open_input("data/a b%/part 0.parquet") as file:
+        assert pq.read_table(file, columns=["x"])["x"].to_pylist() == list(range(10_000))
+    [(path, size)] = storage.list("data")
+    assert (path, size) == ("data/a b%/part 0.parquet", len(storage.get(path) or b""))
+
+
+def test_open_output_refuses_what_is_there(storage: Storage) -> None:
+    storage.put("x", b"kept")
+    with pytest.raises(StorageError, match="exists"):
+        storage.open_output("x")
+    assert storage.get("x") == b"kept"
+
+
+def test_open_input_of_nothing(storage: Storage) -> None:
+    with pytest.raises(StorageError, match="can't read 'nothing'"):
+        storage.open_input("nothing")
+
+
+def test_errors_are_partitas_and_the_systems(disk: Storage) -> None:
+    disk.put("file", b"")
+    with pytest.raises(StorageError, match="can't write 'file/below'") as caught:
+        disk.put("file/below", b"")
+    assert isinstance(caught.value, PartitaError)
+    assert isinstance(caught.value, OSError)
+    assert caught.value.__cause__ is not None
+
+
+def test_what_a_killed_writer_left_is_not_listed(disk: Storage) -> None:
+    disk.put("log/0.json", b"{}")
+    Path(disk.uri, "log", ".partita-of-a-killed-one").write_bytes(b"{")
+    assert [path for path, _ in disk.list("log")] == ["log/0.json"]
+
+
+def test_a_killed_writer_leaves_no_half_of_a_file(disk: Storage) -> None:
+    writer = multiprocessing.get_context("spawn").Process(target=put_for_ever, args=(disk,))
+    writer.start()
+    while len(list(disk.list("log"))) < 3:
+        assert writer.is_alive()
+    writer.kill()
+    writer.join()
+    assert {size for _, size in disk.list("log")} == {LARGE}
+
+
+LARGE = 1 << 20
+
+
+def put_for_ever(storage: Storage) -> None:
+    for at in count():
+        storage.put_new(f"log/{at}", bytes(LARGE))
+        storage.put(f"log/again {at % 3}", bytes(LARGE))
+
+
+def test_nothing_is_left_beside_a_file(disk: Storage) -> None:
+    disk.put_new("a", b"1")
+    disk.put_new("a", b"2")
+    disk.put("a", b"3")
+    assert [path.name for path in Path(disk.uri).iterdir()] == ["a"]
+
+
+def test_one_thread_of_many_wins(storage: Storage) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda i: storage.put_new("log/0.json", b"%d" % i), range(64)))
+    assert won.count(True) == 1
+    assert storage.get("log/0.json") == b"%d" % won.index(True)
+
+
+def test_one_process_of_many_wins(disk: Storage) -> None:
+    with multiprocessing.get_context("spawn").Pool(8) as pool:
+        won = pool.starmap(put_all, [(disk, b"%d" % i) for i in range(8)])
+    for at in range(20):
+        winners = [i for i, versions in enumerate(won) if versions[at]]
+        assert [disk.get(f"log/{at}.json")] == [b"%d" % i * 1000 for i in winners]
+
+
+def put_all(storage: Storage, mark: bytes) -> list[bool]:
+    return [storage.put_new(f"log/{at}.json", mark * 1000) for at in range(20)]
+
+
+def test_a_storage_is_a_value() -> None:
+    storage = Storage.at("s3://bucket/a b/", {"aws_region": "eu-west-1", "aws_endpoint": "http://localhost"})
+    assert storage.options == (("aws_endpoint", "http://localhost"), ("aws_region", "eu-west-1"))
+    assert pickle.loads(pickle.dumps(storage)) == storage  # noqa: S301 - our own
+    assert hash(storage) == hash(Storage.at("s3a://bucket/a b", dict(storage.options)))
+
+
+@pytest.mark.parametrize(
+    ("given", "uri", "location"),
+    [
+        ("/a/b/", "/a/b", "/a/b/x%2Fy z"),
+        ("/a/./b/../c", "/a/c", "/a/c/x%2Fy z"),
+        ("/", "/", "/x%2Fy z"),
+        ("/a%20b", "/a%20b", "/a%20b/x%2Fy z"),
+        ("file:///a%20b/c", "/a b/c", "/a b/c/x%2Fy z"),
+        ("s3://bucket/t/", "s3://bucket/t", "s3a://bucket/t/x%2Fy z"),
+        ("s3a://bucket/t", "s3://bucket/t", "s3a://bucket/t/x%2Fy z"),
+        ("gs://bucket/t", "gs://bucket/t", "gs://bucket/t/x%2Fy z"),
+        (
+            "abfss://box@account.dfs.core.windows.net/t",
+            "abfss://box@account.dfs.core.windows.net/t",
+            "abfss://box@account.dfs.core.windows.net/t/x%2Fy z",
+        ),
+    ],
+)
+def test_where_a_storage_is(given: str, uri: str, location: str) -> None:
+    storage = Storage.at(given)
+    assert storage.uri == uri
+    assert storage.location("x%2Fy z") == location
+    assert storage.is_local == uri.startswith("/")
+
+
+def test_azure_has_its_account_in_the_options() -> None:
+    storage = Storage.at("az://box/t", {"azure_storage_account_name": "account"})
+    assert storage.location("x") == "abfss://box@account.dfs.core.windows.net/t/x"
+    with pytest.raises(StorageError, match="azure_storage_account_name"):
+        Storage.at("az://box/t").location("x")
+
+
+def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Storage.at("tables/t").uri == str(tmp_path / "tables" / "t")
+    assert Storage.at(Path("t")).location() == str(tmp_path / "t")
+
+
+def test_an_unknown_scheme_is_refused() -> None:
+    with pytest.raises(StorageError, match="nowhere://x"):
+        Storage.at("nowhere://x").get("y")
+
+
+def test_options_are_those_of_the_store_and_of_its_client() -> None:
+    given = {"aws_endpoint": "http://127.0.0.1:9", "AWS_REGION": "us-east-1", "aws_allow_http": "true", "timeout": "1s"}
+    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y"}
+    store = _store("s3://bucket/t", tuple({**given, **keys}.items()))
+    assert isinstance(store, S3Store)
+    assert store.client_options == {"allow_http": "true", "timeout": "1s"}
+    assert store.config.get("endpoint") == "http://127.0.0.1:9"
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(StorageError, match="nonsense"):
+        Storage.at("s3://bucket/t", {"nonsense": "x"}).get("y")
