@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import types as spark_types
 
+from partita.algebra.schema import Schema
+from partita.algebra.spark_json import schema_to_json
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import other
 from partita.errors import UnknownColumn
@@ -39,6 +41,14 @@ def test_schema() -> None:
     found = to_schema(spark_types.StructType([spark_types.StructField("a", spark_types.LongType(), nullable=False)]))
     assert found.names == ("a",)
     assert not found.find("A").nullable
+
+
+def test_json_is_what_spark_writes() -> None:
+    schema = Schema.of({f"c {name}": name for name in NAMES if name not in ("time", "void")})
+    spark_schema = spark_types.StructType([spark_types.StructField(f.name, to_spark(f.type)) for f in schema])
+    json = schema_to_json(schema)
+    assert json == spark_schema.jsonValue()
+    assert spark_types.StructType.fromJson(json) == spark_schema
 
 
 def test_find_column(spark: SparkSession) -> None:

@@ -12,8 +12,8 @@ from typing import cast
 from zoneinfo import ZoneInfo
 
 from partita.algebra.calendar import DAY, HOUR, civil_from_days, days_from_civil
-from partita.algebra.plain import in_range, unscaled
-from partita.algebra.types import BYTES, FLOATS, INTEGERS, DecimalType, Field, Kind
+from partita.algebra.plain import in_range, single, unscaled
+from partita.algebra.types import BYTES, INTEGERS, DecimalType, Field, Kind
 from partita.arrow.schema import to_schema
 from partita.errors import PartitionValueError
 from partita.formats.delta.values.validation import PARTITIONABLE, zone_of
@@ -105,9 +105,15 @@ def _float(text: str) -> float | None:
     return float(text)
 
 
+def _single(number: float | None) -> float | None:
+    """The nearest number of 32 bits."""
+    return None if number is None else single(number)
+
+
 _TEXTS: dict[Kind, Callable[[str], object]] = {
     Kind.BOOLEAN: lambda text: {"true": True, "false": False}.get(text.lower()),
-    **dict.fromkeys(FLOATS, _float),
+    Kind.FLOAT: lambda text: _single(_float(text)),
+    Kind.DOUBLE: _float,
     Kind.DATE: _days,
     Kind.STRING: lambda text: text,
     **dict.fromkeys(BYTES, str.encode),
