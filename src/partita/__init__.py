@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from partita.arrow.prune import Pruned, Statistics, prune
     from partita.arrow.spec import parse_spec
     from partita.errors import (
+        Conflict,
+        ConstraintError,
         JavaMissing,
         KeyFormatError,
         KeyValueError,
@@ -36,10 +38,19 @@ if TYPE_CHECKING:
         SchemaError,
         SpecError,
         SpecFormatError,
+        StorageError,
+        TableError,
+        TableExists,
+        TableMissing,
         TransformError,
         UnknownColumn,
         UnknownSpec,
+        UnsupportedFeature,
     )
+    from partita.formats.merge import when_matched, when_not_matched, when_not_matched_by_source
+    from partita.formats.opening import open_table
+    from partita.formats.table import Table
+    from partita.lake import Lake
 
 _ROOMS = {
     "partita.algebra.functions": (
@@ -53,17 +64,25 @@ _ROOMS = {
     "partita.arrow.prune": ("Pruned", "Statistics", "prune"),
     "partita.arrow.spec": ("parse_spec",),
     "partita.errors": (
-        "JavaMissing", "KeyFormatError", "KeyValueError", "PartitaError", "PartitionValueError", "PartitionsError",
-        "PredicateError", "SchemaError", "SpecError", "SpecFormatError", "TransformError", "UnknownColumn",
-        "UnknownSpec",
+        "Conflict", "ConstraintError", "JavaMissing", "KeyFormatError", "KeyValueError", "PartitaError",
+        "PartitionValueError", "PartitionsError", "PredicateError", "SchemaError", "SpecError", "SpecFormatError",
+        "StorageError", "TableError", "TableExists", "TableMissing", "TransformError", "UnknownColumn", "UnknownSpec",
+        "UnsupportedFeature",
     ),
+    "partita.formats.merge": ("when_matched", "when_not_matched", "when_not_matched_by_source"),
+    "partita.formats.opening": ("open_table",),
+    "partita.formats.table": ("Table",),
+    "partita.lake": ("Lake",),
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "Conflict",
+    "ConstraintError",
     "JavaMissing",
     "KeyFormatError",
     "KeyValueError",
+    "Lake",
     "PartitaError",
     "PartitionField",
     "PartitionFunction",
@@ -80,9 +99,15 @@ __all__ = [
     "SpecFormatError",
     "SpecHistory",
     "Statistics",
+    "StorageError",
+    "Table",
+    "TableError",
+    "TableExists",
+    "TableMissing",
     "TransformError",
     "UnknownColumn",
     "UnknownSpec",
+    "UnsupportedFeature",
     "bucket",
     "col",
     "day",
@@ -90,10 +115,14 @@ __all__ = [
     "hour",
     "identity",
     "month",
+    "open_table",
     "parse_spec",
     "prune",
     "truncate",
     "void",
+    "when_matched",
+    "when_not_matched",
+    "when_not_matched_by_source",
     "year",
 ]
 

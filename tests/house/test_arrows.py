@@ -90,8 +90,8 @@ def test_a_room_that_needs_spark_is_noticed(tmp_path: Path) -> None:
 
 
 def needs_no_jvm(module: str) -> bool:
-    # Importing __main__ would run the command line.
-    return room_of(module) != "spark" and not module.endswith("__main__")
+    # Importing __main__ would run the command line; `on_spark` says what it needs.
+    return room_of(module) != "spark" and "on_spark" not in module.split(".") and not module.endswith("__main__")
 
 
 def import_without_pyspark(path: list[str], names: list[str]) -> subprocess.CompletedProcess[str]:

@@ -15,9 +15,12 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 
 # Adding a name is a line here, a heading in docs/reference.md and a line in CHANGELOG.md. Taking one away needs an ADR.
 PUBLIC: tuple[str, ...] = (
+    "Conflict",
+    "ConstraintError",
     "JavaMissing",
     "KeyFormatError",
     "KeyValueError",
+    "Lake",
     "PartitaError",
     "PartitionField",
     "PartitionFunction",
@@ -34,9 +37,15 @@ PUBLIC: tuple[str, ...] = (
     "SpecFormatError",
     "SpecHistory",
     "Statistics",
+    "StorageError",
+    "Table",
+    "TableError",
+    "TableExists",
+    "TableMissing",
     "TransformError",
     "UnknownColumn",
     "UnknownSpec",
+    "UnsupportedFeature",
     "bucket",
     "col",
     "day",
@@ -44,10 +53,14 @@ PUBLIC: tuple[str, ...] = (
     "hour",
     "identity",
     "month",
+    "open_table",
     "parse_spec",
     "prune",
     "truncate",
     "void",
+    "when_matched",
+    "when_not_matched",
+    "when_not_matched_by_source",
     "year",
 )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -29,6 +30,11 @@ def to_logical(data_type: DataType) -> LogicalType:
     no arithmetic for are other types under Spark's name.
     """
     return to_schema(spark_types.StructType([spark_types.StructField("c", data_type)])).fields[0].type
+
+
+def from_json(json: Mapping[str, Any]) -> spark_types.StructType:
+    """The Spark schema of a struct's JSON."""
+    return spark_types.StructType.fromJson(dict(json))
 
 
 def find_column(schema: spark_types.StructType, name: str) -> tuple[Column, DataType]:

@@ -1,0 +1,187 @@
+"""Delta tables on Spark: our writes, changes, reads and plans, beside delta-spark's, bare Parquet and delta-rs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+import partita as pt
+from bench.harness import Row, Side, at_least, compare
+from partita.formats.delta.log import DeltaLog
+from partita.spark import session
+from partita.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = 5_000_000
+PARTITIONS = 200
+FILES = 100_000
+REPEAT = 3
+CONNECTOR = {
+    "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.driver.memory": "8g",
+}
+COLUMNS = (
+    "id", "id * 7919 % 1000003 as user_id", f"int(id * 31 % {PARTITIONS}) as p", "id % 1000 / 7d as price",
+    "cast(id % 99999 / 100 as decimal(12,2)) as amount", "timestamp_micros(1735689600000000 + id * 17000) as ts",
+    "date_from_unix_date(int(20000 + id % 365)) as day", "id % 3 = 0 as flag", "concat('name-', id % 5000) as name",
+    "concat('city-', id % 300) as city", "uuid() as code", "int(id % 97) as quantity",
+)  # fmt: skip
+
+
+def rows() -> Iterator[Row]:
+    """All in one session, over the same rows, which a Parquet file holds."""
+    spark = session(**CONNECTOR)
+    with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
+        root = Path(folder)
+        spark.range(0, ROWS, 1, 4).selectExpr(*COLUMNS).write.parquet(f"{root}/rows")
+        data = spark.read.parquet(f"{root}/rows")
+        yield from _appends(root, data)
+        made = _partita_table(root, data, "made")
+        theirs = _delta_table(root, data, "theirs")
+        yield from _changes(root, spark, made, theirs)
+        yield from _reads(spark, made, theirs)
+        yield from _plans(root)
+
+
+def _appends(root: Path, data: DataFrame) -> Iterator[Row]:
+    number = count()
+    ours = Side("append", lambda: _cleared(root, f"ours-{next(number)}", partial(_partita_table, root, data)))
+    bare = Side(
+        "df.write.partitionBy().parquet()",
+        lambda: _cleared(root, f"bare-{next(number)}", lambda name: _write(data, "parquet", f"{root}/{name}")),
+    )
+    connector = Side("delta-spark", lambda: _cleared(root, f"delta-{next(number)}", partial(_delta_table, root, data)))
+    what = f"append {ROWS:,} rows of 12 columns into {PARTITIONS} partitions"
+    yield compare(what, ours=ours, theirs=bare, goal=at_least(1 / 1.1), repeat=REPEAT)
+    yield compare(what, ours=ours, theirs=connector, goal=at_least(1 / 0.8), repeat=REPEAT)
+
+
+def _changes(root: Path, spark: SparkSession, made: Path, theirs: Path) -> Iterator[Row]:
+    """Each turn changes a copy of its own; the copies share the data files, which nobody changes."""
+    source = spark.range(0, ROWS, 100).selectExpr("id", "1.5 as price")
+    new = spark.range(ROWS, ROWS + ROWS // 100).selectExpr("id", "2.5 as price")
+    source = source.union(new)
+    source.write.parquet(f"{root}/source")
+    source = spark.read.parquet(f"{root}/source")
+    source.createOrReplaceTempView("source")
+    changes: list[tuple[str, Callable[[pt.Table], object], str]] = [
+        ("DELETE a scattered 1 %", lambda t: t.delete("id % 100 = 7"), "DELETE FROM delta.`{}` WHERE id % 100 = 7"),
+        (
+            "UPDATE 1 %",
+            lambda t: t.update({"price": "price * 2"}, "id % 100 = 7"),
+            "UPDATE delta.`{}` SET price = price * 2 WHERE id % 100 = 7",
+        ),
+        (
+            "MERGE 2 %",
+            lambda t: t.merge(
+                source,
+                "t.id = s.id",
+                pt.when_matched().update({"price": "s.price"}),
+                pt.when_not_matched().insert({"id": "s.id", "p": "0", "price": "s.price"}),
+            ),
+            (
+                "MERGE INTO delta.`{}` t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET price = s.price "
+                "WHEN NOT MATCHED THEN INSERT (id, p, price) VALUES (s.id, 0, s.price)"
+            ),
+        ),
+    ]
+    for name, change, sql in changes:
+        mine = iter([_linked(made, root / f"mine-{at}") for at in range(REPEAT + 1)])
+        other = iter([_linked(theirs, root / f"other-{at}") for at in range(REPEAT + 1)])
+        yield compare(
+            f"{name} of {ROWS:,} rows",
+            ours=Side("partita", lambda c=change, i=mine: c(pt.open_table(str(next(i)), format="delta"))),  # type: ignore[misc] # defaults bind
+            theirs=Side("delta-spark", lambda s=sql, i=other: spark.sql(s.format(next(i)))),  # type: ignore[misc] # the same
+            goal=at_least(1 / 0.8),
+            repeat=REPEAT,
+        )
+        for at in range(REPEAT + 1):
+            shutil.rmtree(root / f"mine-{at}")
+            shutil.rmtree(root / f"other-{at}")
+
+
+def _reads(spark: SparkSession, made: Path, theirs: Path) -> Iterator[Row]:
+    table = pt.open_table(str(made), format="delta")
+    yield compare(
+        "read one partition",
+        ours=Side("partita", lambda: _drained(table.read("p = 42"))),
+        theirs=Side("delta-spark", lambda: _drained(spark.read.format("delta").load(str(theirs)).where("p = 42"))),
+        goal=at_least(1 / 0.5),
+    )
+
+
+def _plans(root: Path) -> Iterator[Row]:
+    """Both from a cold start: a new object that reads the log."""
+    path = root / "wide"
+    _many_files(path)
+    yield compare(
+        f"plan over {FILES:,} files",
+        ours=Side("plan", lambda: pt.open_table(str(path), format="delta").plan("p = 42 AND id >= 50000").files),
+        theirs=Side("deltalake get_add_actions and a filter", lambda: _their_plan(path)),
+    )
+
+
+def _their_plan(path: Path) -> object:
+    files = pc.field("partition.p")
+    actions = DeltaTable(path).get_add_actions(flatten=True)
+    import pyarrow as pa
+
+    return pa.table(actions).filter((files == 42) & (pc.field("max.id") >= 50000))
+
+
+def _many_files(path: Path) -> None:
+    """A log of many files that don't exist."""
+    lake = pt.Lake(str(path.parent))
+    lake.create_table(path.name, pt.Schema.of({"id": "long", "p": "int"}), format="delta", partition_by=["p"])
+    stats = '{{"numRecords":10,"minValues":{{"id":{0}}},"maxValues":{{"id":{1}}},"nullCount":{{"id":0}}}}'
+    adds = [
+        {"add": {"path": f"p={at % PARTITIONS}/part-{at}.parquet", "partitionValues": {"p": str(at % PARTITIONS)},
+                 "size": 1000, "modificationTime": 0, "dataChange": True, "stats": stats.format(at, at + 9)}}
+        for at in range(FILES)
+    ]  # fmt: skip
+    log = DeltaLog(Storage.at(path))
+    log.commit(1, adds)
+    log.checkpoint(1)
+
+
+def _partita_table(root: Path, data: DataFrame, name: str) -> Path:
+    table = pt.Lake(str(root)).create_table(name, data.schema, format="delta", partition_by=["p"])
+    table.append(data)
+    return root / name
+
+
+def _delta_table(root: Path, data: DataFrame, name: str) -> Path:
+    _write(data, "delta", f"{root}/{name}")
+    return root / name
+
+
+def _write(data: DataFrame, form: str, path: str) -> None:
+    data.write.format(form).partitionBy("p").save(path)
+
+
+def _cleared(root: Path, name: str, make: Callable[[str], object]) -> None:
+    """Make a table, and leave its files to be removed with the folder: removing them is not what is measured."""
+    make(name)
+    shutil.move(root / name, root / f"done-{name}")
+
+
+def _linked(table: Path, copy: Path) -> Path:
+    subprocess.run(["cp", "-al", str(table), str(copy)], check=True)  # noqa: S603, S607 - paths of our own
+    return copy
+
+
+def _drained(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()

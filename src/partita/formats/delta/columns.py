@@ -1,0 +1,203 @@
+"""A Delta table's columns as its log has them: names for people, names in files, and those made from others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+from uuid import uuid4
+
+import pyarrow as pa
+
+from partita.algebra.schema import Schema
+from partita.algebra.spark_json import schema_from_json, schema_to_json
+from partita.algebra.transforms import PartitionFunction
+from partita.algebra.types import DATE, INT, STRING, Field, Kind, LogicalType
+from partita.arrow.schema import to_arrow
+from partita.errors import SpecError
+from partita.formats.delta.log import Metadata, column_mapping_mode
+from partita.formats.delta.values.validation import PARTITIONABLE
+
+GENERATION = "delta.generationExpression"
+_PHYSICAL = "delta.columnMapping.physicalName"
+_ID = "delta.columnMapping.id"
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A column that is made from another by a function that Partita knows; `width` is that of a truncate."""
+
+    name: str
+    function: str
+    source: str
+    width: int = 0
+
+
+def physical_schema(metadata: Metadata) -> Json:
+    """The schema with the names that files have, at every depth, and in `id` mode with Parquet's field ids."""
+    mode = column_mapping_mode(metadata)
+    return metadata.schema if mode == "none" else _physical_struct(metadata.schema, with_ids=mode == "id")
+
+
+def stored_arrow(metadata: Metadata) -> pa.Schema:
+    """The columns that files hold, which are all but the partition's, as Arrow writes them.
+
+    Every column may be null in a file, for what may not is the table's to say.
+    """
+    mapped = column_mapping_mode(metadata) != "none"
+    fields = []
+    for logical, physical in zip(metadata.schema["fields"], physical_schema(metadata)["fields"], strict=True):
+        if logical["name"] in metadata.partition_columns:
+            continue
+        field = schema_from_json({"type": "struct", "fields": [physical]}).fields[0]
+        ids = {"PARQUET:field_id": str(logical["metadata"][_ID])} if mapped and _ID in logical["metadata"] else None
+        fields.append(pa.field(field.name, to_arrow(field.type), metadata=ids))
+    return pa.schema(fields)
+
+
+def generated_columns(metadata: Metadata) -> dict[str, str]:
+    """The SQL of each column that is made from others."""
+    return {f["name"]: f["metadata"][GENERATION] for f in metadata.schema["fields"] if GENERATION in f["metadata"]}
+
+
+_FORMS: Mapping[str, str] = {
+    "year": "YEAR({})",
+    "month": "DATE_FORMAT({}, 'yyyy-MM')",
+    "day": "CAST({} AS DATE)",
+    "hour": "DATE_FORMAT({}, 'yyyy-MM-dd-HH')",
+    "truncate": "SUBSTRING({}, 0, {})",
+}
+"""The SQL of the functions that delta-spark prunes by."""
+_TYPES: Mapping[str, LogicalType] = {"year": INT, "month": STRING, "day": DATE, "hour": STRING, "truncate": STRING}
+_PATTERNS = {
+    name: re.compile(
+        re.escape(form).replace(r"\{\}", r"\s*`?(?P<source>\w+)`?\s*", 1).replace(r"\{\}", r"(?P<width>\d+)")
+        .replace(r"\ ", r"\s*").replace(r"0,", r"[01],"),
+        re.IGNORECASE,
+    )
+    for name, form in _FORMS.items()
+}  # fmt: skip
+
+
+def known_generated(metadata: Metadata) -> list[Generated]:
+    """Those generated columns that Partita can fill and prune by on its own."""
+    names = {f["name"].casefold(): f["name"] for f in metadata.schema["fields"]}
+    found = []
+    for name, text in generated_columns(metadata).items():
+        for function, pattern in _PATTERNS.items():
+            match = pattern.fullmatch(text.strip())
+            if match is not None and match["source"].casefold() in names:
+                width = int(match["width"]) if function == "truncate" else 0
+                found.append(Generated(name, function, names[match["source"].casefold()], width))
+    return found
+
+
+def created_schema(schema: Schema, functions: Iterable[PartitionFunction], *, mapped: bool) -> tuple[Json, list[str]]:
+    """The schema's JSON of a new table, with a generated column for each function, and its partition columns."""
+    document: dict[str, Any] = cast("dict[str, Any]", schema_to_json(schema))
+    partitions = []
+    for function in functions:
+        source = schema.find(function.source)
+        if function.transform.name == "identity":
+            _check_partitionable(source)
+            partitions.append(source.name)
+            continue
+        document["fields"].append(_generated_field(function, source, schema))
+        partitions.append(function.name)
+    if len({name.casefold() for name in partitions}) < len(partitions):
+        raise SpecError(f"a column is partitioned by twice: {', '.join(partitions)}")
+    if len(partitions) == len(document["fields"]):
+        raise SpecError("a Delta table needs a column that it is not partitioned by")
+    return (_numbered(document) if mapped else document), partitions
+
+
+def _check_partitionable(column: Field) -> None:
+    if column.type.kind not in PARTITIONABLE:
+        raise SpecError(f"column {column.name!r} of type {column.type} can't partition a Delta table")
+
+
+def _generated_field(function: PartitionFunction, source: Field, schema: Schema) -> dict[str, Any]:
+    name = function.transform.name
+    if name not in _FORMS or (name == "truncate" and source.type.kind is not Kind.STRING):
+        raise SpecError(
+            f"Delta partitions by columns, and has no {function}; add a column that holds it and partition by that, "
+            "or use format='iceberg' or 'lance'"
+        )
+    if name != "truncate" and source.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
+        raise SpecError(f"{function} needs a date or a timestamp, and {source.name!r} is {source.type}")
+    if name == "hour" and source.type.kind is Kind.DATE:
+        raise SpecError(f"{function}: a date has no hour")
+    if any(function.name.casefold() == other.casefold() for other in schema.names):
+        raise SpecError(f"partition column {function.name!r} has the name of another; give it another")
+    quoted = f"`{source.name}`" if not source.name.isidentifier() else source.name
+    text = _FORMS[name].format(quoted, *([function.transform.width] if name == "truncate" else []))
+    made = cast("dict[str, Any]", schema_to_json(Schema((Field(function.name, _TYPES[name]),))))["fields"][0]
+    return {**made, "metadata": {GENERATION: text}}
+
+
+def _physical_struct(struct: Json, *, with_ids: bool) -> dict[str, Any]:
+    return {"type": "struct", "fields": [_physical_field(f, with_ids=with_ids) for f in struct["fields"]]}
+
+
+def _physical_field(field: Json, *, with_ids: bool) -> dict[str, Any]:
+    given = field.get("metadata") or {}
+    metadata = {"parquet.field.id": given[_ID]} if with_ids and _ID in given else {}
+    metadata |= {key: value for key, value in given.items() if key.startswith("__")}
+    return {
+        "name": given.get(_PHYSICAL, field["name"]),
+        "type": _physical_type(field["type"], with_ids=with_ids),
+        "nullable": field.get("nullable", True),
+        "metadata": metadata,
+    }
+
+
+def _physical_type(type_: Any, *, with_ids: bool) -> Any:
+    if isinstance(type_, str):
+        return type_
+    if type_["type"] == "struct":
+        return _physical_struct(type_, with_ids=with_ids)
+    inner = {
+        key: _physical_type(type_[key], with_ids=with_ids)
+        for key in ("elementType", "keyType", "valueType")
+        if key in type_
+    }
+    return {**type_, **inner}
+
+
+def _numbered(document: dict[str, Any]) -> dict[str, Any]:
+    """The schema with an id and a random physical name for each field, at every depth."""
+    last = 0
+
+    def visit(node: Any) -> None:
+        nonlocal last
+        if isinstance(node, str):
+            return
+        for field in node.get("fields", ()):
+            last += 1
+            field["metadata"] = {**(field.get("metadata") or {}), _ID: last, _PHYSICAL: f"col-{uuid4()}"}
+            visit(field["type"])
+        for key in ("elementType", "keyType", "valueType"):
+            visit(node.get(key, ""))
+
+    visit(document)
+    return document
+
+
+def greatest_id(document: Json) -> int:
+    """The greatest column id of a schema; 0 where it has none."""
+    ids = [0]
+
+    def visit(node: Any) -> None:
+        if isinstance(node, str):
+            return
+        for field in node.get("fields", ()):
+            ids.append((field.get("metadata") or {}).get(_ID, 0))
+            visit(field["type"])
+        for key in ("elementType", "keyType", "valueType"):
+            visit(node.get(key, ""))
+
+    visit(document)
+    return max(ids)

@@ -1,0 +1,71 @@
+"""The first commit of a Delta table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import uuid4
+
+from partita.algebra.schema import Schema
+from partita.algebra.transforms import PartitionFunction
+from partita.algebra.types import Kind, LogicalType, StructType
+from partita.errors import SpecError, TableExists
+from partita.formats.delta.columns import GENERATION, created_schema, greatest_id
+from partita.formats.delta.commit import now
+from partita.formats.delta.log import DeltaLog
+
+
+def create(
+    log: DeltaLog, schema: Schema, functions: Iterable[PartitionFunction], properties: Mapping[str, str]
+) -> None:
+    """Make a new table; one that exists is `TableExists`."""
+    mode = properties.get("delta.columnMapping.mode", "none")
+    if mode not in ("none", "name", "id"):
+        raise SpecError(f"delta.columnMapping.mode is none, name or id, not {mode!r}")
+    document, partitions = created_schema(schema, functions, mapped=mode != "none")
+    configuration = dict(properties)
+    if mode != "none":
+        configuration["delta.columnMapping.maxColumnId"] = str(greatest_id(document))
+    created = now()
+    metadata = {
+        "id": str(uuid4()),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(document, ensure_ascii=False),
+        "partitionColumns": partitions,
+        "configuration": configuration,
+        "createdTime": created,
+    }
+    info = {
+        "timestamp": created,
+        "operation": "CREATE TABLE",
+        "operationParameters": {"partitionBy": json.dumps(partitions), "properties": json.dumps(configuration)},
+        "isBlindAppend": True,
+        "engineInfo": "Partita",
+        "txnId": str(uuid4()),
+    }
+    actions = [{"commitInfo": info}, {"protocol": _protocol(schema, document, configuration)}, {"metaData": metadata}]
+    if log.storage.exists("_delta_log/_last_checkpoint") or not log.commit(0, actions):
+        raise TableExists(log.storage.uri)
+
+
+def _protocol(schema: Schema, document: Mapping[str, Any], configuration: Mapping[str, str]) -> dict[str, Any]:
+    """The least that readers and writers must know."""
+    mapped = "delta.columnMapping.maxColumnId" in configuration
+    generated = any(GENERATION in (f.get("metadata") or {}) for f in document["fields"])
+    constrained = any(key.startswith("delta.constraints.") for key in configuration)
+    if any(_has(f.type, Kind.TIMESTAMP_NTZ) for f in schema):
+        used = [("columnMapping", mapped), ("generatedColumns", generated), ("checkConstraints", constrained)]
+        writer = ["timestampNtz", "appendOnly", "invariants", *(name for name, is_used in used if is_used)]
+        reader = ["timestampNtz", *(["columnMapping"] if mapped else [])]
+        return {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": reader, "writerFeatures": writer}
+    if mapped:
+        return {"minReaderVersion": 2, "minWriterVersion": 5}
+    return {"minReaderVersion": 1, "minWriterVersion": 4 if generated else 3 if constrained else 2}
+
+
+def _has(type_: LogicalType, kind: Kind) -> bool:
+    if isinstance(type_, StructType):
+        return any(_has(f.type, kind) for f in type_.fields)
+    inner = [getattr(type_, name) for name in ("element", "key", "value") if hasattr(type_, name)]
+    return type_.kind is kind or any(_has(part, kind) for part in inner)

@@ -1,0 +1,114 @@
+"""What Delta's log says of a file's columns (`add.stats`), from the footer of the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from partita.algebra.calendar import DAY, days_from_civil
+from partita.algebra.types import FLOATS, DecimalType, Kind, LogicalType
+from partita.formats.delta.values.serialization import date_text
+from partita.formats.parquet import Footer
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_TEXT = 32
+"""How many characters of a text are kept, as Delta does."""
+_TIE = "\U0010ffff"
+"""What a cut text is still less than."""
+_FIRST, _AFTER = days_from_civil(1, 1, 1) * DAY, days_from_civil(10_000, 1, 1) * DAY
+_INTEGERS = {Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG}
+
+
+def stats_json(footer: Footer, types: Mapping[str, LogicalType]) -> str:
+    """The statistics of a file in the JSON of `add.stats`, for the columns in `types`, by their stored names.
+
+    The ends are never inside the values. A column whose ends can't be told, or not in JSON, has none.
+    """
+    nulls: dict[str, str] = {}
+    least: dict[str, str] = {}
+    greatest: dict[str, str] = {}
+    chunks = _chunks(footer.metadata)
+    for name, type_ in types.items():
+        found = chunks.get(name)
+        if found is None or any(s is None or not s.has_null_count for s in found):
+            continue
+        nulls[name] = str(sum(s.null_count for s in found))
+        ends = _ends([s for s in found if s.num_values], type_, has_nan=name in footer.nans)
+        if ends is not None:
+            least.update({name: ends[0]} if ends[0] is not None else {})
+            greatest.update({name: ends[1]} if ends[1] is not None else {})
+    return (
+        f'{{"numRecords":{footer.metadata.num_rows},"minValues":{_object(least)},'
+        f'"maxValues":{_object(greatest)},"nullCount":{_object(nulls)}}}'
+    )
+
+
+def _object(members: Mapping[str, str]) -> str:
+    return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{text}" for name, text in members.items()) + "}"
+
+
+def _chunks(metadata: pq.FileMetaData) -> dict[str, list[Any]]:
+    """The statistics of each row group, by column."""
+    found: dict[str, list[Any]] = {}
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for at in range(row_group.num_columns):
+            column = row_group.column(at)
+            if "." not in column.path_in_schema:
+                found.setdefault(column.path_in_schema, []).append(column.statistics)
+    return found
+
+
+def _ends(found: list[Any], type_: LogicalType, *, has_nan: bool) -> tuple[str | None, str | None] | None:
+    if not found or any(not s.has_min_max for s in found):
+        return None
+    values = [(_value(s.min_raw, type_), _value(s.max_raw, type_)) for s in found]
+    if any(low is None or high is None for low, high in values):
+        return None
+    low = min(v[0] for v in values)
+    high = max(v[1] for v in values)
+    # NaN sorts above all, and Parquet's statistics pass it over.
+    return _text(low, type_, up=False), None if has_nan else _text(high, type_, up=True)
+
+
+def _value(raw: Any, type_: LogicalType) -> Any:
+    """A value that compares as the type does; None where it can't be told."""
+    if isinstance(type_, DecimalType):
+        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
+        return Decimal(unscaled).scaleb(-type_.scale)
+    if type_.kind is Kind.STRING:
+        return raw.decode() if isinstance(raw, bytes) else raw
+    if type_.kind in FLOATS | _INTEGERS | {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ}:
+        return raw
+    return None
+
+
+def _text(value: Any, type_: LogicalType, *, up: bool) -> str | None:
+    """One end in JSON; `up` where it is the greatest."""
+    if isinstance(type_, DecimalType):
+        return format(value, "f")
+    if type_.kind is Kind.STRING:
+        cut = value[:_TEXT] + (_TIE if up else "") if len(value) > _TEXT else value
+        return json.dumps(cut, ensure_ascii=False)
+    if type_.kind in FLOATS:
+        return repr(float(value)) if abs(value) != float("inf") else None
+    if type_.kind in _INTEGERS:
+        return str(value)
+    if type_.kind is Kind.DATE:
+        return json.dumps(date_text(value)) if _FIRST <= value * DAY < _AFTER else None
+    return _moment(value, "Z" if type_.kind is Kind.TIMESTAMP else "", up=up)
+
+
+def _moment(micros: int, zone: str, *, up: bool) -> str | None:
+    """A timestamp in whole milliseconds, as Delta writes it: rounded down, or up."""
+    millis = -(-micros // 1000) if up else micros // 1000
+    if not _FIRST <= millis * 1000 < _AFTER:
+        return None
+    days, rest = divmod(millis, 86_400_000)
+    seconds, fraction = divmod(rest, 1000)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:03}"
+    return f'"{date_text(days)}T{clock}{zone}"'

@@ -1,0 +1,127 @@
+"""The rows of a Delta table on Spark: as it takes them, as its files hold them, as they are read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from partita.errors import UnsupportedFeature
+from partita.formats.delta.columns import generated_columns, known_generated, physical_schema
+from partita.formats.delta.log import Metadata, column_mapping_mode, physical_names
+from partita.formats.delta.values.uri import uri_decoded, uri_encoded
+from partita.spark.delta_values import partition_text
+from partita.spark.generated import generated_as, generated_by
+from partita.spark.rows import (
+    Column,
+    DataFrame,
+    Rule,
+    StructType,
+    checked,
+    column,
+    conformed,
+    not_null,
+    renamed,
+    with_columns,
+)
+from partita.spark.scan import Files
+from partita.spark.schema import from_json
+from partita.spark.write import PARTITION
+from partita.storage import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRows:
+    """The rows of the table in a folder."""
+
+    storage: Storage
+
+    def schema(self, metadata: Metadata) -> StructType:
+        """The columns as Spark has them."""
+        return from_json(metadata.schema)
+
+    def conform(self, metadata: Metadata, rows: DataFrame) -> DataFrame:
+        """Rows of others as the table's: columns by name, generated ones filled, all rules applied."""
+        return checked(conformed(rows, self.schema(metadata), _made(metadata)), _rules(metadata))
+
+    def regenerate(self, metadata: Metadata, rows: DataFrame) -> DataFrame:
+        """The table's own rows after a change, columns beside the table's kept."""
+        schema = self.schema(metadata)
+        made = {name: value.cast(schema[name].dataType) for name, value in _made(metadata).items()}
+        return checked(not_null(with_columns(rows, made), schema), _rules(metadata))
+
+    def stored(self, metadata: Metadata, rows: DataFrame) -> DataFrame:
+        """The rows under the names of files, the texts of the partition first."""
+        schema, physical = self.schema(metadata), from_json(physical_schema(metadata))
+        texts = [
+            partition_text(column(name), schema[name].dataType, name).alias(f"{PARTITION}{at}")
+            for at, name in enumerate(metadata.partition_columns)
+        ]
+        columns = [
+            (own.name, stored.name, stored.dataType)
+            for own, stored in zip(schema.fields, physical.fields, strict=True)
+            if own.name not in metadata.partition_columns
+        ]
+        return renamed(rows, texts, columns)
+
+    def files(self, metadata: Metadata, files: pa.Table, partitions: pa.Table) -> Files:
+        """Some files of the table, for a scan."""
+        if column_mapping_mode(metadata) == "id":
+            raise UnsupportedFeature(("columnMapping mode id",), "reading rows of")
+        schema, physical = self.schema(metadata), from_json(physical_schema(metadata))
+        paths = files["path"].to_pylist()
+        names = physical_names(metadata)
+        constants = partitions.select(list(metadata.partition_columns))
+        return Files(
+            [self._location(path) for path in paths],
+            [self._reported(path) for path in paths],
+            StructType([f for f in physical.fields if f.name not in {names[n] for n in metadata.partition_columns}]),
+            constants.rename_columns([names[name] for name in metadata.partition_columns]),
+            tuple(
+                (own.name, own.dataType, stored.name)
+                for own, stored in zip(schema.fields, physical.fields, strict=True)
+            ),
+        )
+
+    def _location(self, path: str) -> str:
+        plain = uri_decoded(path)
+        return plain if _is_absolute(path) else self.storage.location(plain)
+
+    def _reported(self, path: str) -> str:
+        """The file as Spark's `_metadata.file_path` names it."""
+        whole = self._location(path)
+        scheme, colon, rest = whole.partition("://")
+        if not colon:
+            return f"file:{uri_encoded(whole)}"
+        return f"file:{uri_encoded(rest)}" if scheme == "file" else f"{scheme}://{uri_encoded(rest)}"
+
+
+def _is_absolute(path: str) -> bool:
+    return "://" in path or path.startswith(("/", "file:/"))
+
+
+def _made(metadata: Metadata) -> dict[str, Column]:
+    """The generated columns, those that Partita knows in UTC."""
+    made = {name: generated_as(text) for name, text in generated_columns(metadata).items()}
+    schema = from_json(metadata.schema)
+    for known in known_generated(metadata):
+        made[known.name] = generated_by(known.function, known.source, schema[known.source].dataType, known.width)
+    return made
+
+
+def _rules(metadata: Metadata) -> list[Rule]:
+    """Check constraints, and invariants of columns."""
+    prefix = "delta.constraints."
+    rules = [
+        Rule(f"constraint {key.removeprefix(prefix)}", text)
+        for key, text in metadata.configuration.items()
+        if key.startswith(prefix)
+    ]
+    for field in metadata.schema["fields"]:
+        invariant = (field.get("metadata") or {}).get("delta.invariants")
+        if invariant is not None:
+            rules.append(Rule(f"invariant of {field['name']}", json.loads(invariant)["expression"]["expression"]))
+    return rules

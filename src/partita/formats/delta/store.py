@@ -1,0 +1,298 @@
+"""A Delta table as a `Store`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from partita.algebra.predicate import Predicate
+from partita.algebra.schema import Schema
+from partita.algebra.spark_json import schema_from_json
+from partita.algebra.spec import FIRST_FIELD_ID, PartitionField, PartitionSpec, SpecHistory
+from partita.algebra.transforms import Family, PartitionFunction, Transform
+from partita.errors import TableError
+from partita.formats.delta.columns import generated_columns, known_generated, stored_arrow
+from partita.formats.delta.commit import Attempt, commit, now
+from partita.formats.delta.files import DeltaCopier, DeltaTarget, Described, add_action, remove_action
+from partita.formats.delta.log import (
+    DeltaLog,
+    Metadata,
+    Snapshot,
+    check_readable,
+    check_writable,
+    column_mapping_mode,
+    file_statistics,
+    is_append_only,
+    physical_names,
+    row_counts,
+    typed_partitions,
+)
+from partita.formats.delta.source_bounds import all_known, source_bounds
+from partita.formats.delta.values.uri import uri_decoded
+from partita.formats.plan import State, identities, pruned_files
+from partita.formats.store import Change, Store
+from partita.storage import Storage
+
+if TYPE_CHECKING:
+    from partita.formats.delta.on_spark import DeltaRows
+    from partita.spark.rows import DataFrame, StructType
+    from partita.spark.scan import Files
+
+_SILENT = 32
+"""How many columns have statistics unless the table says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeltaState(State):
+    """A Delta table at one version, with what its log says."""
+
+    snapshot: Snapshot
+
+    @property
+    def metadata(self) -> Metadata:
+        """Schema, partition columns and settings."""
+        return self.snapshot.metadata
+
+
+class DeltaStore(Store):
+    """The Delta table in a folder."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.uri = storage.uri
+        self.storage = storage
+        self.log = DeltaLog(storage)
+        self._seen: Snapshot | None = None
+
+    def state(self) -> DeltaState:
+        """The newest version; deletion vectors and unknown features are refused."""
+        snapshot = self.log.snapshot(after=self._seen)
+        check_readable(snapshot.protocol, snapshot.metadata, snapshot.files)
+        self._seen = snapshot
+        return state_of(snapshot, snapshot.files)
+
+    def check_writable(self, state: State, *, removes: bool) -> None:
+        """Refuse unknown features, and to take rows from a table that is append-only."""
+        snapshot = _delta(state).snapshot
+        check_writable(snapshot.protocol, snapshot.metadata)
+        if removes and is_append_only(snapshot.metadata):
+            raise TableError(f"the table at {self.uri} is append-only (delta.appendOnly)")
+
+    def seen(self, state: State, transaction: tuple[str, int]) -> bool:
+        """Whether the log has that number of the application, or a later one."""
+        application, number = transaction
+        return _delta(state).snapshot.transactions.get(application, -1) >= number
+
+    def commit(self, state: State, change: Change) -> int:
+        """One file of actions in the log."""
+        delta = _delta(state)
+        target = self.target(state, "UTC")
+        physical = physical_names(delta.metadata)
+        removed = delta.snapshot.files.take(pa.array(change.removed)).to_pylist()
+        at = now()
+        actions = [remove_action(file, at) for file in removed]
+        actions += [add_action(told, target, physical) for told in change.added.to_pylist()]
+        touches = None if change.read is None else _Touches(delta, change.read)
+        attempt = Attempt(
+            change.operation, actions, change.parameters, change.metrics, touches, change.transaction
+        )  # fmt: skip
+        return commit(self.log, delta.snapshot, attempt)
+
+    def history(self) -> pa.Table:
+        """What the commits say of themselves, newest first."""
+        return self.log.history()
+
+    def evolve(
+        self,
+        *,
+        add: Sequence[PartitionFunction | str],  # noqa: ARG002
+        drop: Sequence[PartitionFunction | str],  # noqa: ARG002
+        rename: Mapping[str, str],  # noqa: ARG002
+    ) -> None:
+        """Refused: a Delta table's partitioning is for life."""
+        raise TableError(
+            "a Delta table keeps the partitioning that it was made with; make a new table with the other one, and "
+            "append this one's rows to it, or use format='iceberg'"
+        )
+
+    def clean(self, older_than: float) -> list[str]:
+        """Remove data files of Partita's that no commit has named; the log's own files and others' stay."""
+        named = {uri_decoded(path) for path in self.log.named_paths()}
+        before = time.time() - older_than
+        unnamed = [path for path, _ in self.storage.list() if _OURS.search(path) and path not in named]
+        orphans = [path for path in unnamed if self.storage.modified(path) < before]
+        self.storage.delete(orphans)
+        return orphans
+
+    def typed_partition(self, state: State, texts: Sequence[str | None]) -> tuple[object, ...]:
+        """The identity of a partition by its texts."""
+        delta = _delta(state)
+        names = physical_names(delta.metadata)
+        columns = delta.metadata.partition_columns
+        values = {names[name]: text for name, text in zip(columns, texts, strict=True)}
+        return identities(_typed(delta.metadata, [values]))[0]
+
+    def target(self, state: State, time_zone: str) -> DeltaTarget:
+        """Folders by partition value, or random ones where columns are mapped or the table asks for it."""
+        metadata = _delta(state).metadata
+        partition = Schema(tuple(state.schema.find(name) for name in metadata.partition_columns))
+        stored = stored_arrow(metadata)
+        return DeltaTarget(
+            self.storage, stored, partition, Described(_measured(metadata, stored)), time_zone, _prefix(metadata)
+        )
+
+    def copier(self, state: State, places: np.ndarray, time_zone: str) -> DeltaCopier:
+        """The files at those places."""
+        delta = _delta(state)
+        files = delta.snapshot.files.take(pa.array(places))
+        names = [physical_names(delta.metadata)[name] for name in delta.metadata.partition_columns]
+        texts = [tuple((row or {}).get(name) for name in names) for row in files["partition_values"].to_pylist()]
+        return DeltaCopier(self.target(state, time_zone), tuple(files["path"].to_pylist()), tuple(texts))
+
+    @cached_property
+    def _rows(self) -> DeltaRows:
+        from partita.formats.delta.on_spark import DeltaRows
+
+        return DeltaRows(self.storage)
+
+    def frame_schema(self, state: State) -> StructType:
+        """The columns as Spark has them."""
+        return self._rows.schema(_delta(state).metadata)
+
+    def conform(self, state: State, rows: DataFrame) -> DataFrame:
+        """Rows of others as the table's."""
+        return self._rows.conform(_delta(state).metadata, rows)
+
+    def regenerate(self, state: State, rows: DataFrame) -> DataFrame:
+        """Changed rows with their generated columns made anew."""
+        return self._rows.regenerate(_delta(state).metadata, rows)
+
+    def derived(self, state: State, changed: set[str]) -> set[str]:
+        """What changes with these columns: they, and what is generated from any of them."""
+        made = generated_columns(_delta(state).metadata)
+        return changed | {name for name, sql in made.items() if any(c.casefold() in sql.casefold() for c in changed)}
+
+    def generated(self, state: State) -> frozenset[str]:
+        """The columns made from others."""
+        return frozenset(generated_columns(_delta(state).metadata))
+
+    def stored(self, state: State, rows: DataFrame) -> DataFrame:
+        """The rows under the names of files, the texts of the partition first."""
+        return self._rows.stored(_delta(state).metadata, rows)
+
+    def stored_name(self, state: State, column: str) -> str:
+        """The physical name."""
+        return physical_names(_delta(state).metadata)[column]
+
+    def partition_columns(self, state: State) -> tuple[str, ...]:
+        """The table's partition columns."""
+        return _delta(state).metadata.partition_columns
+
+    def files(self, state: State, places: np.ndarray) -> Files:
+        """The files at those places, for a scan."""
+        delta = _delta(state)
+        return self._rows.files(
+            delta.metadata, delta.snapshot.files.take(pa.array(places)), state.partitions.take(pa.array(places))
+        )
+
+
+_OURS = re.compile(r"(^|/)part-\d{5}-\d+-[0-9a-f-]{36}\.c000\.snappy\.parquet$")
+
+
+def state_of(snapshot: Snapshot, files: pa.Table) -> DeltaState:
+    """A table of some files, by a snapshot's schema."""
+    metadata = snapshot.metadata
+    schema = schema_from_json(metadata.schema)
+    physical = physical_names(metadata)
+    partitions = typed_partitions(files, schema, metadata.partition_columns, physical)
+    bounds = source_bounds(partitions, known_generated(metadata), schema)
+    numbers = pa.array(np.zeros(files.num_rows, np.int32))
+    listed = pa.table(
+        {"path": files["path"], "spec_id": numbers, "rows": row_counts(files), "bytes": files["size"]}
+    )  # fmt: skip
+    return DeltaState(
+        snapshot.version,
+        schema,
+        SpecHistory.start(_spec(metadata, schema), schema),
+        listed,
+        partitions.append_column("spec_id", numbers),
+        lambda columns: all_known(
+            file_statistics(files, schema, physical, columns), {n: b for n, b in bounds.items() if n in columns}
+        ),
+        snapshot,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Touches:
+    """Whether files that another commit added are among what a change read."""
+
+    state: DeltaState
+    read: Predicate | frozenset[tuple[object, ...]]
+
+    def __call__(self, added: list[Mapping[str, Any]]) -> bool:
+        snapshot = self.state.snapshot
+        rows = [
+            {
+                "path": add["path"],
+                "partition_values": add.get("partitionValues") or {},
+                "size": add.get("size"),
+                "modification_time": add.get("modificationTime"),
+                "stats": add.get("stats"),
+                "has_deletion_vector": False,
+                "deletion_vector": None,
+            }
+            for add in added
+        ]
+        there = state_of(snapshot, pa.Table.from_pylist(rows, snapshot.files.schema))
+        if isinstance(self.read, Predicate):
+            return any(pruned_files(there, self.read).may_match.to_pylist())
+        return any(partition in self.read for partition in identities(there.partitions))
+
+
+def _delta(state: State) -> DeltaState:
+    return cast("DeltaState", state)
+
+
+def _spec(metadata: Metadata, schema: Schema) -> PartitionSpec:
+    """Delta partitions by columns, of more types than the other formats do."""
+    fields = []
+    for at, name in enumerate(metadata.partition_columns):
+        column = schema.find(name)
+        fields.append(PartitionField(column.name, column.name, Transform("identity"), FIRST_FIELD_ID + at, column.type))
+    return PartitionSpec(0, tuple(fields), Family.ICEBERG)
+
+
+def _typed(metadata: Metadata, values: list[dict[str, str | None]]) -> pa.Table:
+    schema = schema_from_json(metadata.schema)
+    physical = physical_names(metadata)
+    names = [(physical[name], pa.string()) for name in metadata.partition_columns]
+    files = pa.table({"partition_values": pa.array(values, pa.struct(names))})
+    return typed_partitions(files, schema, metadata.partition_columns, physical)
+
+
+def _prefix(metadata: Metadata) -> int:
+    settings = metadata.configuration
+    asked = settings.get("delta.randomizeFilePrefixes", "false").casefold() == "true"
+    if not asked and column_mapping_mode(metadata) == "none":
+        return 0
+    return int(settings.get("delta.randomPrefixLength", "2"))
+
+
+def _measured(metadata: Metadata, stored: pa.Schema) -> dict[str, Any]:
+    """The columns that have statistics, by their names in files."""
+    settings = metadata.configuration
+    named = settings.get("delta.dataSkippingStatsColumns")
+    physical = physical_names(metadata)
+    types = {physical[f.name]: f.type for f in schema_from_json(metadata.schema)}
+    if named is not None:
+        wanted = {physical.get(name.strip().strip("`"), "") for name in named.split(",")}
+        return {name: types[name] for name in stored.names if name in wanted}
+    count = int(settings.get("delta.dataSkippingNumIndexedCols", _SILENT))
+    return {name: types[name] for name in (stored.names if count < 0 else stored.names[:count])}

@@ -1,0 +1,120 @@
+"""Reading, writing and changing a table on Spark: the same for every format, over its `Store`.
+
+Each operation goes the same way: look at the table once, find what it is about without Spark, let executors write
+files, and commit what they told in one step. Until then nothing of it is a part of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from partita.algebra.parse import parse_predicate
+from partita.errors import SchemaError, TableError
+from partita.formats.on_spark.job import Edits, Job, Outcome
+from partita.formats.plan import State, Where, identities, make_plan, named_in
+from partita.formats.store import Change, Store
+from partita.spark.merge import resolved, updated
+from partita.spark.rows import DataFrame, SparkSession, as_frame, filtered, picked, required_sql, translated
+from partita.spark.scan import scan
+from partita.spark.session import session
+
+Transaction = tuple[str, int] | None
+
+
+def read(store: Store, where: Where | None, columns: Sequence[str] | None, spark: SparkSession | None) -> DataFrame:
+    """The rows that match, over exactly the files that may hold one."""
+    job = Job(store, store.state())
+    schema = job.state.schema
+    predicate = None if where is None else parse_predicate(where, schema)
+    plan = make_plan(job.state, predicate)
+    wanted = [schema.find(name).name for name in (schema.names if columns is None else columns)]
+    if len(set(wanted)) < len(wanted):
+        raise SchemaError(f"a column is asked for twice: {', '.join(wanted)}")
+    running = spark or session()
+    if predicate is None or plan.whole.all():
+        return scan(running, job.files(plan.kept, wanted))
+    files = job.files(plan.kept, [*wanted, *named_in(predicate, schema)])
+    with translated():
+        return picked(filtered(scan(running, files), predicate.sql()), wanted)
+
+
+def append(store: Store, given: object, transaction: Transaction) -> Outcome:
+    """Add rows."""
+    job = Job.begin(store, removes=False)
+    if _is_done(job, transaction):
+        return Outcome(None)
+    return job.commit(Change("append", job.written(_conformed(job, given)), transaction=transaction))
+
+
+def overwrite_partitions(store: Store, given: object, transaction: Transaction) -> Outcome:
+    """Replace each partition that the rows have any in."""
+    job = Job.begin(store, removes=True)
+    if _is_done(job, transaction):
+        return Outcome(None)
+    told = job.written(_conformed(job, given))
+    texts = {tuple(partition) for partition in told["partition"].to_pylist()}
+    partitions = frozenset(store.typed_partition(job.state, partition) for partition in texts)
+    replaced = _places_in(job.state, partitions)
+    return job.commit(Change("overwrite_partitions", told, replaced, partitions, transaction=transaction))
+
+
+def overwrite(store: Store, given: object, where: Where | None, transaction: Transaction) -> Outcome:
+    """Replace what a predicate on whole partitions matches; rows that don't match it are refused."""
+    job = Job.begin(store, removes=True)
+    if _is_done(job, transaction):
+        return Outcome(None)
+    predicate = parse_predicate("true" if where is None else where, job.state.schema)
+    plan = make_plan(replace(job.state, statistics=lambda _: {}), predicate)
+    if not plan.whole.all():
+        partial = plan.files.filter(pa.array(~plan.whole))["path"][0].as_py()
+        raise TableError(
+            f"overwrite replaces whole partitions, and {predicate} may be true of a part of {partial}; "
+            "use partition columns alone, or delete and append"
+        )
+    rows = required_sql(_conformed(job, given), predicate.sql(), "a row is not in what is overwritten")
+    parameters = {"predicate": str(predicate)}
+    return job.commit(
+        Change("overwrite", job.written(rows), plan.kept, predicate, parameters, transaction=transaction)
+    )  # fmt: skip
+
+
+def delete(store: Store, where: Where) -> Outcome:
+    """Take away the rows that match; files and partitions of which all match go without a look into them."""
+    job = Job.begin(store, removes=True)
+    predicate = parse_predicate(where, job.state.schema)
+    plan = make_plan(job.state, predicate)
+    whole, part = plan.kept[plan.whole], plan.kept[~plan.whole]
+    edits = job.without(part, predicate) if len(part) else Edits(part)
+    return job.commit_edits("delete", replace(edits, whole=whole), predicate)
+
+
+def update(store: Store, values: Mapping[str, str], where: Where | None) -> Outcome:
+    """Give the rows that match new values."""
+    job = Job.begin(store, removes=True)
+    if not values:
+        raise SchemaError("update sets no column")
+    predicate = parse_predicate("true" if where is None else where, job.state.schema)
+    places = make_plan(job.state, predicate).kept
+    schema = store.frame_schema(job.state)
+    assigned = resolved(values, schema, schema)
+    with translated():
+        rows = updated(job.found(places, predicate), assigned, schema)
+        return job.commit_edits("update", job.edited(places, rows, set(assigned)), predicate)
+
+
+def _is_done(job: Job, transaction: Transaction) -> bool:
+    return transaction is not None and job.store.seen(job.state, transaction)
+
+
+def _conformed(job: Job, given: object) -> DataFrame:
+    with translated():
+        return job.store.conform(job.state, as_frame(given))
+
+
+def _places_in(state: State, partitions: frozenset[tuple[object, ...]]) -> np.ndarray:
+    """The places of the files that lie in those partitions."""
+    return np.array([at for at, row in enumerate(identities(state.partitions)) if row in partitions], np.int64)

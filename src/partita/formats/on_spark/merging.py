@@ -1,0 +1,126 @@
+"""A merge on Spark: the table joined with a source, and each row's first clause applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from partita.algebra.parse import parse_predicate
+from partita.algebra.predicate import Predicate, all_of, col
+from partita.algebra.types import INTEGERS, Kind
+from partita.arrow.schema import to_logical
+from partita.errors import TableError
+from partita.formats.merge import Action, Clause, When, sides
+from partita.formats.on_spark.job import Job, Outcome
+from partita.formats.plan import State, make_plan
+from partita.formats.store import Store
+from partita.spark.merge import (
+    SOURCE,
+    Branch,
+    bounds,
+    inserted,
+    matched,
+    numbered,
+    resolved,
+    unmatched_by_source,
+)
+from partita.spark.rows import DataFrame, as_frame, translated
+from partita.spark.scan import scan
+from partita.spark.session import session
+
+if TYPE_CHECKING:
+    from partita.spark.rows import StructType
+
+
+def merge(store: Store, given: object, on: str, clauses: Sequence[Clause]) -> Outcome:
+    """Change, delete and add rows by those of a source; the source is evaluated once."""
+    _check_clauses(clauses)
+    job = Job.begin(store, removes=any(c.action is not Action.INSERT for c in clauses))
+    with translated():
+        source = numbered(as_frame(given))
+        try:
+            schema = store.frame_schema(job.state)
+            branches = {when: _branches(clauses, when, schema, source.drop(SOURCE).schema) for when in When}
+            return _Merge(job, source, on, branches, schema).run()
+        finally:
+            source.unpersist()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Merge:
+    job: Job
+    source: DataFrame
+    on: str
+    branches: Mapping[When, Sequence[Branch]]
+    schema: StructType
+
+    def run(self) -> Outcome:
+        # A row that the source does not match can be anywhere.
+        alone = self.branches[When.NOT_MATCHED_BY_SOURCE]
+        predicate = None if alone else _read_by(self.job.state, self.source, self.on)
+        plan = make_plan(self.job.state, predicate)
+        target = scan(session(), self.job.files(plan.kept), positions=True)
+        pairs = matched(target, self.source, self.on, self.branches[When.MATCHED], self.schema).persist()
+        try:
+            changes = pairs
+            if alone:
+                rest = unmatched_by_source(target, self.source, self.on, alone, self.schema)
+                changes = pairs.unionByName(rest)
+            edits = self.job.edited(plan.kept, changes.drop(SOURCE), self._assigned(), self._new(pairs))
+        finally:
+            pairs.unpersist()
+        read = parse_predicate("true", self.job.state.schema) if predicate is None else predicate
+        return self.job.commit_edits("merge", edits, read)
+
+    def _assigned(self) -> set[str]:
+        """The columns that any clause sets of a row that the table has."""
+        existing = (When.MATCHED, When.NOT_MATCHED_BY_SOURCE)
+        return {name for when in existing for branch in self.branches[when] for name in branch.values or ()}
+
+    def _new(self, pairs: DataFrame) -> DataFrame | None:
+        """What is inserted, without the generated columns that a clause leaves to the table."""
+        clauses = self.branches[When.NOT_MATCHED]
+        if not clauses:
+            return None
+        generated = self.job.store.generated(self.job.state)
+        left = [name for name in generated if any(name not in (b.values or {}) for b in clauses)]
+        return inserted(self.source, pairs, clauses, self.schema).drop(*left)
+
+
+def _check_clauses(clauses: Sequence[Clause]) -> None:
+    if not clauses:
+        raise TableError("a merge needs a clause: when_matched(), when_not_matched() or when_not_matched_by_source()")
+    for clause in clauses:
+        if not isinstance(clause, Clause):
+            raise TableError(f"{clause!r} is no clause; end it with .delete(), .update() or .insert()")
+    for when in When:
+        own = [c for c in clauses if c.when is when]
+        if any(c.condition is None for c in own[:-1]):
+            raise TableError(f"only the last {when.value} may be without a condition: none after it is reached")
+
+
+def _branches(clauses: Sequence[Clause], when: When, schema: StructType, source: StructType) -> list[Branch]:
+    return [
+        Branch(c.condition, None if c.action is Action.DELETE else resolved(c.values, schema, source))
+        for c in clauses
+        if c.when is when
+    ]
+
+
+def _read_by(state: State, source: DataFrame, on: str) -> Predicate | None:
+    """What a row of the table must be like to match any of the source; None where that can't be told."""
+    known = sides(on)
+    names = {name.casefold(): name for name in state.schema.names}
+    parts = [parse_predicate(text, state.schema) for text in known.of_target]
+    equal = [(names[name.casefold()], text) for name, text in known.equal if name.casefold() in names]
+    if equal:
+        ends = bounds(source, [text for _, text in equal])
+        for at, (name, _) in enumerate(equal):
+            least, greatest = ends[f"least_{at}"][0], ends[f"greatest_{at}"][0]
+            if not least.is_valid:
+                return parse_predicate("false", state.schema)
+            type_ = to_logical(least.type)
+            if type_ == state.schema.find(name).type and type_.kind in INTEGERS | {Kind.STRING}:
+                parts += [col(name) >= least.as_py(), col(name) <= greatest.as_py()]
+    return all_of(tuple(parts)) if parts else None

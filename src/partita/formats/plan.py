@@ -1,0 +1,180 @@
+"""Which files of a table a predicate needs, and what partitions the table has; without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.algebra.parse import parse_predicate
+from partita.algebra.predicate import ColumnRef, Predicate
+from partita.algebra.schema import Schema
+from partita.algebra.spec import PartitionSpec, SpecHistory
+from partita.arrow.key import key_ids, key_texts
+from partita.arrow.prune import Pruned, Statistics, prune
+from partita.errors import KeyValueError
+
+Where: TypeAlias = str | Predicate | ColumnRef
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """A table at one version.
+
+    `files` has a row for each data file: path, spec_id, rows, bytes. `partitions` has the same rows, with a column for
+    each field of each spec, and `spec_id`. `statistics` gives what the files say of the columns that it is asked for.
+    """
+
+    version: int
+    schema: Schema
+    specs: SpecHistory
+    files: pa.Table
+    partitions: pa.Table
+    statistics: Callable[[Sequence[str]], Mapping[str, Statistics]]
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """How new files are partitioned."""
+        return self.specs.current
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """The files that a predicate needs, and those that it doesn't, with the part of it that says so.
+
+    `files`: path, spec_id, key, rows, bytes. `skipped`: path, spec_id, key, reason. `kept` are the places of the files
+    among all, and `whole` is true where every row of one matches.
+    """
+
+    version: int
+    files: pa.Table
+    skipped: pa.Table
+    kept: np.ndarray
+    whole: np.ndarray
+
+
+def make_plan(state: State, where: Where | None) -> Plan:
+    """The plan of a predicate; None needs every file."""
+    every = state.files.append_column("key", partition_keys(state)).select(["path", "spec_id", "key", "rows", "bytes"])
+    if where is None:
+        everything = np.arange(every.num_rows)
+        nothing = every.slice(0, 0).drop_columns(["rows", "bytes"]).append_column("reason", pa.array([], pa.string()))
+        return Plan(state.version, every, nothing, everything, np.ones(every.num_rows, bool))
+    pruned = pruned_files(state, where)
+    kept, skipped = pc.indices_nonzero(pruned.may_match), pc.indices_nonzero(pc.invert(pruned.may_match))
+    dropped = every.take(skipped).drop_columns(["rows", "bytes"])
+    return Plan(
+        state.version,
+        every.take(kept),
+        dropped.append_column("reason", pruned.reasons.take(skipped)),
+        kept.to_numpy().astype(np.int64),
+        pruned.must_match.take(kept).to_numpy(zero_copy_only=False),
+    )
+
+
+def pruned_files(state: State, where: Where) -> Pruned:
+    """What the predicate says of each file, by its partition and by its statistics."""
+    predicate = parse_predicate(where, state.schema)
+    return prune(
+        predicate,
+        schema=state.schema,
+        spec=state.specs,
+        partitions=state.partitions,
+        statistics=state.statistics(named_in(predicate, state.schema)),
+    )
+
+
+def named_in(predicate: Predicate, schema: Schema) -> list[str]:
+    """The columns that a predicate may speak of: all whose names are in its text, wherever they stand there."""
+    text = predicate.sql().casefold()
+    return [name for name in schema.names if name.casefold() in text]
+
+
+def partition_table(state: State, where: Where | None, asset: str) -> pa.Table:
+    """The partitions that a predicate can match: key, id, spec_id, files, rows, bytes, and then the fields."""
+    files = state.files.select(["spec_id", "rows", "bytes"]).append_column("key", partition_keys(state))
+    fields = [name for name in state.partitions.column_names if name != "spec_id"]
+    table = files
+    for name in fields:
+        table = table.append_column(f"field.{name}", state.partitions[name])
+    if where is not None:
+        table = table.filter(pruned_files(state, where).may_match)
+    by = ["spec_id", "key", *(f"field.{name}" for name in fields)]
+    grouped = _grouped(table, by)
+    keys = grouped["key"].combine_chunks()
+    ids = key_ids(asset, keys) if len(keys) and keys.null_count == 0 else pa.nulls(len(keys), pa.string())
+    columns = {"key": keys, "id": ids, "spec_id": grouped["spec_id"], "files": grouped["files"],
+               "rows": grouped["rows"], "bytes": grouped["bytes"]}  # fmt: skip
+    columns |= {name: grouped[f"field.{name}"] for name in fields}
+    return pa.table(columns)
+
+
+def _grouped(table: pa.Table, by: list[str]) -> pa.Table:
+    """One row for each distinct `by`; rows is null where a file doesn't say."""
+    codes = np.zeros(table.num_rows, np.int64)
+    for name in by:
+        encoded = pc.dictionary_encode(table[name].combine_chunks(), null_encoding="encode")
+        codes = codes * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy(zero_copy_only=False)
+        codes = np.unique(codes, return_inverse=True)[1]
+    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    sums = pa.table({"g": place[group], "rows": table["rows"], "bytes": table["bytes"]}).group_by("g").aggregate(
+        [("rows", "sum", pc.ScalarAggregateOptions(skip_nulls=False)), ("bytes", "sum"), ("g", "count")]
+    ).sort_by("g")  # fmt: skip
+    found = table.select(by).take(pa.array(first[order]))
+    return (
+        found.append_column("files", sums["g_count"])
+        .append_column("rows", sums["rows_sum"])
+        .append_column("bytes", sums["bytes_sum"])
+    )
+
+
+def identities(partitions: pa.Table) -> list[tuple[object, ...]]:
+    """Each partition's values, as what is equal exactly where SQL would join them or both are null."""
+    columns = [_identity(partitions[name]) for name in partitions.column_names if name != "spec_id"]
+    return list(zip(*columns, strict=True)) if columns else [()] * partitions.num_rows
+
+
+def _identity(column: pa.ChunkedArray) -> Sequence[object]:
+    if pa.types.is_date32(column.type):
+        return cast("list[object]", column.cast(pa.int32()).to_pylist())
+    if pa.types.is_timestamp(column.type):
+        return cast("list[object]", column.cast(pa.int64()).to_pylist())
+    if pa.types.is_floating(column.type):
+        # NaN is not itself to Python, and -0.0 is 0.0 to SQL.
+        return [None if x is None else "NaN" if x != x else x + 0.0 for x in column.to_pylist()]  # noqa: PLR0124
+    return cast("list[object]", column.to_pylist())
+
+
+def partition_keys(state: State) -> pa.Array:
+    """The canonical key of each file's partition; null where a name or a type of it can't be in a key."""
+    keys = pa.nulls(state.files.num_rows, pa.string())
+    ids = state.partitions["spec_id"].combine_chunks()
+    for spec in state.specs.specs:
+        rows = pc.equal(ids, spec.spec_id)
+        if not pc.any(rows).as_py():
+            continue
+        texts = _spec_keys(state.partitions.filter(rows), spec)
+        keys = pc.replace_with_mask(keys, rows, texts)
+    return keys
+
+
+def _spec_keys(partitions: pa.Table, spec: PartitionSpec) -> pa.Array:
+    if not spec.fields:
+        return pa.array([""] * partitions.num_rows, pa.string())
+    columns = {}
+    for f in spec.fields:
+        column = partitions[f.name]
+        if f.transform.key_type(f.source_type, spec.family) != f.result_type:
+            column = column.cast(pa.int32()).cast(pa.date32())
+        columns[f.name] = column
+    try:
+        return key_texts(pa.table(columns))
+    except KeyValueError:
+        return pa.nulls(partitions.num_rows, pa.string())

@@ -1,0 +1,146 @@
+"""A partitioned table, whatever its format: the one interface that the formats share.
+
+What needs no rows needs no JVM; reading, writing and changing rows start Spark, or use the session that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from partita.algebra.schema import Schema
+from partita.algebra.spec import PartitionSpec
+from partita.algebra.transforms import PartitionFunction
+from partita.formats.merge import Clause
+from partita.formats.plan import Plan, Where, make_plan, partition_table
+from partita.formats.store import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from partita.formats.on_spark.job import Outcome
+    from partita.spark.rows import DataFrame, SparkSession
+
+GRACE = timedelta(days=7)
+"""How old a file must be that nothing names before it is taken for left behind."""
+
+
+class Table:
+    """A table. `where` is SQL text or a `pt.col(...)` expression, wherever it is taken.
+
+    Every call looks at the newest version. An operation is a part of the table as a whole or not at all.
+    """
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.name = name
+        self._store = store
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name} at {self.uri}>"
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self._store.uri
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self._store.state().version
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+        return self._store.state().schema
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """How new files are partitioned."""
+        return self._store.state().spec
+
+    @property
+    def specs(self) -> tuple[PartitionSpec, ...]:
+        """Every way that files of the table are partitioned."""
+        return self._store.state().specs.specs
+
+    def history(self) -> pa.Table:
+        """The versions and what made each, newest first: version, timestamp, operation, and more."""
+        return self._store.history()
+
+    def partitions(self, where: Where | None = None) -> pa.Table:
+        """The partitions that may hold a match: key, id, spec_id, files, rows, bytes, and each field's value.
+
+        `key` and `id` are null where a partition can't have a canonical key; `rows` where a file doesn't say.
+        """
+        return partition_table(self._store.state(), where, self.name)
+
+    def plan(self, where: Where | None = None) -> Plan:
+        """The files that may hold a match, and those that don't, with the reason."""
+        return make_plan(self._store.state(), where)
+
+    def read(
+        self, where: Where | None = None, columns: Sequence[str] | None = None, *, spark: SparkSession | None = None
+    ) -> DataFrame:
+        """The rows that match, as a DataFrame over exactly the planned files."""
+        from partita.formats.on_spark.changes import read
+
+        return read(self._store, where, columns, spark)
+
+    def append(self, rows: object, *, transaction: tuple[str, int] | None = None) -> Outcome:
+        """Add rows: a Spark DataFrame, an Arrow table or a pandas DataFrame, whose columns are found by name.
+
+        With `transaction`, an application's name and its own number, a number that is there already adds nothing.
+        """
+        from partita.formats.on_spark.changes import append
+
+        return append(self._store, rows, transaction)
+
+    def overwrite_partitions(self, rows: object, *, transaction: tuple[str, int] | None = None) -> Outcome:
+        """Replace every partition that the rows have any in, and no other."""
+        from partita.formats.on_spark.changes import overwrite_partitions
+
+        return overwrite_partitions(self._store, rows, transaction)
+
+    def overwrite(
+        self, rows: object, where: Where | None = None, *, transaction: tuple[str, int] | None = None
+    ) -> Outcome:
+        """Replace all that matches a predicate on whole partitions; rows that don't match it are refused."""
+        from partita.formats.on_spark.changes import overwrite
+
+        return overwrite(self._store, rows, where, transaction)
+
+    def delete(self, where: Where) -> Outcome:
+        """Take away the rows that match."""
+        from partita.formats.on_spark.changes import delete
+
+        return delete(self._store, where)
+
+    def update(self, values: Mapping[str, str], where: Where | None = None) -> Outcome:
+        """Give the rows that match new values, by column, in SQL: `t.update({"price": "price * 2"})`."""
+        from partita.formats.on_spark.changes import update
+
+        return update(self._store, values, where)
+
+    def merge(self, source: object, on: str, *clauses: Clause) -> Outcome:
+        """Change, delete and add rows by those of a source; in SQL the table is `t` and the source `s`.
+
+        The clauses are tried in order. A row of the table that two of the source would change is an error.
+        """
+        from partita.formats.on_spark.merging import merge
+
+        return merge(self._store, source, on, clauses)
+
+    def evolve(
+        self,
+        *,
+        add: Sequence[PartitionFunction | str] = (),
+        drop: Sequence[PartitionFunction | str] = (),
+        rename: Mapping[str, str] | None = None,
+    ) -> None:
+        """Partition what is written from now on another way."""
+        self._store.evolve(add=add, drop=drop, rename=rename or {})
+
+    def clean(self, older_than: timedelta = GRACE) -> list[str]:
+        """Remove data files that failed or killed writers left behind; files of any version of the table stay."""
+        return self._store.clean(older_than.total_seconds())

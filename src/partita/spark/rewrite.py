@@ -1,0 +1,176 @@
+"""Files copied with some of their rows changed: what copy-on-write does after Spark has found the rows.
+
+Spark says which rows of which files go or get new values. An executor then copies each such file row group by row
+group in Arrow, and never turns the rows that stay into Spark's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from partita.errors import ConstraintError
+from partita.spark.scan import FILE, ROW
+from partita.spark.schema import quoted
+from partita.spark.write import Sink, runs, task_name
+
+GONE = "__partita_gone"
+"""The column that is true where a row goes, and false where it gets the values beside it."""
+
+_TOLD = (
+    "path string, partition array<string>, rows bigint, bytes bigint, modified bigint, details string, "
+    "file int, gone bigint, changed bigint"
+)
+REWRITTEN = pa.schema([
+    ("path", pa.string()), ("partition", pa.list_(pa.string())), ("rows", pa.int64()), ("bytes", pa.int64()),
+    ("modified", pa.int64()), ("details", pa.string()), ("file", pa.int32()), ("gone", pa.int64()),
+    ("changed", pa.int64()),
+])  # fmt: skip
+"""What is told of each file: what was written in its place (no path where no row was left), and what changed."""
+
+
+def leaving(rows: DataFrame) -> DataFrame:
+    """The rows of a scan with positions, as changes: each of them goes."""
+    return rows.select(FILE, ROW, F.lit(True).alias(GONE))
+
+
+def changing(rows: DataFrame, columns: Iterable[tuple[str, str]]) -> DataFrame:
+    """Changed rows as changes: those that go, and those that get new values in some columns, by table and file name."""
+    values = [F.col(quoted(name)).alias(stored) for name, stored in columns]
+    return rows.filter(F.col(GONE).isNotNull()).select(FILE, ROW, GONE, *values)
+
+
+class Copier(Protocol):
+    """How a format's files are copied; it travels to the executors."""
+
+    def pieces(self, file: int) -> Iterator[pa.RecordBatch]:
+        """The rows of that file in order, under the stored names."""
+
+    def partition(self, file: int) -> tuple[str | None, ...]:
+        """The texts of that file's partition values."""
+
+    def open(self, file: int, task: str) -> Sink:
+        """A new file in the partition of that one."""
+
+
+def rewrite(changes: DataFrame, copier: Copier, files: int) -> pa.Table:
+    """Copy each file that `changes` names; one row of `REWRITTEN` for each.
+
+    `changes` has `FILE`, `ROW`, `GONE`, and then the stored columns that get new values. A row that is named twice is a
+    `ConstraintError`, and nothing that was written counts.
+    """
+    tasks = max(1, min(files, int(changes.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)))
+    # The number is said, or Spark would put what is a few rows to it, and gigabytes of files to us, into one task.
+    grouped = changes.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, ROW)
+    run = _runner(copier)
+    return grouped.mapInArrow(run, _TOLD).toArrow()
+
+
+def _runner(copier: Copier) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for file, changes in _by_file(batches):
+            yield pa.RecordBatch.from_pylist(list(_copy(copier, file, changes)), REWRITTEN)
+
+    return run
+
+
+def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """The changes of each file, whole: a file's may go over the end of a batch."""
+    held: list[pa.RecordBatch] = []
+    current: int | None = None
+    for batch in batches:
+        for start, stop in runs([batch.column(FILE)], batch.num_rows):
+            piece = batch.slice(start, stop - start)
+            file = piece.column(FILE)[0].as_py()
+            if held and file != current:
+                yield _whole(held)
+                held = []
+            current = file
+            held.append(piece)
+    if held:
+        yield _whole(held)
+
+
+def _whole(held: Sequence[pa.RecordBatch]) -> tuple[int, pa.Table]:
+    return held[0].column(FILE)[0].as_py(), pa.Table.from_batches(held).combine_chunks()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Changes:
+    """The changes of one file, by the number of the row."""
+
+    rows: np.ndarray
+    gone: np.ndarray
+    values: pa.Table
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Changes:
+        rows = table[ROW].to_numpy()
+        if (rows[1:] == rows[:-1]).any():
+            raise ConstraintError("a row of the table matches more than one row of the source; nothing was changed")
+        gone = table[GONE].to_numpy(zero_copy_only=False).astype(bool)
+        return cls(rows, gone, table.drop_columns([FILE, ROW, GONE]))
+
+    def applied(self, piece: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """The piece of a file that begins with row `first`, after the changes."""
+        start, stop = np.searchsorted(self.rows, [first, first + piece.num_rows])
+        if start == stop:
+            return piece
+        at, gone = self.rows[start:stop] - first, self.gone[start:stop]
+        if not gone.all() and self.values.num_columns:
+            piece = _replaced(piece, at[~gone], self.values.slice(start, stop - start).filter(pa.array(~gone)))
+        if not gone.any():
+            return piece
+        keep = np.ones(piece.num_rows, bool)
+        keep[at[gone]] = False
+        return piece.filter(pa.array(keep))
+
+
+def _replaced(piece: pa.RecordBatch, at: np.ndarray, values: pa.Table) -> pa.RecordBatch:
+    """The piece with other values in some columns of some rows."""
+    order = np.arange(piece.num_rows)
+    order[at] = piece.num_rows + np.arange(len(at))
+    indices = pa.array(order)
+    for name in values.column_names:
+        place = piece.schema.get_field_index(name)
+        old, field = piece.column(place), piece.schema.field(place)
+        both = pa.chunked_array([old, *values[name].cast(field.type).chunks], field.type)
+        piece = piece.set_column(place, field, both.take(indices).combine_chunks())
+    return piece
+
+
+def _copy(copier: Copier, file: int, table: pa.Table) -> Iterator[dict[str, object]]:
+    changes = _Changes.of(table)
+    gone = int(changes.gone.sum())
+    counts = {"file": file, "gone": gone, "changed": len(changes.rows) - gone}
+    none_left = {"path": None, "partition": None, "rows": 0, "bytes": 0, "modified": 0, "details": None}
+    sink: Sink | None = None
+    first = 0
+    written = 0
+    try:
+        for piece in copier.pieces(file):
+            rows = changes.applied(piece, first)
+            first += piece.num_rows
+            if rows.num_rows == 0:
+                continue
+            if sink is None:
+                sink = copier.open(file, task_name())
+            sink.write(pa.Table.from_batches([rows]))
+            written += rows.num_rows
+        if first <= changes.rows[-1]:
+            raise ConstraintError(f"file {file} has {first} rows, and row {changes.rows[-1]} of it was to change")
+        if sink is None:
+            yield {**none_left, **counts}
+            return
+        told = sink.close()
+        sink = None
+        yield {**told, **counts, "partition": list(copier.partition(file))}
+    finally:
+        if sink is not None:
+            sink.abort()
