@@ -12,6 +12,7 @@ import pytest
 from partita import PartitionKey
 from partita.cli import demo_report
 from partita.cli.demo_orders import ASSET, WHERE, Found, Skipped, _prune_orders
+from partita.cli.demo_table import Changed, Version
 from tests.cli.terminal import Partita, run_installed
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ FOUND = Found(
     (Skipped("country[0] != 'FR'", 1, 5), Skipped("user_id = 4711", 1, 2)),
     7,
     7,
+    Changed((Version(1, "append", {"rows_inserted": 1007, "files_added": 3, "files_removed": 0}),), 1007, 1007),
 )
 
 
@@ -33,6 +35,7 @@ def test_the_demo_runs() -> None:
     assert "20,000 orders in " in done.out
     assert "country=s:REU,ts_day=d:2025-01-01,user_id_bucket=i:0" in done.out
     assert "Pruning lost nothing." in done.out
+    assert "Nothing was lost." in done.out
     assert max(map(len, done.out.splitlines())) <= 80
     assert "\x1b" not in done.out + done.err
     assert " s  stopping Spark" in done.err
@@ -72,13 +75,15 @@ def test_the_report(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
         "Skipped: 2 partitions with 7 rows (0.7%)",
         "Spark counts 7 matching rows in all partitions, 7 in the kept.",
         "Pruning lost nothing.",
+        "Spark counts 1,007 rows in the table, and there should be 1,007.",
+        "Nothing was lost.",
     ):
         assert line in shown
     assert any(line.split() == ["country[0]", "!=", "'FR'", "1", "5"] for line in shown)
 
 
 def test_rows_that_pruning_lost_are_an_error(partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = Found(FOUND.partitions, FOUND.kept, FOUND.skipped, 8, 7)
+    lost = Found(FOUND.partitions, FOUND.kept, FOUND.skipped, 8, 7, FOUND.changed)
     monkeypatch.setattr("partita.cli.demo_orders.prune_orders", lambda *_: lost)
     code, out, _ = partita("demo")
     assert code == 1

@@ -1,4 +1,4 @@
-"""`partita demo`: orders on an embedded Spark, partitioned, keyed, pruned, and the pruning checked by counting."""
+"""`partita demo`: orders on an embedded Spark, keyed, pruned, kept in a Delta table, and checked by counting."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ ABOUT = """
 Start an embedded Spark, make orders, partition them by day(ts),
 bucket(16, user_id), country, give each row its partition's key and id, and
 prune the partitions by a predicate. Spark then counts the rows that match, in
-all partitions and in those that were kept: exit code 1 where that differs.
-Nothing is written. Needs Java 17 or newer.
+all partitions and in those that were kept. Last, the orders go into a Delta
+table, where some are deleted and some changed. Exit code 1 where a count is not
+what it should be. The table is in a temporary folder, and gone at the end.
+Needs Java 17 or newer.
 """
 EXAMPLES = ("partita demo", "partita demo --rows 10000000", "partita demo --json 2>/dev/null")
 

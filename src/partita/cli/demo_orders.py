@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import partita as pt
+from partita.cli.demo_step import Step
+from partita.cli.demo_table import Changed, change_orders
 
 DataFrame: TypeAlias = Any
 SparkSession: TypeAlias = Any
@@ -28,9 +28,6 @@ _ORDERS = (
     "cast(pmod(xxhash64(id, 4), 50000) / 100 AS decimal(10, 2)) AS price",
 )
 """Made of hashes of the number of the row, so that every run has the same orders."""
-
-Step = Callable[[str], AbstractContextManager[object]]
-"""Tells a person what is being done, and how long it took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +48,12 @@ class Found:
     skipped: tuple[Skipped, ...]
     matching: int
     matching_in_kept: int
+    changed: Changed
 
     @property
     def agree(self) -> bool:
-        """Whether pruning lost no row that matches."""
-        return self.matching == self.matching_in_kept
+        """Whether pruning lost no row that matches, and the table has the rows that it should."""
+        return self.matching == self.matching_in_kept and self.changed.rows == self.changed.expected
 
     def summary(self) -> dict[str, Any]:
         """The outcome in plain values, for JSON."""
@@ -68,6 +66,11 @@ class Found:
             "kept": {"partitions": self.kept.num_rows, "rows": total_rows(self.kept)},
             "skipped": [{"reason": s.reason, "partitions": s.partitions, "rows": s.rows} for s in self.skipped],
             "matching": {"all": self.matching, "kept": self.matching_in_kept},
+            "table": {
+                "versions": [{"version": v.number, "done": v.done, **v.counts} for v in self.changed.versions],
+                "rows": self.changed.rows,
+                "expected": self.changed.expected,
+            },
             "agree": self.agree,
         }
 
@@ -104,7 +107,8 @@ def _prune_orders(spark: SparkSession, rows: int, step: Step) -> Found:
         matching = orders.where(WHERE).count()
     with step("counting the matching rows of the kept partitions"):
         in_kept = _only(tagged, kept, spark).where(WHERE).count()
-    return Found(partitions, kept, _skipped(partitions, hit.reasons), matching, in_kept)
+    changed = change_orders(orders, step)
+    return Found(partitions, kept, _skipped(partitions, hit.reasons), matching, in_kept, changed)
 
 
 def _tagged(orders: DataFrame, spec: pt.PartitionSpec) -> DataFrame:

@@ -59,6 +59,9 @@ def show(found: Found) -> None:
     console.print(_part("Skipped", every.num_rows - found.kept.num_rows, rows - kept, rows))
     console.print(_skipped(found))
     console.print(_verdict(found))
+    console.print(f"\n[bold]The same {ASSET} in a Delta table[/] by day(ts), country")
+    console.print(_versions(found))
+    console.print(_count(found))
 
 
 def _part(what: str, partitions: int, rows: int, of: int) -> str:
@@ -85,9 +88,32 @@ def _skipped(found: Found) -> Table:
     return table
 
 
+def _versions(found: Found) -> Table:
+    table = Table("version", box=box.SIMPLE_HEAD)
+    table.add_column("what was done")
+    table.add_column("rows", justify="right")
+    table.add_column("files", justify="right")
+    for version in found.changed.versions:
+        counts = version.counts
+        rows = sum(counts.get(f"rows_{kind}", 0) for kind in ("inserted", "updated", "deleted"))
+        files = f"+{counts['files_added']:,} -{counts['files_removed']:,}"
+        table.add_row(str(version.number), Text(version.done), f"{rows:,}", files)
+    return table
+
+
+def _count(found: Found) -> Text:
+    counted = f"Spark counts {found.changed.rows:,} rows in the table, and there should be {found.changed.expected:,}."
+    same = found.changed.rows == found.changed.expected
+    return Text.assemble(counted, "\n", ("Nothing was lost.", "bold green") if same else ("Rows differ!", "bold red"))
+
+
 def _verdict(found: Found) -> Text:
     counted = (
         f"Spark counts {found.matching:,} matching rows in all partitions, {found.matching_in_kept:,} in the kept."
     )
-    said = ("Pruning lost nothing.", "bold green") if found.agree else ("Pruning lost rows!", "bold red")
+    said = (
+        ("Pruning lost nothing.", "bold green")
+        if found.matching == found.matching_in_kept
+        else ("Pruning lost rows!", "bold red")
+    )
     return Text.assemble(counted, "\n", said)

@@ -87,15 +87,28 @@ class ParquetSink:
 def pieces(storage: Storage, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file in order, as that schema has them; a column that the file lacks is null."""
     with pq.ParquetFile(storage.open_input(path)) as file:
-        present = set(file.schema_arrow.names)
-        columns = [name for name in schema.names if name in present]
+        names = [_name_in(file.schema_arrow, field) for field in schema]
+        columns = [name for name in names if name is not None]
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=columns).combine_chunks()
+            table = file.read_row_group(group, columns=columns)
             arrays = [
-                _as(table[f.name].combine_chunks(), f.type) if f.name in present else pa.nulls(table.num_rows, f.type)
-                for f in schema
+                pa.nulls(table.num_rows, f.type) if name is None else _as(table[name].combine_chunks(), f.type)
+                for f, name in zip(schema, names, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+_ID = b"PARQUET:field_id"
+
+
+def _name_in(stored: pa.Schema, field: pa.Field) -> str | None:
+    """The name of a column in a file: by its id where both have one, else the same; None where it isn't there."""
+    number = (field.metadata or {}).get(_ID)
+    if number is not None:
+        for found in stored:
+            if (found.metadata or {}).get(_ID) == number:
+                return str(found.name)
+    return field.name if field.name in stored.names else None
 
 
 def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from partita.spark.rewrite import Copier
-    from partita.spark.rows import DataFrame, StructType
+    from partita.spark.rows import DataFrame, DataType, StructType
     from partita.spark.scan import Files
     from partita.spark.write import Target
 
@@ -111,8 +111,8 @@ class Store(ABC):
         """The table's rows as files hold them, the texts of the partition first."""
 
     @abstractmethod
-    def stored_name(self, state: State, column: str) -> str:
-        """A column's name in the files."""
+    def stored_columns(self, state: State) -> Sequence[tuple[str, str, DataType]]:
+        """For each column that files hold: its name, its name there, and its type with the names there."""
 
     @abstractmethod
     def partition_columns(self, state: State) -> tuple[str, ...]:

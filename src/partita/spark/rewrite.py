@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,9 @@ from partita.errors import ConstraintError
 from partita.spark.scan import FILE, ROW
 from partita.spark.schema import quoted
 from partita.spark.write import Sink, runs, task_name
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
 
 GONE = "__partita_gone"
 """The column that is true where a row goes, and false where it gets the values beside it."""
@@ -40,9 +43,12 @@ def leaving(rows: DataFrame) -> DataFrame:
     return rows.select(FILE, ROW, F.lit(True).alias(GONE))
 
 
-def changing(rows: DataFrame, columns: Iterable[tuple[str, str]]) -> DataFrame:
-    """Changed rows as changes: those that go, and those that get new values in some columns, by table and file name."""
-    values = [F.col(quoted(name)).alias(stored) for name, stored in columns]
+def changing(rows: DataFrame, columns: Iterable[tuple[str, str, DataType]]) -> DataFrame:
+    """Changed rows as changes: those that go, and those that get new values in some columns.
+
+    Each column is given by its name, and by its name and type in the files.
+    """
+    values = [F.col(quoted(name)).cast(type_).alias(stored) for name, stored, type_ in columns]
     return rows.filter(F.col(GONE).isNotNull()).select(FILE, ROW, GONE, *values)
 
 

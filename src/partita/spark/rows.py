@@ -21,8 +21,8 @@ from partita.errors import ConstraintError, PartitionValueError, PredicateError,
 from partita.spark.schema import quoted
 from partita.spark.session import session
 
-__all__ = ["Column", "DataFrame", "Rule", "SparkSession", "StructType", "as_frame", "checked", "column", "conformed",
-           "filtered", "fits", "not_null", "picked", "renamed", "required", "required_sql", "translated",
+__all__ = ["Column", "DataFrame", "DataType", "Rule", "SparkSession", "StructType", "as_frame", "checked", "column",
+           "conformed", "filtered", "fits", "not_null", "picked", "renamed", "required", "required_sql", "translated",
            "with_columns"]  # fmt: skip
 
 _REFUSED = "refused by the table: "

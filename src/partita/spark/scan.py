@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import StructType
 
+from partita.errors import TableError
 from partita.spark.schema import quoted
 
 FILE = "__partita_file"
@@ -51,6 +52,7 @@ class Files:
 
 def scan(spark: SparkSession, files: Files, *, positions: bool = False) -> DataFrame:
     """The rows of the files, with the table's columns; with `positions`, `FILE` and `ROW` come after them."""
+    _check_ids(spark, files.stored)
     if not files.locations:
         return _nothing(spark, files, positions=positions)
     wanted = {source for _, _, source in files.columns}
@@ -88,6 +90,16 @@ def settings(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, old)
+
+
+_FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
+
+
+def _check_ids(spark: SparkSession, stored: StructType) -> None:
+    """Columns that are found by id are found so only where the session says it."""
+    asked = any("parquet.field.id" in f.metadata for f in stored.fields)
+    if asked and (spark.conf.get(_FIELD_IDS, "false") or "").lower() != "true":
+        raise TableError(f"the table finds its columns by Parquet's field ids; set {_FIELD_IDS} to true in the session")
 
 
 def _nothing(spark: SparkSession, files: Files, *, positions: bool) -> DataFrame:

@@ -48,14 +48,28 @@ def stored_arrow(metadata: Metadata) -> pa.Schema:
     Every column may be null in a file, for what may not is the table's to say.
     """
     mapped = column_mapping_mode(metadata) != "none"
-    fields = []
-    for logical, physical in zip(metadata.schema["fields"], physical_schema(metadata)["fields"], strict=True):
-        if logical["name"] in metadata.partition_columns:
-            continue
-        field = schema_from_json({"type": "struct", "fields": [physical]}).fields[0]
-        ids = {"PARQUET:field_id": str(logical["metadata"][_ID])} if mapped and _ID in logical["metadata"] else None
-        fields.append(pa.field(field.name, to_arrow(field.type), metadata=ids))
-    return pa.schema(fields)
+    names = (field["name"] for field in metadata.schema["fields"])
+    fields = _physical_struct(metadata.schema, with_ids=True)["fields"] if mapped else metadata.schema["fields"]
+    kept = [field for name, field in zip(names, fields, strict=True) if name not in metadata.partition_columns]
+    return pa.schema([_arrow_field(field) for field in kept])
+
+
+def _arrow_field(field: Json) -> pa.Field:
+    number = (field.get("metadata") or {}).get("parquet.field.id")
+    ids = None if number is None else {"PARQUET:field_id": str(number)}
+    return pa.field(field["name"], _arrow_type(field), metadata=ids)
+
+
+def _arrow_type(field: Json) -> pa.DataType:
+    type_ = field["type"]
+    if isinstance(type_, str):
+        return to_arrow(schema_from_json({"type": "struct", "fields": [field]}).fields[0].type)
+    if type_["type"] == "struct":
+        return pa.struct([_arrow_field(inner) for inner in type_["fields"]])
+    if type_["type"] == "array":
+        return pa.list_(_arrow_type({"name": "element", "type": type_["elementType"]}))
+    key, value = ({"name": name, "type": type_[f"{name}Type"]} for name in ("key", "value"))
+    return pa.map_(_arrow_type(key), _arrow_type(value))
 
 
 def generated_columns(metadata: Metadata) -> dict[str, str]:

@@ -6,15 +6,15 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from partita.errors import UnsupportedFeature
 from partita.formats.delta.columns import generated_columns, known_generated, physical_schema
-from partita.formats.delta.log import Metadata, column_mapping_mode, physical_names
+from partita.formats.delta.log import Metadata, physical_names
 from partita.formats.delta.values.uri import uri_decoded, uri_encoded
 from partita.spark.delta_values import partition_text
 from partita.spark.generated import generated_as, generated_by
 from partita.spark.rows import (
     Column,
     DataFrame,
+    DataType,
     Rule,
     StructType,
     checked,
@@ -55,22 +55,24 @@ class DeltaRows:
 
     def stored(self, metadata: Metadata, rows: DataFrame) -> DataFrame:
         """The rows under the names of files, the texts of the partition first."""
-        schema, physical = self.schema(metadata), from_json(physical_schema(metadata))
+        schema = self.schema(metadata)
         texts = [
             partition_text(column(name), schema[name].dataType, name).alias(f"{PARTITION}{at}")
             for at, name in enumerate(metadata.partition_columns)
         ]
-        columns = [
+        return renamed(rows, texts, self.stored_columns(metadata))
+
+    def stored_columns(self, metadata: Metadata) -> list[tuple[str, str, DataType]]:
+        """All but the partition columns: name, physical name, and the type with physical names."""
+        schema, physical = self.schema(metadata), from_json(physical_schema(metadata))
+        return [
             (own.name, stored.name, stored.dataType)
             for own, stored in zip(schema.fields, physical.fields, strict=True)
             if own.name not in metadata.partition_columns
         ]
-        return renamed(rows, texts, columns)
 
     def files(self, metadata: Metadata, files: pa.Table, partitions: pa.Table) -> Files:
         """Some files of the table, for a scan."""
-        if column_mapping_mode(metadata) == "id":
-            raise UnsupportedFeature(("columnMapping mode id",), "reading rows of")
         schema, physical = self.schema(metadata), from_json(physical_schema(metadata))
         paths = files["path"].to_pylist()
         names = physical_names(metadata)

@@ -42,7 +42,7 @@ from partita.storage import Storage
 
 if TYPE_CHECKING:
     from partita.formats.delta.on_spark import DeltaRows
-    from partita.spark.rows import DataFrame, StructType
+    from partita.spark.rows import DataFrame, DataType, StructType
     from partita.spark.scan import Files
 
 _SILENT = 32
@@ -186,9 +186,9 @@ class DeltaStore(Store):
         """The rows under the names of files, the texts of the partition first."""
         return self._rows.stored(_delta(state).metadata, rows)
 
-    def stored_name(self, state: State, column: str) -> str:
-        """The physical name."""
-        return physical_names(_delta(state).metadata)[column]
+    def stored_columns(self, state: State) -> list[tuple[str, str, DataType]]:
+        """All but the partition columns, under their physical names."""
+        return self._rows.stored_columns(_delta(state).metadata)
 
     def partition_columns(self, state: State) -> tuple[str, ...]:
         """The table's partition columns."""

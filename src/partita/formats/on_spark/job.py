@@ -96,7 +96,7 @@ class Job:
         if changed & set(self.store.partition_columns(self.state)):
             return self._moved(places, rows, new)
         ready = self.store.regenerate(self.state, rows) if assigned else rows
-        columns = [(n, self.store.stored_name(self.state, n)) for n in self.state.schema.names if n in changed]
+        columns = [column for column in self.store.stored_columns(self.state) if column[0] in changed]
         return Edits(places, self._copied(changing(ready, columns), places), added=self._inserted(new))
 
     def _moved(self, places: np.ndarray, rows: DataFrame, new: DataFrame | None) -> Edits:
