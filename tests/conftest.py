@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JVM_FIXTURES = {"spark", "run_in_connect"}
+DELTA = {
+    "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # It replays a log in 50 tasks unless told otherwise; the tests' have a few lines.
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""delta-spark, which Partita doesn't need; the first run fetches it."""
 
 # A test run gives one answer for one tree, so `quick` and `default` draw the same examples each time.
 # `prove` draws new ones, and prints what replays a failure.
@@ -42,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One classic Spark session, as Partita makes it, shared by the run."""
+    """One classic Spark session, as Partita makes it, shared by the run; delta-spark in it is what ours is held to."""
     from partita.spark import session
 
     running = session(
@@ -51,6 +59,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
+            **DELTA,
         },
     )
     yield running

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -17,12 +18,29 @@ FILE_BYTES = 256 * 2**20
 """When a file is full: this many bytes on disk."""
 
 
+@dataclass(frozen=True, slots=True)
+class Floats:
+    """What a floating column holds: nulls, the ends of all that is not NaN, and whether anything is."""
+
+    nulls: int = 0
+    least: float | None = None
+    greatest: float | None = None
+    has_nan: bool = False
+
+    def and_of(self, column: pa.ChunkedArray) -> Floats:
+        """The same with more values."""
+        found = (*pc.min_max(column).as_py().values(), self.least, self.greatest)
+        ends = [end for end in found if end is not None and not math.isnan(end)]
+        has_nan = self.has_nan or bool(pc.any(pc.is_nan(column)).as_py())
+        return Floats(self.nulls + column.null_count, min(ends, default=None), max(ends, default=None), has_nan)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Footer:
-    """What a finished file says of itself; `nans` are the columns with NaN, which Parquet's statistics leave out."""
+    """What a finished file says of itself, and `floats` of the columns that have no statistics in it."""
 
     metadata: pq.FileMetaData
-    nans: frozenset[str]
+    floats: Mapping[str, Floats]
 
 
 Describe = Callable[[Footer], str]
@@ -37,7 +55,7 @@ class ParquetSink:
     path: str
     schema: pa.Schema
     describe: Describe
-    nans: set[str] = field(default_factory=set)
+    floats: dict[str, Floats] = field(default_factory=dict)
     file: pa.NativeFile = field(init=False)
     writer: pq.ParquetWriter = field(init=False)
     footers: list[pq.FileMetaData] = field(default_factory=list)
@@ -46,7 +64,7 @@ class ParquetSink:
         self.file = self.storage.open_output(self.path)
         self.writer = pq.ParquetWriter(
             self.file, self.schema, compression="snappy", version="2.6", coerce_timestamps="us",
-            metadata_collector=self.footers,
+            metadata_collector=self.footers, write_statistics=_measured(self.schema),
         )  # fmt: skip
 
     def write(self, rows: pa.Table) -> None:
@@ -56,7 +74,9 @@ class ParquetSink:
                 c if c.type == f.type else c.cast(f.type) for c, f in zip(rows.columns, self.schema, strict=True)
             ]
             rows = pa.table(columns, schema=self.schema)
-        self.nans.update(name for name in rows.column_names if name not in self.nans and _has_nan(rows[name]))
+        for f in self.schema:
+            if pa.types.is_floating(f.type):
+                self.floats[f.name] = self.floats.get(f.name, Floats()).and_of(rows[f.name])
         self.writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
 
     @property
@@ -75,7 +95,7 @@ class ParquetSink:
             "rows": metadata.num_rows,
             "bytes": size,
             "modified": time.time_ns() // 1_000_000,
-            "details": self.describe(Footer(metadata, frozenset(self.nans))),
+            "details": self.describe(Footer(metadata, self.floats)),
         }
 
     def abort(self) -> None:
@@ -120,5 +140,15 @@ def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return array.cast(type_)
 
 
-def _has_nan(column: pa.ChunkedArray) -> bool:
-    return pa.types.is_floating(column.type) and bool(pc.any(pc.is_nan(column)).as_py())
+def _measured(fields: Iterable[pa.Field], above: str = "") -> list[str]:
+    """The columns that get statistics in the file: none that is floating.
+
+    Parquet's leave NaN out, and Spark, to which it is the greatest, would skip row groups that hold what it looks for.
+    """
+    paths: list[str] = []
+    for f in fields:
+        if pa.types.is_struct(f.type):
+            paths += _measured(f.type, f"{above}{f.name}.")
+        elif not pa.types.is_nested(f.type) and not pa.types.is_floating(f.type):
+            paths.append(f"{above}{f.name}")
+    return paths

@@ -71,7 +71,7 @@ def scan(spark: SparkSession, files: Files, *, positions: bool = False) -> DataF
     if literals is None:
         rows, literals = _with_constants(spark, rows, files, constants, positions=positions)
     columns = [
-        literals.get(source, F.col(quoted(source))).cast(type_).alias(name) for name, type_, source in files.columns
+        literals.get(source, _stored(source, type_)).cast(type_).alias(name) for name, type_, source in files.columns
     ]
     return rows.select(*columns, *([F.col(FILE), F.col(ROW)] if positions else []))
 
@@ -107,6 +107,14 @@ def _nothing(spark: SparkSession, files: Files, *, positions: bool) -> DataFrame
     if positions:
         schema = schema.add(FILE, spark_types.IntegerType()).add(ROW, spark_types.LongType())
     return spark.createDataFrame([], schema)
+
+
+def _stored(name: str, type_: spark_types.DataType) -> Column:
+    """A column of the files; of a floating one, no filter reaches the files' own statistics, which leave out NaN."""
+    column = F.col(quoted(name))
+    if isinstance(type_, spark_types.FloatType | spark_types.DoubleType):
+        return F.nanvl(column, F.lit(float("nan")).cast(type_))
+    return column
 
 
 def _literals(constants: pa.Table) -> dict[str, Column] | None:

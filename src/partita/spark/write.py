@@ -103,7 +103,8 @@ class _Writer:
         try:
             for batch in batches:
                 self.held.append(batch)
-                self.held_bytes += batch.nbytes
+                # Not `nbytes`: it looks at the offsets of lists, and where there are no lists Java sends no offsets.
+                self.held_bytes += batch.get_total_buffer_size()
                 if self.held_bytes >= HELD_BYTES:
                     yield from self._spill()
             yield from self._spill()

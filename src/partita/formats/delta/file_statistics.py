@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.calendar import DAY, days_from_civil
-from partita.algebra.types import FLOATS, DecimalType, Kind, LogicalType
+from partita.algebra.types import DecimalType, Kind, LogicalType
 from partita.formats.delta.values.serialization import date_text
 from partita.formats.parquet import Footer
 
@@ -32,12 +33,19 @@ def stats_json(footer: Footer, types: Mapping[str, LogicalType]) -> str:
     least: dict[str, str] = {}
     greatest: dict[str, str] = {}
     chunks = _chunks(footer.metadata)
+    ends: tuple[str | None, str | None] | None
     for name, type_ in types.items():
         found = chunks.get(name)
-        if found is None or any(s is None or not s.has_null_count for s in found):
+        floats = footer.floats.get(name)
+        if floats is not None:
+            nulls[name] = str(floats.nulls)
+            # NaN sorts above all.
+            ends = (_end(floats.least), None if floats.has_nan else _end(floats.greatest))
+        elif found is None or any(s is None or not s.has_null_count for s in found):
             continue
-        nulls[name] = str(sum(s.null_count for s in found))
-        ends = _ends([s for s in found if s.num_values], type_, has_nan=name in footer.nans)
+        else:
+            nulls[name] = str(sum(s.null_count for s in found))
+            ends = _ends([s for s in found if s.num_values], type_)
         if ends is not None:
             least.update({name: ends[0]} if ends[0] is not None else {})
             greatest.update({name: ends[1]} if ends[1] is not None else {})
@@ -63,7 +71,11 @@ def _chunks(metadata: pq.FileMetaData) -> dict[str, list[Any]]:
     return found
 
 
-def _ends(found: list[Any], type_: LogicalType, *, has_nan: bool) -> tuple[str | None, str | None] | None:
+def _end(value: float | None) -> str | None:
+    return None if value is None or math.isinf(value) else repr(value)
+
+
+def _ends(found: list[Any], type_: LogicalType) -> tuple[str | None, str | None] | None:
     if not found or any(not s.has_min_max for s in found):
         return None
     values = [(_value(s.min_raw, type_), _value(s.max_raw, type_)) for s in found]
@@ -71,8 +83,7 @@ def _ends(found: list[Any], type_: LogicalType, *, has_nan: bool) -> tuple[str |
         return None
     low = min(v[0] for v in values)
     high = max(v[1] for v in values)
-    # NaN sorts above all, and Parquet's statistics pass it over.
-    return _text(low, type_, up=False), None if has_nan else _text(high, type_, up=True)
+    return _text(low, type_, up=False), _text(high, type_, up=True)
 
 
 def _value(raw: Any, type_: LogicalType) -> Any:
@@ -82,7 +93,7 @@ def _value(raw: Any, type_: LogicalType) -> Any:
         return Decimal(unscaled).scaleb(-type_.scale)
     if type_.kind is Kind.STRING:
         return raw.decode() if isinstance(raw, bytes) else raw
-    if type_.kind in FLOATS | _INTEGERS | {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ}:
+    if type_.kind in _INTEGERS | {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ}:
         return raw
     return None
 
@@ -94,8 +105,6 @@ def _text(value: Any, type_: LogicalType, *, up: bool) -> str | None:
     if type_.kind is Kind.STRING:
         cut = value[:_TEXT] + (_TIE if up else "") if len(value) > _TEXT else value
         return json.dumps(cut, ensure_ascii=False)
-    if type_.kind in FLOATS:
-        return repr(float(value)) if abs(value) != float("inf") else None
     if type_.kind in _INTEGERS:
         return str(value)
     if type_.kind is Kind.DATE:

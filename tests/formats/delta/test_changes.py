@@ -1,0 +1,357 @@
+"""Row-level changes: random ones against a model in Python and against delta-spark, and what each leaves untouched."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from partita.errors import ConstraintError, PartitaError, SchemaError, TableError
+from tests.formats.delta.tables import actions, by_delta_spark, ids, plain, rows, table_of, unchanged
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = pt.Schema.of({"id": "long", "p": "string", "k": "int", "x": "double"})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the model."""
+
+    id: int
+    p: str | None
+    k: int | None
+    x: float | None
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        return (self.id, self.p, self.k, plain(self.x))
+
+
+def as_arrow(given: list[Row]) -> pa.Table:
+    return table_of(
+        {name: (str(SCHEMA.find(name).type), [getattr(row, name) for row in given]) for name in ("id", "p", "k", "x")}
+    )
+
+
+def create(folder: Path, name: str = "t", **properties: str) -> pt.Table:
+    given = {key.replace("_", "."): value for key, value in properties.items()}
+    return pt.Lake(str(folder)).create_table(name, SCHEMA, format="delta", partition_by=["p"], properties=given)
+
+
+# --- random changes
+
+Predicate = tuple[str, Callable[[Row], bool | None]]
+Setting = tuple[dict[str, str], Callable[[Row], Row]]
+
+PREDICATES: list[Predicate] = [
+    ("k > 2", lambda r: None if r.k is None else r.k > 2),
+    ("not (k > 2)", lambda r: None if r.k is None else r.k <= 2),
+    ("k is null or p = 'b'", lambda r: r.k is None or r.p == "b"),
+    ("x > 1", lambda r: None if r.x is None else not r.x <= 1),
+    ("x <= 1 and p <> 'a'", lambda r: r.x is not None and r.x <= 1 and r.p is not None and r.p != "a"),
+    ("p is null", lambda r: r.p is None),
+    ("p = 'a'", lambda r: r.p == "a"),
+    ("p in ('a', 'b') and id % 2 = 0", lambda r: r.p in ("a", "b") and r.id % 2 == 0),
+    ("id between 5 and 15", lambda r: 5 <= r.id <= 15),
+    ("k = 1000", lambda r: r.k == 1000),
+]
+SETTINGS: list[Setting] = [
+    ({"k": "k + 1"}, lambda r: replace(r, k=None if r.k is None else r.k + 1)),
+    ({"x": "x * 2", "k": "null"}, lambda r: replace(r, x=None if r.x is None else r.x * 2, k=None)),
+    ({"p": "'b'"}, lambda r: replace(r, p="b")),
+    ({"p": "case when k > 2 then null else p end"}, lambda r: replace(r, p=None if (r.k or 0) > 2 else r.p)),
+    ({"p": "cast(k as string)", "k": "0"}, lambda r: replace(r, p=None if r.k is None else str(r.k), k=0)),
+]
+
+
+def drawn(draw: random.Random, start: int, count: int) -> list[Row]:
+    return [
+        Row(
+            start + at,
+            draw.choice([None, "a", "b", "c d", "é/%"]),
+            draw.choice([None, 0, 1, 2, 3, 4]),
+            draw.choice([None, float("nan"), 0.0, 1.0, 2.5, float("-inf")]),
+        )
+        for at in range(count)
+    ]
+
+
+def deleted(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
+    sql, holds = draw.choice(PREDICATES)
+    table.delete(sql)
+    return [row for row in model if not holds(row)]
+
+
+def updated(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
+    (sql, holds), (values, change) = draw.choice(PREDICATES), draw.choice(SETTINGS)
+    table.update(values, sql)
+    return [change(row) if holds(row) else row for row in model]
+
+
+def merged(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
+    known = draw.sample(model, min(4, len(model)))
+    source = [replace(new, id=old.id) for new, old in zip(drawn(draw, 0, len(known)), known, strict=True)]
+    source += drawn(draw, 1 + max((row.id for row in model), default=0), 3)
+    table.merge(
+        as_arrow(source),
+        "t.id = s.id",
+        pt.when_matched("s.k is null").delete(),
+        pt.when_matched("s.k > 0").update({"p": "s.p", "x": "t.x"}),
+        pt.when_matched().update({"k": "s.k"}),
+        pt.when_not_matched("s.p is not null").insert(),
+        pt.when_not_matched_by_source("t.k = 0").delete(),
+    )
+    by_id = {row.id: row for row in source}
+    found = []
+    for row in model:
+        other = by_id.get(row.id)
+        if other is None:
+            found += [] if row.k == 0 else [row]
+        elif other.k is not None:
+            found.append(replace(row, p=other.p) if other.k > 0 else replace(row, k=other.k))
+    there = {row.id for row in model}
+    return found + [row for row in source if row.id not in there and row.p is not None]
+
+
+def overwritten(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
+    given = drawn(draw, 1000 + 10 * len(model), 2)
+    table.overwrite_partitions(as_arrow(given))
+    there = {row.p for row in given}
+    return [row for row in model if row.p not in there] + given
+
+
+def appended(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
+    given = drawn(draw, 2000 + 10 * len(model), 3)
+    table.append(as_arrow(given))
+    return model + given
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)  # noqa: S311
+    table, model = create(tmp_path), drawn(draw, 1, 20)
+    table.append(as_arrow(model[:12]))
+    table.append(as_arrow(model[12:]))
+    for _ in range(3):
+        change = draw.choice([deleted, updated, updated, merged, merged, overwritten, appended])
+        model = change(table, model, draw)
+        assert rows(table.read()) == sorted((row.values for row in model), key=repr), change.__name__
+    assert rows(by_delta_spark(spark, table)) == rows(table.read())
+
+
+SQL = [
+    "delete from {t} where k > 2 and x > 1",
+    "update {t} set p = case when k = 1 then null else 'n' end, x = x + k where p <> 'c d' or k is null",
+    (
+        "merge into {t} t using source s on t.id = s.id and t.p = s.p when matched and s.k = 0 then delete "
+        "when matched then update set k = s.k, p = 'joined' when not matched then insert *"
+    ),
+    "delete from {t} where x = 'NaN'",
+]
+
+
+def test_the_same_changes_by_delta_spark(spark: SparkSession, tmp_path: Path) -> None:
+    draw = random.Random(99)  # noqa: S311
+    given, source = drawn(draw, 1, 20), drawn(draw, 5, 20)
+    ours, theirs = create(tmp_path, "ours"), create(tmp_path, "theirs")
+    for table in (ours, theirs):
+        table.append(as_arrow(given))
+    spark.createDataFrame(as_arrow(source)).createOrReplaceTempView("source")
+    joined = {"k": "s.k", "p": "'joined'"}
+    changes: list[Callable[[], object]] = [
+        lambda: ours.delete("k > 2 and x > 1"),
+        lambda: ours.update(
+            {"p": "case when k = 1 then null else 'n' end", "x": "x + k"}, "p <> 'c d' or k is null"
+        ),
+        lambda: ours.merge(
+            as_arrow(source), "t.id = s.id and t.p = s.p", pt.when_matched("s.k = 0").delete(),
+            pt.when_matched().update(joined), pt.when_not_matched().insert(),
+        ),
+        lambda: ours.delete("x = double('NaN')"),
+    ]  # fmt: skip
+    for sql, change in zip(SQL, changes, strict=True):
+        spark.sql(sql.format(t=f"delta.`{theirs.uri}`"))
+        change()
+        assert rows(ours.read()) == rows(by_delta_spark(spark, theirs)), sql
+
+
+# --- what is refused
+
+TWO = [Row(1, "a", 1, 1.0), Row(2, "b", 2, 2.0)]
+
+
+def filled(folder: Path, **properties: str) -> pt.Table:
+    table = create(folder, **properties)
+    table.append(as_arrow(TWO))
+    return table
+
+
+@pytest.mark.parametrize("clause", [pt.when_matched().delete(), pt.when_matched().update({"k": "s.k"}),
+                                    pt.when_matched().update({"p": "s.p"})])  # fmt: skip
+def test_a_row_that_matches_twice_changes_nothing(spark: SparkSession, tmp_path: Path, clause: Any) -> None:
+    table = filled(tmp_path)
+    with unchanged(table), pytest.raises(ConstraintError, match="more than one"):
+        table.merge(as_arrow([TWO[0], replace(TWO[0], k=7)]), "t.id = s.id", clause)
+
+
+REFUSED: dict[str, Callable[[pt.Table], object]] = {
+    "a null that may not be": lambda t: t.update({"id": "null"}, "id = 1"),
+    "a value that is too large": lambda t: t.update({"k": "id + 3000000000"}, "id = 1"),
+    "a text that is no number": lambda t: t.update({"k": "'x'"}, "id = 1"),
+    "a check by an update": lambda t: t.update({"k": "-1"}, "id = 1"),
+    "a check by a move": lambda t: t.update({"k": "-1", "p": "'z'"}, "id = 1"),
+    "a check by an append": lambda t: t.append(as_arrow([replace(TWO[0], k=-1)])),
+    "a check that is null": lambda t: t.append(as_arrow([replace(TWO[0], k=None)])),
+    "a check by an insert": lambda t: t.merge(
+        as_arrow([replace(TWO[0], id=9, k=-1)]), "t.id = s.id", pt.when_not_matched().insert()
+    ),
+    "a check by an overwrite": lambda t: t.overwrite_partitions(as_arrow([replace(TWO[0], k=-1)])),
+    "a row that is not in what is overwritten": lambda t: t.overwrite(as_arrow(TWO), "p = 'a'"),
+    "a null in what is appended": lambda t: t.append(as_arrow(TWO).set_column(0, "id", pa.array([1, None]))),
+}
+
+
+@pytest.fixture(scope="module")
+def strict(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> pt.Table:
+    """A table with a column that may not be null, and a check."""
+    schema = pt.Schema(tuple(replace(f, nullable=f.name != "id") for f in SCHEMA))
+    table = pt.Lake(str(tmp_path_factory.mktemp("strict"))).create_table(
+        "t", schema, format="delta", partition_by=["p"], properties={"delta.constraints.positive": "k >= 0"}
+    )
+    table.append(as_arrow(TWO))
+    return table
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_rules_refuse_changes_nothing(spark: SparkSession, strict: pt.Table, name: str) -> None:
+    with unchanged(strict), pytest.raises(ConstraintError):
+        REFUSED[name](strict)
+    assert rows(strict.read()) == [row.values for row in TWO]
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        (as_arrow(TWO).append_column("new", pa.array([1, 2])), "no column 'new'"),
+        (as_arrow(TWO).set_column(2, "k", pa.array([1, 2], pa.int64())), "'k' is int"),
+        (as_arrow(TWO).set_column(1, "p", pa.array([1, 2])), "'p' is string"),
+        (as_arrow(TWO).append_column("ID", pa.array([1, 2])), "twice"),
+        ([1, 2], "Arrow table"),
+    ],
+)
+def test_rows_of_another_shape_are_refused(spark: SparkSession, strict: pt.Table, given: Any, match: str) -> None:
+    with unchanged(strict), pytest.raises(SchemaError, match=match):
+        strict.append(given)
+
+
+def test_an_overwrite_of_a_part_of_a_partition_is_refused(spark: SparkSession, strict: pt.Table) -> None:
+    with unchanged(strict), pytest.raises(TableError, match="whole partitions"):
+        strict.overwrite(as_arrow(TWO), "k = 1")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.update({"nothing": "1"}),
+        lambda t: t.update({}),
+        lambda t: t.update({"k": "no_such_column + 1"}),
+        lambda t: t.delete("nothing = 1"),
+        lambda t: t.merge(as_arrow(TWO), "t.id = s.id"),
+        lambda t: t.merge(as_arrow(TWO), "t.id = s.nothing", pt.when_matched().delete()),
+        lambda t: t.merge(as_arrow(TWO), "t.id = s.id", pt.when_matched().update({"nothing": "1"})),
+    ],
+)
+def test_what_makes_no_sense_is_refused(spark: SparkSession, strict: pt.Table, change: Any) -> None:
+    with unchanged(strict), pytest.raises(PartitaError):
+        change(strict)
+
+
+def test_an_append_only_table_takes_rows_and_gives_none(spark: SparkSession, tmp_path: Path) -> None:
+    table = filled(tmp_path, delta_appendOnly="true")
+    changes: list[Callable[[], object]] = [
+        lambda: table.delete("id = 1"),
+        lambda: table.update({"k": "1"}),
+        lambda: table.overwrite(as_arrow(TWO)),
+        lambda: table.overwrite_partitions(as_arrow(TWO)),
+        lambda: table.merge(as_arrow(TWO), "t.id = s.id", pt.when_matched().delete()),
+    ]
+    for change in changes:
+        with unchanged(table), pytest.raises(TableError, match="append-only"):
+            change()
+    table.merge(as_arrow([replace(TWO[0], id=3)]), "t.id = s.id", pt.when_not_matched().insert())
+    assert ids(rows(table.read())) == [1, 2, 3]
+
+
+# --- what is left alone
+
+
+def test_whole_partitions_and_files_go_by_metadata_alone(tmp_path: Path, spark: SparkSession) -> None:
+    table = create(tmp_path)
+    table.append(as_arrow([replace(TWO[0], id=n, p=p) for n, p in enumerate("aabbccdd")]))
+    done = table.delete("p = 'a'")
+    assert (done.counts["files_added"], done.counts["files_removed"], done.counts["rows_deleted"]) == (0, 1, 2)
+    done = table.delete("id in (2, 3) or p = 'c'")
+    assert done.counts["files_removed"] == 2
+    assert ids(rows(table.read())) == [6, 7]
+    done = table.delete("id >= 6")
+    assert (done.counts["files_added"], done.counts["rows_deleted"]) == (0, 2)
+    assert rows(table.read()) == []
+    assert table.delete("true").version is None
+
+
+def test_a_whole_file_goes_without_spark(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    from partita.formats.on_spark import job
+
+    table = filled(tmp_path)
+
+    def unused(*_: object) -> None:
+        raise AssertionError("Spark was asked for")
+
+    monkeypatch.setattr(job, "session", unused)
+    assert table.delete("p = 'a'").counts["files_added"] == 0
+    assert table.delete("id >= 2 and id <= 2").counts["files_added"] == 0
+    assert table.plan().files.num_rows == 0
+
+
+def test_only_files_that_may_match_are_rewritten(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path)
+    for start in (0, 10, 20):
+        table.append(as_arrow([replace(TWO[0], id=start + n, p=p) for n, p in enumerate("aabb")]))
+    before = set(table.plan().files["path"].to_pylist())
+    done = table.update({"k": "5"}, "id = 11")
+    assert (done.counts["files_removed"], done.counts["files_added"], done.counts["rows_updated"]) == (1, 1, 1)
+    done = table.merge(
+        as_arrow([replace(TWO[0], id=21)]), "t.id = s.id and t.p = 'a'", pt.when_matched().update({"k": "6"})
+    )
+    assert (done.counts["files_removed"], done.counts["files_added"], done.counts["rows_updated"]) == (1, 1, 1)
+    assert len(before & set(table.plan().files["path"].to_pylist())) == 4
+    assert table.update({"k": "5"}, "id = 5").version is None
+
+
+def test_what_changes_nothing_makes_no_version(spark: SparkSession, tmp_path: Path) -> None:
+    table = filled(tmp_path)
+    with unchanged(table):
+        assert table.delete("id = 77").version is None
+        assert table.update({"k": "1"}, "k = 77").version is None
+        assert table.append(as_arrow(TWO).slice(0, 0)).version is None
+        assert table.merge(as_arrow(TWO), "t.id = s.id + 100", pt.when_matched().delete()).version is None
+
+
+def test_a_transaction_lands_once(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path)
+    assert table.append(as_arrow(TWO), transaction=("job", 5)).version == 1
+    with unchanged(table):
+        assert table.append(as_arrow(TWO), transaction=("job", 5)).version is None
+        assert table.append(as_arrow(TWO), transaction=("job", 4)).version is None
+        assert table.overwrite(as_arrow(TWO), transaction=("job", 5)).version is None
+    assert table.append(as_arrow(TWO), transaction=("other", 5)).version == 2
+    assert table.append(as_arrow(TWO), transaction=("job", 6)).version == 3
+    assert actions(table, "txn")[0]["appId"] == "job"

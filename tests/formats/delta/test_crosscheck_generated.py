@@ -1,0 +1,139 @@
+"""Generated partition columns: delta-spark fills them as we do, and prunes our files by them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from partita.errors import ConstraintError, SchemaError, SpecError
+from tests.formats.delta.tables import actions, by_delta_rs, by_delta_spark, ids, in_zone, rows, table_of, unchanged
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOMENTS = [datetime(2024, 12, 31, 23, 30, tzinfo=UTC), datetime(2025, 1, 1, 0, 30, tzinfo=UTC),
+           datetime(2025, 1, 1, 1, 30, tzinfo=UTC), datetime(2025, 3, 2, 5, tzinfo=UTC), None]  # fmt: skip
+GIVEN = table_of(
+    {
+        "id": ("int", [1, 2, 3, 4, 5]),
+        "ts": ("timestamp", MOMENTS),
+        "name": ("string", ["anna", "anton", "berta", "日本語版", None]),
+    }
+)
+SCHEMA = pt.Schema.of({"id": "int", "ts": "timestamp", "name": "string"})
+
+CASES: dict[str, tuple[pt.PartitionFunction, list[str | None], str, list[int]]] = {
+    "year": (pt.year("ts"), ["2024", "2025", "2025", "2025", None], "ts >= timestamp'2025-01-01 00:00:00'", [2, 3, 4]),
+    "month": (
+        pt.month("ts"), ["2024-12", "2025-01", "2025-01", "2025-03", None], "ts >= timestamp'2025-02-01 00:00:00'", [4],
+    ),
+    "day": (
+        pt.day("ts"), ["2024-12-31", "2025-01-01", "2025-01-01", "2025-03-02", None],
+        "ts < timestamp'2024-12-31 23:59:00'", [1],
+    ),
+    "hour": (
+        pt.hour("ts"), ["2024-12-31-23", "2025-01-01-00", "2025-01-01-01", "2025-03-02-05", None],
+        "ts >= timestamp'2025-01-01 01:00:00' and ts < timestamp'2025-01-01 02:00:00'", [3],
+    ),
+    "truncate": (pt.truncate("name", 2), ["an", "an", "be", "日本", None], "name = 'anton'", [2]),
+}  # fmt: skip
+
+
+def create(folder: Path, *functions: pt.PartitionFunction | str) -> pt.Table:
+    return pt.Lake(str(folder)).create_table("t", SCHEMA, format="delta", partition_by=list(functions))
+
+
+def append_by_delta_spark(spark: SparkSession, table: pt.Table, given: pa.Table) -> None:
+    frame = spark.createDataFrame(given, "id int, ts timestamp, name string")
+    frame.write.format("delta").mode("append").save(table.uri)
+
+
+def values_by_id(spark: SparkSession, table: pt.Table) -> dict[int, str | None]:
+    """The partition value of each row, as text."""
+    column = table.spec.fields[0].name
+    frame = by_delta_spark(spark, table).selectExpr("id", f"cast(`{column}` as string) as value")
+    return {row["id"]: row["value"] for row in frame.collect()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_delta_spark_fills_and_prunes_as_we_do(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    function, texts, where, found = CASES[name]
+    table = create(tmp_path, function)
+    table.append(GIVEN)
+    assert {add["partitionValues"][function.name] for add in actions(table, "add")} == set(texts)
+    assert values_by_id(spark, table) == dict(zip(range(1, 6), texts, strict=True))
+    second = GIVEN.set_column(0, "id", pa.array(range(11, 16), pa.int32()))
+    append_by_delta_spark(spark, table, second)
+    theirs = dict(zip(range(11, 16), texts, strict=True))
+    assert values_by_id(spark, table) == dict(zip(range(1, 6), texts, strict=True)) | theirs
+    assert ids(rows(table.read(where, ["id"]))) == sorted([*found, *(at + 10 for at in found)])
+    assert rows(by_delta_spark(spark, table).where(where)) == rows(table.read(where))
+    assert rows(by_delta_rs(table)) == rows(table.read())
+    assert table.plan(where).files.num_rows < table.plan().files.num_rows
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_delta_spark_prunes_our_files_by_the_partition_alone(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    function, _, where, found = CASES[name]
+    table = create(tmp_path, function)
+    table.append(GIVEN)
+    plan = by_delta_spark(spark, table).where(where)
+    text: str = plan._jdf.queryExecution().toString()
+    filters = text.partition("PartitionFilters: [")[2].partition("]")[0]
+    assert function.name in filters
+    read = {row[0] for row in plan.selectExpr("input_file_name()").distinct().collect()}
+    assert 0 < len(read) < table.plan().files.num_rows
+    assert ids(rows(plan.select("id"))) == found
+
+
+def test_an_update_of_the_source_moves_the_row(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path, pt.day("ts"))
+    table.append(GIVEN)
+    table.update({"ts": "timestamp'2030-05-06 07:08:09Z'"}, "id = 1")
+    assert values_by_id(spark, table)[1] == "2030-05-06"
+    assert ids(rows(table.read("ts >= timestamp'2030-01-01 00:00:00Z'", ["id"]))) == [1]
+    source = GIVEN.slice(1, 1).set_column(
+        1, "ts", pa.array([datetime(2031, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    )
+    table.merge(source, "t.id = s.id", pt.when_matched().update({"ts": "s.ts"}))
+    assert values_by_id(spark, table)[2] == "2031-01-01"
+    table.merge(source.set_column(0, "id", pa.array([50], pa.int32())), "t.id = s.id", pt.when_not_matched().insert())
+    assert values_by_id(spark, table)[50] == "2031-01-01"
+    spark.sql(f"delete from delta.`{table.uri}` where id = 50")  # noqa: S608
+    assert rows(by_delta_spark(spark, table)) == rows(table.read())
+
+
+def test_what_is_given_must_be_what_is_generated(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path, pt.day("ts"))
+    name = table.spec.fields[0].name
+    days = [None if at is None else at.date() for at in MOMENTS]
+    table.append(GIVEN.append_column(name, pa.array(days, pa.date32())))
+    with unchanged(table), pytest.raises(ConstraintError, match=name):
+        table.append(GIVEN.append_column(name, pa.array([date(2000, 1, 1)] * 5, pa.date32())))
+    with unchanged(table), pytest.raises(SchemaError, match="generated"):
+        table.update({name: "date'2000-01-01'"})
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Kolkata"])
+def test_no_row_is_lost_in_a_zone(spark: SparkSession, tmp_path: Path, zone: str) -> None:
+    table = create(tmp_path, pt.day("ts"))
+    with in_zone(spark, zone):
+        table.append(GIVEN)
+        append_by_delta_spark(spark, table, GIVEN)
+    assert {add["partitionValues"]["ts_day"] for add in actions(table, "add", 1)} == set(CASES["day"][1])
+    for at in MOMENTS[:4]:
+        assert at is not None
+        where = f"ts = timestamp'{at:%Y-%m-%d %H:%M:%S}Z'"
+        assert len(rows(table.read(where))) == 2, (zone, where)
+
+
+@pytest.mark.parametrize("function", [pt.bucket("id", 4), pt.truncate("id", 10), pt.void("id")])
+def test_what_delta_has_not_is_refused_with_a_way_out(tmp_path: Path, function: Any) -> None:
+    with pytest.raises(SpecError, match="iceberg"):
+        create(tmp_path, function)
+    assert not list(tmp_path.iterdir())
