@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROWS = 5_000_000
 PARTITIONS = 200
 FILES = 100_000
-REPEAT = 3
+REPEAT = 2
 CONNECTOR = {
     "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -34,7 +34,7 @@ CONNECTOR = {
     "spark.driver.memory": "8g",
 }
 COLUMNS = (
-    "id", "id * 7919 % 1000003 as user_id", f"int(id * 31 % {PARTITIONS}) as p", "id % 1000 / 7d as price",
+    "id", "id * 7919 % 1000003 as user_id", f"int(pmod(xxhash64(id), {PARTITIONS})) as p", "id % 1000 / 7d as price",
     "cast(id % 99999 / 100 as decimal(12,2)) as amount", "timestamp_micros(1735689600000000 + id * 17000) as ts",
     "date_from_unix_date(int(20000 + id % 365)) as day", "id % 3 = 0 as flag", "concat('name-', id % 5000) as name",
     "concat('city-', id % 300) as city", "uuid() as code", "int(id % 97) as quantity",

@@ -25,7 +25,8 @@ Where: TypeAlias = str | Predicate | ColumnRef
 class State:
     """A table at one version.
 
-    `files` has a row for each data file: path, spec_id, rows, bytes. `partitions` has the same rows, with a column for
+    `files` has a row for each data file: path, spec_id, bytes. `row_counts` says how many rows the files at some places
+    have, null where one doesn't say. `partitions` has the same rows, with a column for
     each field of each spec, and `spec_id`. `statistics` gives what the files say of the columns that it is asked for.
     """
 
@@ -35,6 +36,7 @@ class State:
     files: pa.Table
     partitions: pa.Table
     statistics: Callable[[Sequence[str]], Mapping[str, Statistics]]
+    row_counts: Callable[[np.ndarray], pa.Array]
 
     @property
     def spec(self) -> PartitionSpec:
@@ -59,20 +61,23 @@ class Plan:
 
 def make_plan(state: State, where: Where | None) -> Plan:
     """The plan of a predicate; None needs every file."""
-    every = state.files.append_column("key", partition_keys(state)).select(["path", "spec_id", "key", "rows", "bytes"])
+    every = state.files.add_column(2, "key", partition_keys(state))
     if where is None:
-        everything = np.arange(every.num_rows)
-        nothing = every.slice(0, 0).drop_columns(["rows", "bytes"]).append_column("reason", pa.array([], pa.string()))
-        return Plan(state.version, every, nothing, everything, np.ones(every.num_rows, bool))
-    pruned = pruned_files(state, where)
-    kept, skipped = pc.indices_nonzero(pruned.may_match), pc.indices_nonzero(pc.invert(pruned.may_match))
-    dropped = every.take(skipped).drop_columns(["rows", "bytes"])
+        kept = skipped = np.arange(every.num_rows)
+        skipped, whole = skipped[:0], np.ones(every.num_rows, bool)
+        reasons = pa.nulls(every.num_rows, pa.string())
+    else:
+        pruned = pruned_files(state, where)
+        may = pruned.may_match.to_numpy(zero_copy_only=False)
+        kept, skipped = np.flatnonzero(may), np.flatnonzero(~may)
+        whole, reasons = pruned.must_match.to_numpy(zero_copy_only=False)[kept], pruned.reasons
+    files, dropped = every.take(pa.array(kept)), every.take(pa.array(skipped)).drop_columns(["bytes"])
     return Plan(
         state.version,
-        every.take(kept),
-        dropped.append_column("reason", pruned.reasons.take(skipped)),
-        kept.to_numpy().astype(np.int64),
-        pruned.must_match.take(kept).to_numpy(zero_copy_only=False),
+        files.add_column(3, "rows", state.row_counts(kept)),
+        dropped.append_column("reason", reasons.take(pa.array(skipped))),
+        kept,
+        whole,
     )
 
 
@@ -96,7 +101,9 @@ def named_in(predicate: Predicate, schema: Schema) -> list[str]:
 
 def partition_table(state: State, where: Where | None, asset: str) -> pa.Table:
     """The partitions that a predicate can match: key, id, spec_id, files, rows, bytes, and then the fields."""
-    files = state.files.select(["spec_id", "rows", "bytes"]).append_column("key", partition_keys(state))
+    rows = state.row_counts(np.arange(state.files.num_rows))
+    files = state.files.select(["spec_id", "bytes"]).append_column("rows", rows)
+    files = files.append_column("key", partition_keys(state))
     fields = [name for name in state.partitions.column_names if name != "spec_id"]
     table = files
     for name in fields:

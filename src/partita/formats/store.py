@@ -96,7 +96,14 @@ class Store(ABC):
 
     @abstractmethod
     def regenerate(self, state: State, rows: DataFrame) -> DataFrame:
-        """The table's own rows after a change: generated columns made anew, and all rules applied."""
+        """The table's own rows after a change: generated columns made anew, and all rules applied.
+
+        Where there are no rules and nothing is generated, the rows may have some of the columns alone.
+        """
+
+    @abstractmethod
+    def has_rules(self, state: State) -> bool:
+        """Whether the table has rules that look at more than one column."""
 
     @abstractmethod
     def derived(self, state: State, changed: set[str]) -> set[str]:

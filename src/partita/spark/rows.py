@@ -22,8 +22,8 @@ from partita.spark.schema import quoted
 from partita.spark.session import session
 
 __all__ = ["Column", "DataFrame", "DataType", "Rule", "SparkSession", "StructType", "as_frame", "checked", "column",
-           "conformed", "filtered", "fits", "not_null", "picked", "renamed", "required", "required_sql", "translated",
-           "with_columns"]  # fmt: skip
+           "conformed", "filtered", "fits", "not_null", "only", "picked", "renamed", "required", "required_sql",
+           "translated", "with_columns"]  # fmt: skip
 
 _REFUSED = "refused by the table: "
 _LINE = "\n"
@@ -103,6 +103,11 @@ def with_columns(rows: DataFrame, made: Mapping[str, Column]) -> DataFrame:
     for name, value in made.items():
         rows = rows.withColumn(name, value)
     return rows
+
+
+def only(schema: StructType, names: set[str]) -> StructType:
+    """Some columns of a schema, in its order."""
+    return StructType([f for f in schema.fields if f.name in names])
 
 
 def picked(rows: DataFrame, names: Iterable[str]) -> DataFrame:

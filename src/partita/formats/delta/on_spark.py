@@ -50,8 +50,13 @@ class DeltaRows:
     def regenerate(self, metadata: Metadata, rows: DataFrame) -> DataFrame:
         """The table's own rows after a change, columns beside the table's kept."""
         schema = self.schema(metadata)
-        made = {name: value.cast(schema[name].dataType) for name, value in _made(metadata).items()}
-        return checked(not_null(with_columns(rows, made), schema), _rules(metadata))
+        there = StructType([f for f in schema.fields if f.name in rows.columns])
+        made = {n: value.cast(schema[n].dataType) for n, value in _made(metadata).items() if n in rows.columns}
+        return checked(not_null(with_columns(rows, made), there), _rules(metadata))
+
+    def has_rules(self, metadata: Metadata) -> bool:
+        """Whether there are constraints or invariants."""
+        return bool(_rules(metadata))
 
     def stored(self, metadata: Metadata, rows: DataFrame) -> DataFrame:
         """The rows under the names of files, the texts of the partition first."""

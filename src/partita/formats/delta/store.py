@@ -173,6 +173,10 @@ class DeltaStore(Store):
         """Changed rows with their generated columns made anew."""
         return self._rows.regenerate(_delta(state).metadata, rows)
 
+    def has_rules(self, state: State) -> bool:
+        """Whether there are constraints or invariants."""
+        return self._rows.has_rules(_delta(state).metadata)
+
     def derived(self, state: State, changed: set[str]) -> set[str]:
         """What changes with these columns: they, and what is generated from any of them."""
         made = generated_columns(_delta(state).metadata)
@@ -213,9 +217,7 @@ def state_of(snapshot: Snapshot, files: pa.Table) -> DeltaState:
     partitions = typed_partitions(files, schema, metadata.partition_columns, physical)
     bounds = source_bounds(partitions, known_generated(metadata), schema)
     numbers = pa.array(np.zeros(files.num_rows, np.int32))
-    listed = pa.table(
-        {"path": files["path"], "spec_id": numbers, "rows": row_counts(files), "bytes": files["size"]}
-    )  # fmt: skip
+    listed = pa.table({"path": files["path"], "spec_id": numbers, "bytes": files["size"]})
     return DeltaState(
         snapshot.version,
         schema,
@@ -225,6 +227,7 @@ def state_of(snapshot: Snapshot, files: pa.Table) -> DeltaState:
         lambda columns: all_known(
             file_statistics(files, schema, physical, columns), {n: b for n, b in bounds.items() if n in columns}
         ),
+        lambda places: row_counts(files.take(pa.array(places))),
         snapshot,
     )
 

@@ -18,7 +18,7 @@ from partita.formats.on_spark.job import Edits, Job, Outcome
 from partita.formats.plan import State, Where, identities, make_plan, named_in
 from partita.formats.store import Change, Store
 from partita.spark.merge import resolved, updated
-from partita.spark.rows import DataFrame, SparkSession, as_frame, filtered, picked, required_sql, translated
+from partita.spark.rows import DataFrame, SparkSession, as_frame, filtered, only, picked, required_sql, translated
 from partita.spark.scan import scan
 from partita.spark.session import session
 
@@ -101,8 +101,9 @@ def update(store: Store, values: Mapping[str, str], where: Where | None) -> Outc
     places = make_plan(job.state, predicate).kept
     schema = store.frame_schema(job.state)
     assigned = resolved(values, schema, schema)
+    needed = only(schema, job.columns(set(assigned)))
     with translated():
-        rows = updated(job.found(places, predicate), assigned, schema)
+        rows = updated(job.found(places, predicate), assigned, needed)
         return job.commit_edits("update", job.edited(places, rows, set(assigned)), predicate)
 
 

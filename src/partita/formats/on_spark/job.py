@@ -84,6 +84,13 @@ class Job:
         rows = leaving(self.found(places, predicate, named_in(predicate, self.state.schema)))
         return Edits(places, self._copied(rows, places))
 
+    def columns(self, assigned: set[str]) -> set[str]:
+        """The columns of changed rows that are needed: those that change, or all where more hangs on them."""
+        changed = self.store.derived(self.state, assigned)
+        moves = changed & set(self.store.partition_columns(self.state))
+        alone = changed == assigned and not moves and not self.store.has_rules(self.state)
+        return assigned if alone else set(self.state.schema.names)
+
     def edited(self, places: np.ndarray, rows: DataFrame, assigned: set[str], new: DataFrame | None = None) -> Edits:
         """The files at those places copied with changed rows (`partita.spark.merge`), and files of new ones.
 
@@ -134,7 +141,7 @@ class Job:
         """Make a row-level change a part of the table."""
         copied, added = edits.copied, edits.added
         copies = copied.filter(pc.is_valid(copied["path"])).select(TOLD.names)
-        whole = total(self.state.files["rows"].take(pa.array(edits.whole)))
+        whole = total(self.state.row_counts(edits.whole))
         counts = {
             "rows_deleted": total(copied["gone"]) + whole - edits.moved,
             "rows_updated": total(copied["changed"]) + edits.moved,
@@ -147,7 +154,7 @@ class Job:
         return self.commit(Change(operation, everything, removed, read, {"predicate": str(read)}, counts))
 
 
-def total(column: pa.ChunkedArray) -> int:
+def total(column: pa.ChunkedArray | pa.Array) -> int:
     """The sum; of nothing, 0."""
     return int(pc.sum(column).as_py() or 0)
 

@@ -25,7 +25,7 @@ from partita.spark.merge import (
     resolved,
     unmatched_by_source,
 )
-from partita.spark.rows import DataFrame, as_frame, translated
+from partita.spark.rows import DataFrame, as_frame, only, translated
 from partita.spark.scan import scan
 from partita.spark.session import session
 
@@ -61,11 +61,12 @@ class _Merge:
         predicate = None if alone else _read_by(self.job.state, self.source, self.on)
         plan = make_plan(self.job.state, predicate)
         target = scan(session(), self.job.files(plan.kept), positions=True)
-        pairs = matched(target, self.source, self.on, self.branches[When.MATCHED], self.schema).persist()
+        needed = only(self.schema, self.job.columns(self._assigned()))
+        pairs = matched(target, self.source, self.on, self.branches[When.MATCHED], needed).persist()
         try:
             changes = pairs
             if alone:
-                rest = unmatched_by_source(target, self.source, self.on, alone, self.schema)
+                rest = unmatched_by_source(target, self.source, self.on, alone, needed)
                 changes = pairs.unionByName(rest)
             edits = self.job.edited(plan.kept, changes.drop(SOURCE), self._assigned(), self._new(pairs))
         finally:
