@@ -61,7 +61,7 @@ class Row:
 
 def at_least(ratio: float) -> Goal:
     """Ours takes at most one `ratio`th of the peer's time; 0.5 allows twice as long."""
-    return Goal(f">= {ratio:g}x", lambda _, reached: reached is not None and reached >= ratio)
+    return Goal(f">= {ratio:.3g}x", lambda _, reached: reached is not None and reached >= ratio)
 
 
 def within(seconds: float) -> Goal:

@@ -50,7 +50,8 @@ def table_of(rows: Iterable[Row]) -> Table:
 
 def main(only: str = "") -> int:
     """Run what `only` picks. 0 also where a goal is missed; 1 where nothing was picked."""
-    console = Console()
+    # A log has no width of its own, and the table is hard to read in 80 columns.
+    console = Console(width=None if sys.stdout.isatty() else 160)
     picked = subjects(FOLDER, only)
     if not picked:
         console.print(f"no benchmark has {only!r} in its name; there is: {', '.join(subjects(FOLDER)) or 'none'}")

@@ -1,4 +1,4 @@
-"""What Partita renders as Columns works on Spark Connect too."""
+"""What Partita does on Spark works on Spark Connect too."""
 
 from __future__ import annotations
 
@@ -12,3 +12,7 @@ if TYPE_CHECKING:
 def test_renderings(run_in_connect: RunInConnect) -> None:
     out = run_in_connect(Path(__file__).with_name("renderings.py"))
     assert int(out.split()[0]) > 30
+
+
+def test_a_delta_table(run_in_connect: RunInConnect) -> None:
+    assert run_in_connect(Path(__file__).with_name("tables.py")).split() == ["5", "versions"]

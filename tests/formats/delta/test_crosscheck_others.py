@@ -48,6 +48,7 @@ def all_work_on(spark: SparkSession, table: pt.Table) -> None:
 MADE = {
     "plain": "",
     "column mapping by name": ", 'delta.columnMapping.mode' = 'name'",
+    "column mapping by id": ", 'delta.columnMapping.mode' = 'id'",
     "random prefixes": ", 'delta.randomizeFilePrefixes' = 'true'",
     "deletion vectors that nobody wrote": ", 'delta.enableDeletionVectors' = 'true'",
     "checkpoints": ", 'delta.checkpointInterval' = '1'",
