@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from partita.errors import TableError
 from partita.storage import Storage
 
 ROW_GROUP_ROWS = 1_000_000
@@ -106,7 +107,8 @@ class ParquetSink:
 
 def pieces(storage: Storage, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file in order, as that schema has them; a column that the file lacks is null."""
-    with pq.ParquetFile(storage.open_input(path)) as file:
+    # INT96 spans more years than nanoseconds do, and Spark writes no finer than microseconds.
+    with pq.ParquetFile(storage.open_input(path), coerce_int96_timestamp_unit="us") as file:
         names = [_name_in(file.schema_arrow, field) for field in schema]
         columns = [name for name in names if name is not None]
         for group in range(file.num_row_groups):
@@ -122,21 +124,23 @@ _ID = b"PARQUET:field_id"
 
 
 def _name_in(stored: pa.Schema, field: pa.Field) -> str | None:
-    """The name of a column in a file: by its id where both have one, else the same; None where it isn't there."""
+    """The name of a column in a file: by its id where both have one, else the same but for case, as Spark finds it."""
     number = (field.metadata or {}).get(_ID)
     if number is not None:
         for found in stored:
             if (found.metadata or {}).get(_ID) == number:
                 return str(found.name)
-    return field.name if field.name in stored.names else None
+    if field.name in stored.names:
+        return str(field.name)
+    alike = [name for name in stored.names if name.casefold() == field.name.casefold()]
+    if len(alike) > 1:
+        raise TableError(f"column {field.name!r} could be {' or '.join(alike)} in a file")
+    return alike[0] if alike else None
 
 
 def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if array.type == type_:
         return array
-    if pa.types.is_timestamp(array.type) and pa.types.is_timestamp(type_):
-        # Spark's INT96 is read as nanoseconds, without a zone; it holds no more than microseconds.
-        return array.cast(pa.timestamp("us", array.type.tz)).cast(type_)
     return array.cast(type_)
 
 

@@ -96,7 +96,7 @@ def pruned_files(state: State, where: Where) -> Pruned:
 def named_in(predicate: Predicate, schema: Schema) -> list[str]:
     """The columns that a predicate may speak of: all whose names are in its text, wherever they stand there."""
     text = predicate.sql().casefold()
-    return [name for name in schema.names if name.casefold() in text]
+    return [name for name in schema.names if name.replace("`", "``").casefold() in text]
 
 
 def partition_table(state: State, where: Where | None, asset: str) -> pa.Table:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from partita.errors import SchemaError
 from partita.spark.rewrite import GONE
-from partita.spark.rows import required
+from partita.spark.rows import fits, required
 from partita.spark.scan import FILE, ROW
 from partita.spark.schema import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructType
 
 SOURCE = "__partita_source"
 """The column with the number of a row of the source."""
@@ -75,6 +75,9 @@ def bounds(source: DataFrame, expressions: Sequence[str]) -> pa.Table:
 def resolved(values: Mapping[str, str] | None, schema: StructType, source: StructType) -> dict[str, str]:
     """New values by the table's own spelling of the columns; None takes every column that the source has."""
     names = {name.casefold(): name for name in schema.fieldNames()}
+    for name, text in (values or {}).items():
+        if not isinstance(text, str):
+            raise SchemaError(f"the new value of {name!r} is SQL text, not {type(text).__name__}: {text!r}")
     if values is None:
         mine = {names[n.casefold()]: n for n in source.fieldNames() if n.casefold() in names}
         if not mine:
@@ -107,31 +110,50 @@ def _clause(branches: Sequence[Branch]) -> Column:
     return found
 
 
-def _value(name: str, data_type: object, branches: Sequence[Branch], old: Column) -> tuple[Column, ...]:
-    """The column's new value, and whether one was lost as it took the column's type."""
+def _value(name: str, data_type: DataType, branches: Sequence[Branch], old: Column) -> tuple[Column, ...]:
+    """The column's new value, whether one was lost to the column's type, and nested values as they are given."""
     value, lost = old, F.lit(False)
     any_set = False
+    whole: list[Column] = []
     for at, branch in enumerate(branches):
         text = None if branch.values is None else branch.values.get(name)
         if text is None:
             continue
         any_set = True
         given = F.expr(text)
-        taken = given.try_cast(data_type)  # type: ignore[arg-type] # a DataType
+        taken = given.try_cast(data_type)
         here = F.col(_CLAUSE) == at
+        if isinstance(data_type, ArrayType | MapType | StructType):
+            whole.append(given.alias(f"{_GIVEN}{at}_{name}"))
+            taken = given.cast(data_type)
         value = F.when(here, taken).otherwise(value)
         lost = F.when(here, given.isNotNull() & taken.isNull()).otherwise(lost)
-    return (value.alias(name), lost.alias(_lost(name))) if any_set else (value.alias(name),)
+    return (value.alias(name), lost.alias(_lost(name)), *whole) if any_set else (value.alias(name),)
 
 
 def _fitting(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The rows, which fail where a new value does not fit its column's type."""
+    """The rows, which fail where a new value does not fit its column's type.
+
+    Nested values must have the type, with the names of fields in its order: a cast would take fields by their place,
+    and make null of what does not fit inside.
+    """
+    beside = [name for name in rows.columns if name.startswith((_GIVEN, _LOST))]
     for f in schema.fields:
-        if _lost(f.name) in rows.columns:
+        for name in beside:
+            found = rows.schema[name].dataType
+            is_given = name.startswith(_GIVEN) and name.removeprefix(_GIVEN).partition("_")[2] == f.name
+            if is_given and not fits(found, f.dataType):
+                wanted, given = f.dataType.simpleString(), found.simpleString()
+                raise SchemaError(f"column {f.name!r} is {wanted} in the table, and its new value is {given}")
+        if _lost(f.name) in beside:
             problem = f"a new value of column {f.name!r} does not fit {f.dataType.simpleString()}"
             rows = required(rows, ~F.col(quoted(_lost(f.name))), problem)
-    return rows.drop(*(_lost(f.name) for f in schema.fields))
+    return rows.drop(*beside)
+
+
+_GIVEN = "__partita_given_"
+_LOST = "__partita_lost_"
 
 
 def _lost(name: str) -> str:
-    return f"__partita_lost_{name}"
+    return f"{_LOST}{name}"

@@ -10,14 +10,15 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType, StructType
 
-from partita.errors import ConstraintError, PartitionValueError, PredicateError, SchemaError
+from partita.errors import ConstraintError, PartitionValueError, PredicateError, SchemaError, TableError
+from partita.spark.scan import settings
 from partita.spark.schema import quoted
 from partita.spark.session import session
 
@@ -56,7 +57,10 @@ def as_frame(given: object, spark: SparkSession | None = None) -> DataFrame:
         given = pa.Table.from_pandas(given, preserve_index=False)
     if isinstance(given, pa.Table):
         # Without a schema, Spark takes a timestamp without a zone for one in the session's.
-        return running.createDataFrame(given, from_arrow_schema(given.schema, prefer_timestamp_ntz=True))
+        schema = from_arrow_schema(given.schema, prefer_timestamp_ntz=True)
+        # Times without a zone pass through the session's, where some of them don't exist.
+        with settings(running, {"spark.sql.session.timeZone": "UTC"}):
+            return running.createDataFrame(given, schema)
     raise SchemaError(f"rows are a Spark DataFrame, an Arrow table or a pandas DataFrame, not {type(given).__name__}")
 
 
@@ -167,6 +171,9 @@ def translated() -> Iterator[None]:
         value = _VALUE.search(text)
         if value is not None:
             raise PartitionValueError(value["column"], value["expected"], value["found"]) from error
+        if isinstance(error, PythonException):
+            lines = [line for line in text.splitlines() if line.strip()]
+            raise TableError(f"an executor failed: {lines[-1].strip()}") from error
         raise
 
 

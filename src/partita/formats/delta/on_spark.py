@@ -95,6 +95,8 @@ class DeltaRows:
 
     def _location(self, path: str) -> str:
         plain = uri_decoded(path)
+        if plain.startswith("file:/") and not plain.startswith("file://"):
+            return plain.removeprefix("file:")
         return plain if _is_absolute(path) else self.storage.location(plain)
 
     def _reported(self, path: str) -> str:

@@ -10,7 +10,7 @@ from partita.algebra.parse import parse_predicate
 from partita.algebra.predicate import Predicate, all_of, col
 from partita.algebra.types import INTEGERS, Kind
 from partita.arrow.schema import to_logical
-from partita.errors import TableError
+from partita.errors import PredicateError, TableError
 from partita.formats.merge import Action, Clause, When, sides
 from partita.formats.on_spark.job import Job, Outcome
 from partita.formats.plan import State, make_plan
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def merge(store: Store, given: object, on: str, clauses: Sequence[Clause]) -> Outcome:
     """Change, delete and add rows by those of a source; the source is evaluated once."""
-    _check_clauses(clauses)
+    _check(on, clauses)
     job = Job.begin(store, removes=any(c.action is not Action.INSERT for c in clauses))
     with translated():
         source = numbered(as_frame(given))
@@ -89,12 +89,16 @@ class _Merge:
         return inserted(self.source, pairs, clauses, self.schema).drop(*left)
 
 
-def _check_clauses(clauses: Sequence[Clause]) -> None:
+def _check(on: str, clauses: Sequence[Clause]) -> None:
+    if not isinstance(on, str):
+        raise PredicateError(f"the condition of a merge is SQL text, not {type(on).__name__}")
     if not clauses:
         raise TableError("a merge needs a clause: when_matched(), when_not_matched() or when_not_matched_by_source()")
     for clause in clauses:
         if not isinstance(clause, Clause):
             raise TableError(f"{clause!r} is no clause; end it with .delete(), .update() or .insert()")
+        if not isinstance(clause.condition, str | None):
+            raise PredicateError(f"the condition of a clause is SQL text, not {type(clause.condition).__name__}")
     for when in When:
         own = [c for c in clauses if c.when is when]
         if any(c.condition is None for c in own[:-1]):
@@ -113,7 +117,9 @@ def _read_by(state: State, source: DataFrame, on: str) -> Predicate | None:
     """What a row of the table must be like to match any of the source; None where that can't be told."""
     known = sides(on)
     names = {name.casefold(): name for name in state.schema.names}
-    parts = [parse_predicate(text, state.schema) for text in known.of_target]
+    # Spark reads a text as a time in the session's zone, and a predicate of ours in UTC.
+    in_utc = session().conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "Z")
+    parts = [parse_predicate(text, state.schema) for text in known.of_target if in_utc]
     equal = [(names[name.casefold()], text) for name, text in known.equal if name.casefold() in names]
     if equal:
         ends = bounds(source, [text for _, text in equal])

@@ -1,0 +1,131 @@
+"""What a review found: values and files that look alike and are not, and input that is no SQL."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import partita as pt
+from tests.formats.delta.tables import rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ON = "t.id = s.id"
+AB = pa.struct([("a", pa.string()), ("b", pa.string())])
+BA = pa.struct([("b", pa.string()), ("a", pa.string())])
+
+
+def made(folder: Path, schema: dict[str, pa.DataType], **given: list[Any]) -> pt.Table:
+    table = pt.Lake(str(folder)).create_table("t", pa.schema(list(schema.items())), format="delta")
+    table.append(pa.table(given, pa.schema(list(schema.items()))))
+    return table
+
+
+def made_by_hand(folder: Path, types: dict[str, str], paths: list[str]) -> pt.Table:
+    """A table whose log says that it has those files."""
+    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in types.items()]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    actions: list[dict[str, Any]] = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {"id": "x", "format": {"provider": "parquet", "options": {}}, "schemaString": schema,
+                      "partitionColumns": [], "configuration": {}}},
+        *({"add": {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}}
+          for path in paths),
+    ]  # fmt: skip
+    log = folder / "_delta_log"
+    log.mkdir()
+    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    return pt.open_table(str(folder), format="delta")
+
+
+@pytest.mark.usefixtures("spark")
+def test_fields_of_a_struct_in_another_order_are_refused(tmp_path: Path) -> None:
+    table = made(tmp_path, {"id": pa.int64(), "s1": AB}, id=[1], s1=[{"a": "A", "b": "B"}])
+    source = pa.table({"id": [1, 2], "s1": pa.array([{"a": "A", "b": "B"}] * 2, BA)})
+    for clause in (pt.when_matched().update(), pt.when_not_matched().insert()):
+        with pytest.raises(pt.SchemaError, match="s1"):
+            table.merge(source, ON, clause)
+    assert table.version == 1
+
+
+@pytest.mark.usefixtures("spark")
+def test_nothing_inside_an_array_is_lost(tmp_path: Path) -> None:
+    table = made(tmp_path, {"id": pa.int64(), "x": pa.list_(pa.int32())}, id=[1], x=[[1]])
+    with pytest.raises(pt.SchemaError, match="array<bigint>"):
+        table.update({"x": "array(7L, 99999999999L)"})
+    assert table.update({"x": "array(7, 8)"}).counts["rows_updated"] == 1
+    assert rows(table.read()) == [(1, (7, 8))]
+
+
+def test_a_merge_does_not_prune_by_times_of_another_zone(spark: SparkSession, tmp_path: Path) -> None:
+    at = datetime(2024, 12, 31, 20, tzinfo=UTC)
+    table = made(tmp_path, {"id": pa.int64(), "ts": pa.timestamp("us", "UTC")}, id=[1], ts=[at])
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        done = table.merge(
+            pa.table({"id": [1]}), f"{ON} AND t.ts >= '2025-01-01'", pt.when_matched().delete(),
+            pt.when_not_matched().insert(),
+        )  # fmt: skip
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert (done.counts["rows_deleted"], done.counts["rows_inserted"]) == (1, 0)
+
+
+def test_times_that_no_clock_of_the_session_shows(spark: SparkSession, tmp_path: Path) -> None:
+    gap = datetime(2024, 3, 10, 2, 30)  # noqa: DTZ001 - a time without a zone
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        table = made(tmp_path, {"id": pa.int64(), "n": pa.timestamp("us")}, id=[1], n=[gap])
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert rows(table.read()) == [(1, gap)]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_column_in_other_case_is_kept_when_its_file_is_copied(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 2], "NAME": ["a", "b"]}), tmp_path / "a.parquet")
+    table = made_by_hand(tmp_path, {"id": "long", "name": "string"}, ["a.parquet"])
+    table.delete("id = 1")
+    assert rows(table.read()) == [(2, "b")]
+
+
+@pytest.mark.usefixtures("spark")
+def test_far_years_of_int96_are_kept_when_their_file_is_copied(tmp_path: Path) -> None:
+    far = datetime(9999, 12, 30)  # noqa: DTZ001 - INT96 has no zone
+    stored = pa.table({"id": [1, 2], "ts": pa.array([far, datetime(2024, 1, 1)], pa.timestamp("us"))})  # noqa: DTZ001
+    pq.write_table(stored, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    table = made_by_hand(tmp_path, {"id": "long", "ts": "timestamp"}, ["a.parquet"])
+    table.delete("id = 2")
+    assert rows(table.read()) == [(1, far.replace(tzinfo=UTC))]
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+def test_absolute_paths_are_read_and_not_copied(tmp_path: Path, scheme: str) -> None:
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "away.parquet")
+    (tmp_path / "t").mkdir()
+    table = made_by_hand(tmp_path / "t", {"id": "long"}, [f"{scheme}{tmp_path}/away.parquet"])
+    assert rows(table.read()) == [(1,), (2,)]
+    with pytest.raises(pt.TableError, match=r"away\.parquet"):
+        table.delete("id = 1")
+    assert rows(table.read()) == [(1,), (2,)]
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_is_no_sql_is_refused(tmp_path: Path) -> None:
+    table = made(tmp_path, {"id": pa.int64()}, id=[1])
+    source = pa.table({"id": [1]})
+    with pytest.raises(pt.SchemaError, match="SQL text"):
+        table.update({"id": 5})  # type: ignore[dict-item] # on purpose
+    with pytest.raises(pt.PredicateError, match="SQL text"):
+        table.merge(source, None, pt.when_matched().delete())  # type: ignore[arg-type] # on purpose
+    with pytest.raises(pt.PredicateError, match="SQL text"):
+        table.merge(source, ON, pt.when_matched(5).delete())  # type: ignore[arg-type] # on purpose
+    assert table.version == 1
