@@ -28,7 +28,7 @@ class Change:
 
     `added` are rows of `partita.spark.write.TOLD`; `removed` the places of files in the state that it was made from.
     `read` is what it looked at: nothing, as an append does, what a predicate says, or whole partitions by their typed
-    values. `transaction` is an application and
+    values; `looked_at` are the places of the files that it found there. `transaction` is an application and
     its own number: a number that the table has seen from it is not written again.
     """
 
@@ -39,6 +39,7 @@ class Change:
     parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     transaction: tuple[str, int] | None = None
+    looked_at: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class Store(ABC):

@@ -23,8 +23,8 @@ from partita.spark.schema import quoted
 from partita.spark.session import session
 
 __all__ = ["Column", "DataFrame", "DataType", "Rule", "SparkSession", "StructType", "as_frame", "checked", "column",
-           "conformed", "filtered", "fits", "not_null", "only", "picked", "renamed", "required", "required_sql",
-           "translated", "with_columns"]  # fmt: skip
+           "conformed", "filtered", "fits", "is_text", "not_null", "only", "picked", "renamed", "required",
+           "required_sql", "translated", "with_columns", "without_empty"]  # fmt: skip
 
 _REFUSED = "refused by the table: "
 _LINE = "\n"
@@ -107,6 +107,16 @@ def with_columns(rows: DataFrame, made: Mapping[str, Column]) -> DataFrame:
     for name, value in made.items():
         rows = rows.withColumn(name, value)
     return rows
+
+
+def is_text(data_type: DataType) -> bool:
+    """Whether values of the type can be empty."""
+    return isinstance(data_type, spark_types.StringType | spark_types.BinaryType)
+
+
+def without_empty(rows: DataFrame, names: Iterable[str]) -> DataFrame:
+    """The rows with null for what is empty in some columns."""
+    return with_columns(rows, {n: F.when(F.octet_length(column(n)) > F.lit(0), column(n)) for n in names})
 
 
 def only(schema: StructType, names: set[str]) -> StructType:

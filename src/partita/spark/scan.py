@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from partita.errors import TableError
@@ -152,7 +153,9 @@ def _with_constants(
     names = {name: f"__partita_constant_{at}" for at, name in enumerate(constants.column_names)}
     for name, under in names.items():
         numbered = numbered.append_column(under, constants[name])
-    known = spark.createDataFrame(numbered)
+    # Times without a zone would pass through the session's, where some of them don't exist.
+    with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+        known = spark.createDataFrame(numbered, from_arrow_schema(numbered.schema, prefer_timestamp_ntz=True))
     place = [F.col("_metadata.file_path").alias(_PATH)]
     if positions:
         place.append(F.col("_metadata.row_index").alias(ROW))

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import partita as pt
-from tests.formats.delta.tables import rows
+from partita.algebra.parse import parse_predicate
+from partita.formats.delta.columns import known_generated
+from partita.formats.store import Change
+from partita.spark.write import TOLD
+from tests.formats.delta.tables import actions, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,15 +34,22 @@ def made(folder: Path, schema: dict[str, pa.DataType], **given: list[Any]) -> pt
     return table
 
 
-def made_by_hand(folder: Path, types: dict[str, str], paths: list[str]) -> pt.Table:
-    """A table whose log says that it has those files."""
-    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in types.items()]
+def made_by_hand(
+    folder: Path,
+    types: dict[str, str],
+    paths: list[str],
+    partition: dict[str, str | None] | None = None,
+    generated: dict[str, str] | None = None,
+) -> pt.Table:
+    """A table whose log says that it has those files, all in one partition."""
+    made_as = {name: {"delta.generationExpression": sql} for name, sql in (generated or {}).items()}
+    fields = [{"name": n, "type": t, "nullable": True, "metadata": made_as.get(n, {})} for n, t in types.items()]
     schema = json.dumps({"type": "struct", "fields": fields})
     actions: list[dict[str, Any]] = [
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
         {"metaData": {"id": "x", "format": {"provider": "parquet", "options": {}}, "schemaString": schema,
-                      "partitionColumns": [], "configuration": {}}},
-        *({"add": {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}}
+                      "partitionColumns": list(partition or {}), "configuration": {}}},
+        *({"add": {"path": path, "partitionValues": partition or {}, "size": 1, "modificationTime": 0, "dataChange": True}}
           for path in paths),
     ]  # fmt: skip
     log = folder / "_delta_log"
@@ -129,3 +142,105 @@ def test_what_is_no_sql_is_refused(tmp_path: Path) -> None:
     with pytest.raises(pt.PredicateError, match="SQL text"):
         table.merge(source, ON, pt.when_matched(5).delete())  # type: ignore[arg-type] # on purpose
     assert table.version == 1
+
+
+@pytest.mark.usefixtures("spark")
+def test_statistics_of_long_decimals_are_exact(tmp_path: Path) -> None:
+    value = Decimal(12345678901234567890123456789012345678)
+    table = made(tmp_path, {"x": pa.decimal128(38, 0)}, x=[value])
+    (add,) = actions(table, "add")
+    stats = json.loads(add["stats"], parse_int=Decimal)
+    assert stats["minValues"]["x"] == stats["maxValues"]["x"] == value
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_greatest_of_cut_texts_is_no_less_than_any(tmp_path: Path) -> None:
+    table = made(tmp_path, {"x": pa.string()}, x=["a" * 32 + "\U0010ffff" * 2])
+    (add,) = actions(table, "add")
+    assert "x" not in json.loads(add["stats"])["maxValues"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "function"),
+    [
+        ("date_format(ts, 'yyyy-MM')", "month"),
+        ("DATE_FORMAT(ts, 'yyyy-mm')", None),
+        ("DATE_FORMAT(ts, 'yyyy-MM-dd-hh')", None),
+        ("cast(`ts` as date)", "day"),
+        ("CAST(name AS DATE)", None),
+        ("SUBSTRING(name, 1, 3)", "truncate"),
+        ("YEAR(name)", None),
+    ],
+)
+def test_what_is_generated_is_known_or_left_alone(tmp_path: Path, sql: str, function: str | None) -> None:
+    types = {"ts": "timestamp", "name": "string", "d": "string"}
+    table = made_by_hand(tmp_path, types, ["d=x/a.parquet"], {"d": "2024-05"}, {"d": sql})
+    metadata = table._store.state().metadata  # type: ignore[attr-defined] # of a Delta table
+    assert [known.function for known in known_generated(metadata)] == ([] if function is None else [function])
+    if function is None:
+        assert table.plan("ts = TIMESTAMP '2024-09-09 10:05:00Z'").files.num_rows == 1
+
+
+@pytest.mark.usefixtures("spark")
+def test_odd_names_of_sources_are_generated_from_in_utc(tmp_path: Path) -> None:
+    schema = pt.Schema.of({"order ts": "timestamp", "id": "long"})
+    table = pt.Lake(str(tmp_path)).create_table("t", schema, format="delta", partition_by=[pt.day("order ts")])
+    metadata = table._store.state().metadata  # type: ignore[attr-defined] # of a Delta table
+    assert [known.source for known in known_generated(metadata)] == ["order ts"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_empty_text_is_null_before_anything_is_compared(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
+    table = pt.Lake(str(tmp_path)).create_table("t", schema, format="delta", partition_by=["p"])
+    with pytest.raises(pt.ConstraintError):
+        table.overwrite(pa.table({"id": [1], "p": [""]}, schema), where="p = ''")
+    table.overwrite(pa.table({"id": [1], "p": [""]}, schema), where="p IS NULL")
+    table.overwrite(pa.table({"id": [2], "p": [""]}, schema), where="p IS NULL")
+    assert rows(table.read()) == [(2, None)]
+
+
+def test_a_number_that_is_none_fails_no_commit(tmp_path: Path) -> None:
+    schema = pt.Schema.of({"id": "long"})
+    for at, given in enumerate(("abc", "0", "-1")):
+        properties = {"delta.checkpointInterval": given}
+        table = pt.Lake(str(tmp_path)).create_table(f"t{at}", schema, format="delta", properties=properties)
+        store = table._store
+        added = TOLD.empty_table()
+        assert store.commit(store.state(), Change("append", added, transaction=("a", 1))) == 1
+
+
+def test_a_file_that_was_read_and_went_is_a_conflict(tmp_path: Path) -> None:
+    table = made_by_hand(tmp_path, {"id": "long"}, ["a.parquet"])
+    store = table._store
+    state = store.state()
+    everything = parse_predicate("true", state.schema)
+    first = np.zeros(1, np.int64)
+    store.commit(store.state(), Change("delete", TOLD.empty_table(), first, everything))
+    told = pa.Table.from_pylist(
+        [{"path": "b.parquet", "partition": [], "rows": 1, "bytes": 1, "modified": 0, "details": "{}"}], TOLD
+    )
+    with pytest.raises(pt.Conflict, match="read"):
+        store.commit(state, Change("merge", told, read=everything, looked_at=first))
+
+
+@pytest.mark.usefixtures("spark")
+def test_local_times_of_older_writers_stay_as_they_wrote_them(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "a.parquet")
+    old = "2024-01-01 00:00:00"
+    table = made_by_hand(tmp_path, {"id": "long", "p": "timestamp"}, ["a.parquet"], {"p": old})
+    table.delete("id = 1")
+    added = [add["partitionValues"] for add in actions(table, "add")]
+    assert added[-1] == {"p": old}
+
+
+def test_partitions_of_times_that_no_clock_of_the_session_shows(spark: SparkSession, tmp_path: Path) -> None:
+    times = [datetime(2024, 3, 10, 2, 30), datetime(2024, 11, 3, 1, 30)]  # noqa: DTZ001 - without a zone
+    schema = pa.schema([("id", pa.int64()), ("p", pa.timestamp("us"))])
+    table = pt.Lake(str(tmp_path)).create_table("t", schema, format="delta", partition_by=["p"])
+    table.append(pa.table({"id": [1, 2], "p": times}, schema))
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        assert rows(table.read()) == [(1, times[0]), (2, times[1])]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")

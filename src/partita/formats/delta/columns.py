@@ -74,7 +74,8 @@ def _arrow_type(field: Json) -> pa.DataType:
 
 def generated_columns(metadata: Metadata) -> dict[str, str]:
     """The SQL of each column that is made from others."""
-    return {f["name"]: f["metadata"][GENERATION] for f in metadata.schema["fields"] if GENERATION in f["metadata"]}
+    given = {f["name"]: (f.get("metadata") or {}).get(GENERATION) for f in metadata.schema["fields"]}
+    return {name: text for name, text in given.items() if text is not None}
 
 
 _FORMS: Mapping[str, str] = {
@@ -86,26 +87,32 @@ _FORMS: Mapping[str, str] = {
 }
 """The SQL of the functions that delta-spark prunes by."""
 _TYPES: Mapping[str, LogicalType] = {"year": INT, "month": STRING, "day": DATE, "hour": STRING, "truncate": STRING}
+_SOURCE = r"\(\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>\w+))\s*"
 _PATTERNS = {
-    name: re.compile(
-        re.escape(form).replace(r"\{\}", r"\s*`?(?P<source>\w+)`?\s*", 1).replace(r"\{\}", r"(?P<width>\d+)")
-        .replace(r"\ ", r"\s*").replace(r"0,", r"[01],"),
-        re.IGNORECASE,
-    )
-    for name, form in _FORMS.items()
-}  # fmt: skip
+    "year": re.compile(rf"(?i:YEAR){_SOURCE}\)"),
+    "month": re.compile(rf"(?i:DATE_FORMAT){_SOURCE},\s*'yyyy-MM'\s*\)"),
+    "day": re.compile(rf"(?i:CAST){_SOURCE}(?i:AS\s+DATE)\s*\)"),
+    "hour": re.compile(rf"(?i:DATE_FORMAT){_SOURCE},\s*'yyyy-MM-dd-HH'\s*\)"),
+    "truncate": re.compile(rf"(?i:SUBSTRING|SUBSTR){_SOURCE},\s*[01]\s*,\s*(?P<width>\d+)\s*\)"),
+}
+"""The same as others may write them; names ignore case, and patterns of dates don't."""
+_TAKES = {"hour": {"timestamp"}, "truncate": {"string"}}
 
 
 def known_generated(metadata: Metadata) -> list[Generated]:
     """Those generated columns that Partita can fill and prune by on its own."""
-    names = {f["name"].casefold(): f["name"] for f in metadata.schema["fields"]}
+    fields = {f["name"].casefold(): f for f in metadata.schema["fields"]}
     found = []
     for name, text in generated_columns(metadata).items():
         for function, pattern in _PATTERNS.items():
             match = pattern.fullmatch(text.strip())
-            if match is not None and match["source"].casefold() in names:
+            if match is None:
+                continue
+            written = match["plain"] or match["quoted"].replace("``", "`")
+            source = fields.get(written.casefold())
+            if source is not None and source["type"] in _TAKES.get(function, {"date", "timestamp"}):
                 width = int(match["width"]) if function == "truncate" else 0
-                found.append(Generated(name, function, names[match["source"].casefold()], width))
+                found.append(Generated(name, function, source["name"], width))
     return found
 
 
@@ -128,6 +135,9 @@ def created_schema(schema: Schema, functions: Iterable[PartitionFunction], *, ma
     return (_numbered(document) if mapped else document), partitions
 
 
+_WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
 def _check_partitionable(column: Field) -> None:
     if column.type.kind not in PARTITIONABLE:
         raise SpecError(f"column {column.name!r} of type {column.type} can't partition a Delta table")
@@ -146,7 +156,7 @@ def _generated_field(function: PartitionFunction, source: Field, schema: Schema)
         raise SpecError(f"{function}: a date has no hour")
     if any(function.name.casefold() == other.casefold() for other in schema.names):
         raise SpecError(f"partition column {function.name!r} has the name of another; give it another")
-    quoted = f"`{source.name}`" if not source.name.isidentifier() else source.name
+    quoted = source.name if _WORD.fullmatch(source.name) else f"`{source.name.replace('`', '``')}`"
     text = _FORMS[name].format(quoted, *([function.transform.width] if name == "truncate" else []))
     made = cast("dict[str, Any]", schema_to_json(Schema((Field(function.name, _TYPES[name]),))))["fields"][0]
     return {**made, "metadata": {GENERATION: text}}

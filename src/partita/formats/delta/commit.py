@@ -2,7 +2,7 @@
 
 Two appends never conflict. A change of what the table is (its schema, its settings, its protocol) conflicts with
 everything. A change that read some of the table conflicts with a commit that added to what it read, except blind
-appends where the table is `WriteSerializable`; and two that take away the same file always conflict.
+appends where the table is `WriteSerializable`, and with one that took away a file that it read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ CHECKPOINT_INTERVAL = 10
 class Attempt:
     """What is to be committed, and what it may not meet.
 
-    `touches` says whether files that another commit added are among what was read; None where nothing was.
+    `looked_at` are the paths of the files that were read. `touches` says whether files that another commit added are
+    among what was read; None where nothing was.
     """
 
     operation: str
@@ -44,6 +45,7 @@ class Attempt:
     metrics: Mapping[str, int]
     touches: Callable[[list[Mapping[str, Any]]], bool] | None = None
     transaction: tuple[str, int] | None = None
+    looked_at: frozenset[str] = frozenset()
 
     @property
     def removed(self) -> set[str]:
@@ -58,6 +60,7 @@ def commit(log: DeltaLog, snapshot: Snapshot, attempt: Attempt) -> int:
     again: its version comes back.
     """
     version = snapshot.version + 1
+    interval = _checkpoint_interval(snapshot)
     info = _info(snapshot, attempt)
     while not log.commit(version, [info, *_transaction(attempt), *attempt.actions]):
         for other in log.commits_after(version - 1):
@@ -66,10 +69,15 @@ def commit(log: DeltaLog, snapshot: Snapshot, attempt: Attempt) -> int:
                 return other.version
             _check(other, attempt, isolation(snapshot.metadata))
             version = other.version + 1
-    interval = int(snapshot.metadata.configuration.get("delta.checkpointInterval", CHECKPOINT_INTERVAL))
     if version % interval == 0:
         log.checkpoint(version)
     return version
+
+
+def _checkpoint_interval(snapshot: Snapshot) -> int:
+    """After how many versions there is a checkpoint; what says no number says nothing."""
+    given = str(snapshot.metadata.configuration.get("delta.checkpointInterval", ""))
+    return int(given) if given.isdecimal() and int(given) > 0 else CHECKPOINT_INTERVAL
 
 
 def _is_ours(other: Commit, info: Mapping[str, Any]) -> bool:
@@ -90,6 +98,9 @@ def _check(other: Commit, attempt: Attempt, level: str) -> None:
     gone = attempt.removed & {remove["path"] for remove in _of(other, "remove")}
     if gone:
         raise Conflict(attempt.operation, f"took away a file that this one does ({min(gone)})", other.version)
+    missed = attempt.looked_at & {remove["path"] for remove in _of(other, "remove") if remove.get("dataChange", True)}
+    if missed:
+        raise Conflict(attempt.operation, f"took away a file that this one read ({min(missed)})", other.version)
     if attempt.touches is None or (level == "WriteSerializable" and _is_blind(other)):
         return
     added = [add for add in _of(other, "add") if add.get("dataChange", True)]

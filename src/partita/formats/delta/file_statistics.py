@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.calendar import DAY, days_from_civil
@@ -16,6 +16,8 @@ from partita.formats.parquet import Footer
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
+_EXACT = Context(prec=76)
+"""More digits than any decimal has."""
 _TEXT = 32
 """How many characters of a text are kept, as Delta does."""
 _TIE = "\U0010ffff"
@@ -90,7 +92,7 @@ def _value(raw: Any, type_: LogicalType) -> Any:
     """A value that compares as the type does; None where it can't be told."""
     if isinstance(type_, DecimalType):
         unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
-        return Decimal(unscaled).scaleb(-type_.scale)
+        return Decimal(unscaled).scaleb(-type_.scale, _EXACT)
     if type_.kind is Kind.STRING:
         return raw.decode() if isinstance(raw, bytes) else raw
     if type_.kind in _INTEGERS | {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ}:
@@ -103,6 +105,8 @@ def _text(value: Any, type_: LogicalType, *, up: bool) -> str | None:
     if isinstance(type_, DecimalType):
         return format(value, "f")
     if type_.kind is Kind.STRING:
+        if up and value[_TEXT : _TEXT + 1] == _TIE:
+            return None
         cut = value[:_TEXT] + (_TIE if up else "") if len(value) > _TEXT else value
         return json.dumps(cut, ensure_ascii=False)
     if type_.kind in _INTEGERS:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from partita.algebra.schema import Schema
-from partita.algebra.types import LogicalType
+from partita.algebra.types import FLOATS, Field, LogicalType
 from partita.formats.delta.file_statistics import stats_json
 from partita.formats.delta.values import encode_partition, parse_partition
 from partita.formats.delta.values.uri import uri_decoded, uri_encoded
@@ -85,10 +85,8 @@ class DeltaCopier:
 
 def add_action(told: Mapping[str, Any], target: DeltaTarget, physical: Mapping[str, str]) -> dict[str, Any]:
     """The `add` of a file that an executor told of."""
-    values = {}
-    if told["partition"]:
-        encoded = encode_partition(target.values(tuple(told["partition"])), target.partition)
-        values = {physical[name]: text for name, text in encoded.values.items()}
+    texts = zip(target.partition, told["partition"] or (), strict=True)
+    values = {physical[column.name]: _logged(text, column) for column, text in texts}
     return {
         "add": {
             "path": uri_encoded(told["path"]),
@@ -99,6 +97,17 @@ def add_action(told: Mapping[str, Any], target: DeltaTarget, physical: Mapping[s
             "stats": told["details"],
         }
     }
+
+
+def _logged(text: str | None, column: Field) -> str | None:
+    """A partition's text as the log holds it: of a float the shortest, which Spark doesn't always write.
+
+    Every other text stays as it is: those of older writers may mean what only they know, as local times do.
+    """
+    if column.type.kind not in FLOATS:
+        return text
+    schema = Schema((column,))
+    return encode_partition(parse_partition({column.name: text}, schema), schema).values[column.name]
 
 
 def remove_action(file: Mapping[str, Any], at: int) -> dict[str, Any]:

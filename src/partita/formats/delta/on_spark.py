@@ -20,9 +20,11 @@ from partita.spark.rows import (
     checked,
     column,
     conformed,
+    is_text,
     not_null,
     renamed,
     with_columns,
+    without_empty,
 )
 from partita.spark.scan import Files
 from partita.spark.schema import from_json
@@ -45,14 +47,21 @@ class DeltaRows:
 
     def conform(self, metadata: Metadata, rows: DataFrame) -> DataFrame:
         """Rows of others as the table's: columns by name, generated ones filled, all rules applied."""
-        return checked(conformed(rows, self.schema(metadata), _made(metadata)), _rules(metadata))
+        return self._ruled(metadata, conformed(rows, self.schema(metadata), _made(metadata)))
 
     def regenerate(self, metadata: Metadata, rows: DataFrame) -> DataFrame:
         """The table's own rows after a change, columns beside the table's kept."""
         schema = self.schema(metadata)
         there = StructType([f for f in schema.fields if f.name in rows.columns])
         made = {n: value.cast(schema[n].dataType) for n, value in _made(metadata).items() if n in rows.columns}
-        return checked(not_null(with_columns(rows, made), there), _rules(metadata))
+        return self._ruled(metadata, not_null(with_columns(rows, made), there))
+
+    def _ruled(self, metadata: Metadata, rows: DataFrame) -> DataFrame:
+        """The rows with what Delta can't tell from null as null, and all rules applied."""
+        schema = self.schema(metadata)
+        texts = [n for n in metadata.partition_columns if n in rows.columns and is_text(schema[n].dataType)]
+        emptied = StructType([schema[name] for name in texts])
+        return checked(not_null(without_empty(rows, texts), emptied), _rules(metadata))
 
     def has_rules(self, metadata: Metadata) -> bool:
         """Whether there are constraints or invariants."""

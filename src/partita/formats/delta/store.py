@@ -99,8 +99,9 @@ class DeltaStore(Store):
         actions = [remove_action(file, at) for file in removed]
         actions += [add_action(told, target, physical) for told in change.added.to_pylist()]
         touches = None if change.read is None else _Touches(delta, change.read)
+        looked_at = frozenset(delta.snapshot.files["path"].take(pa.array(change.looked_at)).to_pylist())
         attempt = Attempt(
-            change.operation, actions, change.parameters, change.metrics, touches, change.transaction
+            change.operation, actions, change.parameters, change.metrics, touches, change.transaction, looked_at
         )  # fmt: skip
         return commit(self.log, delta.snapshot, attempt)
 

@@ -151,7 +151,8 @@ class Job:
         }
         removed = np.concatenate([edits.whole, edits.places[copied["file"].to_numpy().astype(np.int64)]])
         everything = pa.concat_tables([copies, added])
-        return self.commit(Change(operation, everything, removed, read, {"predicate": str(read)}, counts))
+        change = Change(operation, everything, removed, read, {"predicate": str(read)}, counts)
+        return self.commit(replace(change, looked_at=np.concatenate([edits.whole, edits.places])))
 
 
 def total(column: pa.ChunkedArray | pa.Array) -> int:
