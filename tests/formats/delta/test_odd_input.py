@@ -49,8 +49,8 @@ def made_by_hand(
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
         {"metaData": {"id": "x", "format": {"provider": "parquet", "options": {}}, "schemaString": schema,
                       "partitionColumns": list(partition or {}), "configuration": {}}},
-        *({"add": {"path": path, "partitionValues": partition or {}, "size": 1, "modificationTime": 0, "dataChange": True}}
-          for path in paths),
+        *({"add": {"path": path, "partitionValues": partition or {}, "size": 1, "modificationTime": 0,
+                   "dataChange": True}} for path in paths),
     ]  # fmt: skip
     log = folder / "_delta_log"
     log.mkdir()
