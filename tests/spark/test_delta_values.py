@@ -148,29 +148,16 @@ def test_equal_the_scalar_texts(spark: SparkSession) -> None:
     equal()
 
 
+MOMENTS = (
+    -(2**63), -62_135_596_800_000_001, -12_219_379_200_000_000, -1, 0, 253_402_300_800_000_000, 2**63 - 1,
+)  # fmt: skip
 EXTREMES: dict[str, tuple[Any, ...]] = {
     "decimal(4,2)": (Decimal(0), Decimal("-0.01"), Decimal("99.99")),
     "decimal(19,19)": (Decimal(0), Decimal("-1E-19"), Decimal("1.2E-7"), Decimal("-0.9")),
     "decimal(38,10)": (Decimal(0), Decimal("1E-10"), Decimal("-1E-7"), Decimal("1E-6"), Decimal("-1E27")),
     "date": (-(2**31), -719_529, -719_163, -719_162, -141_428, -141_427, -1, 0, 2_932_896, 2_932_897, 2**31 - 1),
-    "timestamp": (
-        -(2**63),
-        -62_135_596_800_000_001,
-        -12_219_379_200_000_000,
-        -1,
-        0,
-        253_402_300_800_000_000,
-        2**63 - 1,
-    ),
-    "timestamp_ntz": (
-        -(2**63),
-        -62_135_596_800_000_001,
-        -12_219_379_200_000_000,
-        -1,
-        0,
-        253_402_300_800_000_000,
-        2**63 - 1,
-    ),
+    "timestamp": MOMENTS,
+    "timestamp_ntz": MOMENTS,
     "double": (-0.0, 1e-3, 9.999e-4, 9999999.0, 1e7, 1e23, 2.2250738585072014e-308, float("-inf"), float("nan")),
     "float": (-0.0, 1e-3, 1e7, 16777216.0, 2.0**-149, float("inf"), float("nan")),
 }

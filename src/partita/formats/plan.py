@@ -26,8 +26,8 @@ class State:
     """A table at one version.
 
     `files` has a row for each data file: path, spec_id, bytes. `row_counts` says how many rows the files at some places
-    have, null where one doesn't say. `partitions` has the same rows, with a column for
-    each field of each spec, and `spec_id`. `statistics` gives what the files say of the columns that it is asked for.
+    have, null where one doesn't say. `partitions` has the same rows, with a column for each field of each spec, and
+    `spec_id`. `statistics` gives what the files say of the columns that it is asked for.
     """
 
     version: int
@@ -63,8 +63,8 @@ def make_plan(state: State, where: Where | None) -> Plan:
     """The plan of a predicate; None needs every file."""
     every = state.files.add_column(2, "key", partition_keys(state))
     if where is None:
-        kept = skipped = np.arange(every.num_rows)
-        skipped, whole = skipped[:0], np.ones(every.num_rows, bool)
+        kept, skipped = np.arange(every.num_rows), np.zeros(0, np.int64)
+        whole = np.ones(every.num_rows, bool)
         reasons = pa.nulls(every.num_rows, pa.string())
     else:
         pruned = pruned_files(state, where)
@@ -121,25 +121,13 @@ def partition_table(state: State, where: Where | None, asset: str) -> pa.Table:
 
 
 def _grouped(table: pa.Table, by: list[str]) -> pa.Table:
-    """One row for each distinct `by`; rows is null where a file doesn't say."""
-    codes = np.zeros(table.num_rows, np.int64)
-    for name in by:
-        encoded = pc.dictionary_encode(table[name].combine_chunks(), null_encoding="encode")
-        codes = codes * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy(zero_copy_only=False)
-        codes = np.unique(codes, return_inverse=True)[1]
-    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    sums = pa.table({"g": place[group], "rows": table["rows"], "bytes": table["bytes"]}).group_by("g").aggregate(
-        [("rows", "sum", pc.ScalarAggregateOptions(skip_nulls=False)), ("bytes", "sum"), ("g", "count")]
-    ).sort_by("g")  # fmt: skip
-    found = table.select(by).take(pa.array(first[order]))
-    return (
-        found.append_column("files", sums["g_count"])
-        .append_column("rows", sums["rows_sum"])
-        .append_column("bytes", sums["bytes_sum"])
+    """One row for each distinct `by`, in the order that they come; rows is null where a file doesn't say."""
+    summed = pc.ScalarAggregateOptions(skip_nulls=False)
+    # Threads would lose the order.
+    grouped = table.group_by(by, use_threads=False).aggregate(
+        [([], "count_all"), ("rows", "sum", summed), ("bytes", "sum")]
     )
+    return grouped.rename_columns({"count_all": "files", "rows_sum": "rows", "bytes_sum": "bytes"})
 
 
 def identities(partitions: pa.Table) -> list[tuple[object, ...]]:

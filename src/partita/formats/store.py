@@ -82,8 +82,8 @@ class Store(ABC):
         """Remove files that no version of the table has ever had, older than so many seconds; their paths."""
 
     @abstractmethod
-    def typed_partition(self, state: State, texts: Sequence[str | None]) -> tuple[object, ...]:
-        """The values of a partition that an executor told in texts, as they are in the state's partitions."""
+    def told_partitions(self, state: State, told: pa.Table) -> frozenset[tuple[object, ...]]:
+        """The partitions that executors told of, as `partita.formats.plan.identities` of the state has them."""
 
     # On Spark.
 

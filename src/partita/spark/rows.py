@@ -14,11 +14,10 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType, StructType
 
 from partita.errors import ConstraintError, PartitionValueError, PredicateError, SchemaError, TableError
-from partita.spark.scan import settings
+from partita.spark.scan import frame_of
 from partita.spark.schema import quoted
 from partita.spark.session import session
 
@@ -56,11 +55,7 @@ def as_frame(given: object, spark: SparkSession | None = None) -> DataFrame:
     if isinstance(given, pd.DataFrame):
         given = pa.Table.from_pandas(given, preserve_index=False)
     if isinstance(given, pa.Table):
-        # Without a schema, Spark takes a timestamp without a zone for one in the session's.
-        schema = from_arrow_schema(given.schema, prefer_timestamp_ntz=True)
-        # Times without a zone pass through the session's, where some of them don't exist.
-        with settings(running, {"spark.sql.session.timeZone": "UTC"}):
-            return running.createDataFrame(given, schema)
+        return frame_of(running, given)
     raise SchemaError(f"rows are a Spark DataFrame, an Arrow table or a pandas DataFrame, not {type(given).__name__}")
 
 

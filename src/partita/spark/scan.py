@@ -93,6 +93,14 @@ def settings(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.set(key, old)
 
 
+def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """An Arrow table as a DataFrame; times without a zone stay so, whatever the session's zone."""
+    # Without a schema Spark takes such times for the session's, and they pass through its zone, where some don't exist.
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+        return spark.createDataFrame(table, schema)
+
+
 _FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"
 
 
@@ -153,9 +161,7 @@ def _with_constants(
     names = {name: f"__partita_constant_{at}" for at, name in enumerate(constants.column_names)}
     for name, under in names.items():
         numbered = numbered.append_column(under, constants[name])
-    # Times without a zone would pass through the session's, where some of them don't exist.
-    with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
-        known = spark.createDataFrame(numbered, from_arrow_schema(numbered.schema, prefer_timestamp_ntz=True))
+    known = frame_of(spark, numbered)
     place = [F.col("_metadata.file_path").alias(_PATH)]
     if positions:
         place.append(F.col("_metadata.row_index").alias(ROW))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import uuid4
@@ -193,35 +193,22 @@ def _physical_type(type_: Any, *, with_ids: bool) -> Any:
 
 def _numbered(document: dict[str, Any]) -> dict[str, Any]:
     """The schema with an id and a random physical name for each field, at every depth."""
-    last = 0
-
-    def visit(node: Any) -> None:
-        nonlocal last
-        if isinstance(node, str):
-            return
-        for field in node.get("fields", ()):
-            last += 1
-            field["metadata"] = {**(field.get("metadata") or {}), _ID: last, _PHYSICAL: f"col-{uuid4()}"}
-            visit(field["type"])
-        for key in ("elementType", "keyType", "valueType"):
-            visit(node.get(key, ""))
-
-    visit(document)
+    for number, field in enumerate(_fields(document), 1):
+        field["metadata"] = {**(field.get("metadata") or {}), _ID: number, _PHYSICAL: f"col-{uuid4()}"}
     return document
 
 
 def greatest_id(document: Json) -> int:
     """The greatest column id of a schema; 0 where it has none."""
-    ids = [0]
+    return max(((field.get("metadata") or {}).get(_ID, 0) for field in _fields(document)), default=0)
 
-    def visit(node: Any) -> None:
-        if isinstance(node, str):
-            return
-        for field in node.get("fields", ()):
-            ids.append((field.get("metadata") or {}).get(_ID, 0))
-            visit(field["type"])
-        for key in ("elementType", "keyType", "valueType"):
-            visit(node.get(key, ""))
 
-    visit(document)
-    return max(ids)
+def _fields(node: Any) -> Iterator[dict[str, Any]]:
+    """Every field of a type, at every depth, each before those inside it."""
+    if isinstance(node, str):
+        return
+    for field in node.get("fields", ()):
+        yield field
+        yield from _fields(field["type"])
+    for key in ("elementType", "keyType", "valueType"):
+        yield from _fields(node.get(key, ""))

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from partita.spark.rows import DataFrame, DataType, StructType
     from partita.spark.scan import Files
 
-_SILENT = 32
+_MEASURED = 32
 """How many columns have statistics unless the table says otherwise."""
 
 
@@ -131,13 +131,15 @@ class DeltaStore(Store):
         self.storage.delete(orphans)
         return orphans
 
-    def typed_partition(self, state: State, texts: Sequence[str | None]) -> tuple[object, ...]:
-        """The identity of a partition by its texts."""
-        delta = _delta(state)
-        names = physical_names(delta.metadata)
-        columns = delta.metadata.partition_columns
-        values = {names[name]: text for name, text in zip(columns, texts, strict=True)}
-        return identities(_typed(delta.metadata, [values]))[0]
+    def told_partitions(self, state: State, told: pa.Table) -> frozenset[tuple[object, ...]]:
+        """The identities of the partitions by their texts."""
+        metadata = _delta(state).metadata
+        physical = physical_names(metadata)
+        names = [physical[name] for name in metadata.partition_columns]
+        texts = [dict(zip(names, partition, strict=True)) for partition in told["partition"].to_pylist()]
+        values = pa.array(texts, pa.struct([(name, pa.string()) for name in names]))
+        files = pa.table({"partition_values": values})
+        return frozenset(identities(typed_partitions(files, state.schema, metadata.partition_columns, physical)))
 
     def target(self, state: State, time_zone: str) -> DeltaTarget:
         """Folders by partition value, or random ones where columns are mapped or the table asks for it."""
@@ -273,14 +275,6 @@ def _spec(metadata: Metadata, schema: Schema) -> PartitionSpec:
     return PartitionSpec(0, tuple(fields), Family.ICEBERG)
 
 
-def _typed(metadata: Metadata, values: list[dict[str, str | None]]) -> pa.Table:
-    schema = schema_from_json(metadata.schema)
-    physical = physical_names(metadata)
-    names = [(physical[name], pa.string()) for name in metadata.partition_columns]
-    files = pa.table({"partition_values": pa.array(values, pa.struct(names))})
-    return typed_partitions(files, schema, metadata.partition_columns, physical)
-
-
 def _prefix(metadata: Metadata) -> int:
     settings = metadata.configuration
     asked = settings.get("delta.randomizeFilePrefixes", "false").casefold() == "true"
@@ -298,5 +292,5 @@ def _measured(metadata: Metadata, stored: pa.Schema) -> dict[str, Any]:
     if named is not None:
         wanted = {physical.get(name.strip().strip("`"), "") for name in named.split(",")}
         return {name: types[name] for name in stored.names if name in wanted}
-    count = int(settings.get("delta.dataSkippingNumIndexedCols", _SILENT))
+    count = int(settings.get("delta.dataSkippingNumIndexedCols", _MEASURED))
     return {name: types[name] for name in (stored.names if count < 0 else stored.names[:count])}

@@ -56,8 +56,7 @@ def overwrite_partitions(store: Store, given: object, transaction: Transaction) 
     if _is_done(job, transaction):
         return Outcome(None)
     told = job.written(_conformed(job, given))
-    texts = {tuple(partition) for partition in told["partition"].to_pylist()}
-    partitions = frozenset(store.typed_partition(job.state, partition) for partition in texts)
+    partitions = store.told_partitions(job.state, told)
     replaced = _places_in(job.state, partitions)
     return job.commit(Change("overwrite_partitions", told, replaced, partitions, transaction=transaction))
 
