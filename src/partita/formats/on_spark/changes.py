@@ -31,6 +31,8 @@ def read(store: Store, where: Where | None, columns: Sequence[str] | None, spark
     schema = job.state.schema
     predicate = None if where is None else parse_predicate(where, schema)
     plan = make_plan(job.state, predicate)
+    if isinstance(columns, str):
+        raise SchemaError(f"columns are a list of names; for one of them use [{columns!r}]")
     wanted = [schema.find(name).name for name in (schema.names if columns is None else columns)]
     if len(set(wanted)) < len(wanted):
         raise SchemaError(f"a column is asked for twice: {', '.join(wanted)}")
