@@ -16,8 +16,7 @@ import pytest
 import partita as pt
 from partita.algebra.parse import parse_predicate
 from partita.formats.delta.columns import known_generated
-from partita.formats.store import Change
-from partita.spark.write import TOLD
+from partita.formats.store import TOLD, Change
 from tests.formats.delta.tables import actions, rows
 
 if TYPE_CHECKING:
@@ -184,7 +183,9 @@ def test_what_is_generated_is_known_or_left_alone(tmp_path: Path, sql: str, func
 @pytest.mark.usefixtures("spark")
 def test_odd_names_of_sources_are_generated_from_in_utc(tmp_path: Path) -> None:
     schema = pt.Schema.of({"order ts": "timestamp", "id": "long"})
-    table = pt.Lake(str(tmp_path)).create_table("t", schema, format="delta", partition_by=[pt.day("order ts")])
+    mapped = {"delta.columnMapping.mode": "name"}
+    lake = pt.Lake(str(tmp_path))
+    table = lake.create_table("t", schema, format="delta", partition_by=[pt.day("order ts")], properties=mapped)
     metadata = table._store.state().metadata  # type: ignore[attr-defined] # of a Delta table
     assert [known.source for known in known_generated(metadata)] == ["order ts"]
 
