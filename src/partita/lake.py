@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from partita.algebra.transforms import PartitionFunction
 from partita.errors import TableError
-from partita.formats.opening import create_table, find_table
+from partita.formats.opening import Tables
 from partita.formats.table import Table
 from partita.storage import Storage
 
@@ -17,7 +17,8 @@ _PART = re.compile(r"\w[\w-]*")
 class Lake:
     """A folder of tables, on a disk or in an object store (`s3://`, `gs://`, `abfss://`).
 
-    `options` are the settings of the object store, by obstore's names.
+    `options` are the settings of the object store, by obstore's names. `catalog` is where Iceberg tables are kept, by
+    pyiceberg's names; without it that is a SQLite file in the folder.
     """
 
     def __init__(
@@ -27,8 +28,10 @@ class Lake:
         tenant: str = "default",
         workspace: str = "default",
         options: Mapping[str, str] | None = None,
+        catalog: Mapping[str, str] | None = None,
     ) -> None:
         self.storage = Storage.at(uri, options)
+        self._tables = Tables(self.storage, catalog)
         self.tenant = tenant
         self.workspace = workspace
 
@@ -50,14 +53,15 @@ class Lake:
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         """Make a table; `schema` is Partita's, Arrow's or Spark's, and `properties` are the format's own settings."""
-        return Table(name, create_table(self._folder(name), schema, format, partition_by, properties or {}))
+        return Table(name, self._tables.create(_checked(name), schema, format, partition_by, properties or {}))
 
     def table(self, name: str) -> Table:
         """The table of that name, in the format that it is in."""
-        return Table(name, find_table(self._folder(name)))
+        return Table(name, self._tables.find(_checked(name)))
 
-    def _folder(self, name: str) -> Storage:
-        parts = name.split(".") if isinstance(name, str) else []
-        if not parts or not all(_PART.fullmatch(part) for part in parts):
-            raise TableError(f"{name!r} is no table's name; use words of letters, digits, _ and -, with dots between")
-        return Storage("/".join([self.uri, *parts]), self.storage.options)
+
+def _checked(name: str) -> str:
+    parts = name.split(".") if isinstance(name, str) else []
+    if not parts or not all(_PART.fullmatch(part) for part in parts):
+        raise TableError(f"{name!r} is no table's name; use words of letters, digits, _ and -, with dots between")
+    return name

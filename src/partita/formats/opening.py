@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from partita.algebra.functions import identity
+from partita.algebra.schema import Schema
 from partita.algebra.transforms import PartitionFunction
 from partita.arrow.schema import to_schema
-from partita.errors import TableError, TableMissing
-from partita.formats.delta.creation import create as create_delta
-from partita.formats.delta.log import DeltaLog
-from partita.formats.delta.store import DeltaStore
+from partita.errors import TableError, TableExists, TableMissing
 from partita.formats.store import Store
 from partita.formats.table import Table
 from partita.storage import Storage
 
-_STORES: Mapping[str, Callable[[Storage], Store]] = {"delta": DeltaStore}
+FORMATS = ("delta", "iceberg")
+Catalog = Mapping[str, str]
 
 
 def open_table(
@@ -24,36 +24,115 @@ def open_table(
     *,
     format: str,  # noqa: A002
     options: Mapping[str, str] | None = None,
+    catalog: Catalog | None = None,
     name: str | None = None,
 ) -> Table:
-    """A table that exists, whoever made it; `options` are those of its object store."""
-    table = Table(name or PurePosixPath(uri).name, _store(format)(Storage.at(uri, options)))
+    """A table that exists, whoever made it.
+
+    A Delta table is found by where it is, and `options` are those of its object store. An Iceberg table is found by its
+    name in a `catalog`: `open_table("db.t", catalog={"name": "ice", "type": "sql", "uri": "..."}, format="iceberg")`.
+    """
+    if format == "iceberg":
+        if catalog is None:
+            raise TableError(
+                'an Iceberg table is found in a catalog; say which, as in catalog={"name": "ice", "type": "rest", '
+                '"uri": "https://..."}'
+            )
+        from partita.formats.iceberg.catalogs import load, open_catalog
+        from partita.formats.iceberg.store import IcebergStore
+
+        table = Table(name or uri, IcebergStore(load(open_catalog(catalog), uri)))
+    else:
+        _check(format)
+        table = Table(name or PurePosixPath(uri).name, _delta(Storage.at(uri, options)))
     table.schema  # noqa: B018 - what can't be read is refused here
     return table
 
 
-def create_table(
-    storage: Storage,
-    schema: object,
-    format_: str,
-    partition_by: Sequence[PartitionFunction | str],
-    properties: Mapping[str, str],
-) -> Store:
-    """A new table in a folder."""
-    store = _store(format_)(storage)
-    functions = [identity(given) if isinstance(given, str) else given for given in partition_by]
-    create_delta(DeltaLog(storage), to_schema(schema), functions, properties)
-    return store
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of a lake: each in a folder by its name, and those of Iceberg in a catalog as well."""
+
+    storage: Storage
+    catalog: Catalog | None = None
+
+    def create(
+        self,
+        name: str,
+        schema: object,
+        format_: str,
+        partition_by: Sequence[PartitionFunction | str],
+        properties: Mapping[str, str],
+    ) -> Store:
+        """A new table; a name that is taken, in whatever format, is `TableExists`."""
+        _check(format_)
+        functions = [identity(given) if isinstance(given, str) else given for given in partition_by]
+        if self._found(name) is not None:
+            raise TableExists(self._folder(name).uri)
+        columns = to_schema(schema)
+        if format_ == "delta":
+            return self._create_delta(name, columns, functions, properties)
+        return self._create_iceberg(name, columns, functions, properties)
+
+    def find(self, name: str) -> Store:
+        """The table of that name, in the format that it is in."""
+        found = self._found(name)
+        if found is None:
+            raise TableMissing(self._folder(name).uri)
+        return found
+
+    def _found(self, name: str) -> Store | None:
+        folder = self._folder(name)
+        if next(folder.list("_delta_log"), None) is not None:
+            return _delta(folder)
+        return self._found_iceberg(name)
+
+    def _create_delta(
+        self, name: str, schema: Schema, functions: Sequence[PartitionFunction], properties: Mapping[str, str]
+    ) -> Store:
+        from partita.formats.delta.creation import create
+        from partita.formats.delta.log import DeltaLog
+
+        folder = self._folder(name)
+        create(DeltaLog(folder), schema, functions, properties)
+        return _delta(folder)
+
+    def _create_iceberg(
+        self, name: str, schema: Schema, functions: Sequence[PartitionFunction], properties: Mapping[str, str]
+    ) -> Store:
+        from partita.formats.iceberg.catalogs import create, lake_catalog, open_catalog
+        from partita.formats.iceberg.store import IcebergStore
+
+        catalog = lake_catalog(self.storage) if self.catalog is None else open_catalog(self.catalog)
+        uri = self._folder(name).uri
+        location = f"file://{uri}" if self.storage.is_local else uri
+        return IcebergStore(create(catalog, name, location, schema, functions, properties))
+
+    def _found_iceberg(self, name: str) -> Store | None:
+        from partita.formats.iceberg.catalogs import CATALOG_FILE, lake_catalog, load, open_catalog
+        from partita.formats.iceberg.store import IcebergStore
+
+        if self.catalog is not None:
+            catalog = open_catalog(self.catalog)
+        elif self.storage.is_local and self.storage.exists(CATALOG_FILE):
+            catalog = lake_catalog(self.storage)
+        else:
+            return None
+        try:
+            return IcebergStore(load(catalog, name))
+        except TableMissing:
+            return None
+
+    def _folder(self, name: str) -> Storage:
+        return Storage("/".join([self.storage.uri, *name.split(".")]), self.storage.options)
 
 
-def find_table(storage: Storage) -> Store:
-    """The table in a folder, in the format that its files say."""
-    if next(storage.list("_delta_log"), None) is not None:
-        return DeltaStore(storage)
-    raise TableMissing(storage.uri)
+def _delta(folder: Storage) -> Store:
+    from partita.formats.delta.store import DeltaStore
+
+    return DeltaStore(folder)
 
 
-def _store(format_: str) -> Callable[[Storage], Store]:
-    if format_ not in _STORES:
-        raise TableError(f"there is no format {format_!r} yet; there is {', '.join(_STORES)}")
-    return _STORES[format_]
+def _check(format_: str) -> None:
+    if format_ not in FORMATS:
+        raise TableError(f"there is no format {format_!r} yet; there is {', '.join(FORMATS)}")

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,19 +22,19 @@ FILE_BYTES = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Floats:
-    """What a floating column holds: nulls, the ends of all that is not NaN, and whether anything is."""
+    """What a floating column holds: how many nulls, the ends of all that is not NaN, and how many are."""
 
     nulls: int = 0
     least: float | None = None
     greatest: float | None = None
-    has_nan: bool = False
+    nans: int = 0
 
     def and_of(self, column: pa.ChunkedArray) -> Floats:
         """The same with more values."""
         found = (*pc.min_max(column).as_py().values(), self.least, self.greatest)
         ends = [end for end in found if end is not None and not math.isnan(end)]
-        has_nan = self.has_nan or bool(pc.any(pc.is_nan(column)).as_py())
-        return Floats(self.nulls + column.null_count, min(ends, default=None), max(ends, default=None), has_nan)
+        nans = self.nans + (pc.sum(pc.is_nan(column)).as_py() or 0)
+        return Floats(self.nulls + column.null_count, min(ends, default=None), max(ends, default=None), nans)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,12 +51,13 @@ Describe = Callable[[Footer], str]
 
 @dataclass(slots=True, eq=False)
 class ParquetSink:
-    """A Parquet file that grows by row groups."""
+    """A Parquet file that grows by row groups; `settings` are pyarrow's."""
 
     storage: Storage
     path: str
     schema: pa.Schema
     describe: Describe
+    settings: Mapping[str, Any] = field(default_factory=dict)
     floats: dict[str, Floats] = field(default_factory=dict)
     file: pa.NativeFile = field(init=False)
     writer: pq.ParquetWriter = field(init=False)
@@ -64,8 +66,9 @@ class ParquetSink:
     def __post_init__(self) -> None:
         self.file = self.storage.open_output(self.path)
         self.writer = pq.ParquetWriter(
-            self.file, self.schema, compression="snappy", version="2.6", coerce_timestamps="us",
+            self.file, self.schema, version="2.6", coerce_timestamps="us",
             metadata_collector=self.footers, write_statistics=_measured(self.schema),
+            **{"compression": "snappy", **self.settings},
         )  # fmt: skip
 
     def write(self, rows: pa.Table) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from partita.algebra.predicate import Predicate
 from partita.algebra.transforms import PartitionFunction
+from partita.errors import TableError
 from partita.formats.plan import State
 
 if TYPE_CHECKING:
@@ -143,6 +144,10 @@ class Store(ABC):
 
         `FILE` is the number of a row's file among the places, `ROW` what tells it from the other rows of that file.
         """
+
+    def in_partitions(self, state: State, rows: DataFrame, told: pa.Table) -> DataFrame:  # noqa: ARG002
+        """Of rows in files of another spec, those in partitions of the current one that executors told of."""
+        raise TableError(f"the table at {self.uri} has one way of partitioning")
 
     @abstractmethod
     def write(self, state: State, rows: DataFrame) -> pa.Table:

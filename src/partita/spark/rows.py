@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +16,16 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType, StructType
 
+from partita.algebra.transforms import PartitionFunction
 from partita.errors import ConstraintError, PartitionValueError, PredicateError, SchemaError, TableError
 from partita.spark.scan import frame_of
-from partita.spark.schema import quoted
+from partita.spark.schema import find_column, quoted
 from partita.spark.session import session
+from partita.spark.transforms import apply
 
-__all__ = ["Column", "DataFrame", "DataType", "Rule", "SparkSession", "StructType", "as_frame", "checked", "column",
-           "conformed", "filtered", "fits", "is_text", "not_null", "only", "picked", "renamed", "required",
-           "required_sql", "translated", "with_columns", "without_empty"]  # fmt: skip
+__all__ = ["Column", "DataFrame", "DataType", "Rule", "SparkSession", "StructType", "among", "as_frame", "checked",
+           "column", "conformed", "filtered", "fits", "is_text", "not_null", "only", "partition_values", "picked",
+           "renamed", "required", "required_sql", "translated", "with_columns", "without_empty"]  # fmt: skip
 
 _REFUSED = "refused by the table: "
 _LINE = "\n"
@@ -102,6 +104,24 @@ def with_columns(rows: DataFrame, made: Mapping[str, Column]) -> DataFrame:
     for name, value in made.items():
         rows = rows.withColumn(name, value)
     return rows
+
+
+def partition_values(rows: DataFrame, functions: Sequence[PartitionFunction], prefix: str) -> list[Column]:
+    """Iceberg's functions of rows, under a prefix and their numbers."""
+    values = []
+    for at, function in enumerate(functions):
+        source, data_type = find_column(rows.schema, function.source)
+        values.append(apply(function, source, data_type, family="iceberg").alias(f"{prefix}{at}"))
+    return values
+
+
+def among(rows: DataFrame, values: Sequence[Column], wanted: DataFrame) -> DataFrame:
+    """The rows whose values are in the columns of another frame, null being null."""
+    names = [f"__partita_wanted_{at}" for at in range(len(values))]
+    condition = F.lit(True)
+    for value, name in zip(values, names, strict=True):
+        condition = condition & value.eqNullSafe(F.col(name))
+    return rows.join(F.broadcast(wanted.toDF(*names)), condition, "left_semi")
 
 
 def is_text(data_type: DataType) -> bool:

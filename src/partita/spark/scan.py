@@ -6,7 +6,7 @@ Partition values come from the table's metadata, never from the names of folders
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -59,15 +59,7 @@ def scan(spark: SparkSession, files: Files, *, positions: bool = False) -> DataF
     wanted = {source for _, _, source in files.columns}
     stored = StructType([f for f in files.stored.fields if f.name in wanted])
     constants = files.constants.select([n for n in files.constants.column_names if n in wanted])
-    with settings(spark, _LISTING):
-        rows = (
-            spark.read.schema(stored)
-            .option("__globPaths__", "false")
-            .option("recursiveFileLookup", "true")
-            .option("datetimeRebaseMode", "CORRECTED")
-            .option("int96RebaseMode", "CORRECTED")
-            .parquet(*files.locations)
-        )
+    rows = parquet(spark, stored, files.locations)
     literals = None if positions else _literals(constants)
     if literals is None:
         rows, literals = _with_constants(spark, rows, files, constants, positions=positions)
@@ -75,6 +67,19 @@ def scan(spark: SparkSession, files: Files, *, positions: bool = False) -> DataF
         literals.get(source, _stored(source, type_)).cast(type_).alias(name) for name, type_, source in files.columns
     ]
     return rows.select(*columns, *([F.col(FILE), F.col(ROW)] if positions else []))
+
+
+def parquet(spark: SparkSession, schema: StructType | str, locations: Sequence[str]) -> DataFrame:
+    """Exactly those Parquet files, by a schema of their own."""
+    with settings(spark, _LISTING):
+        return (
+            spark.read.schema(schema)
+            .option("__globPaths__", "false")
+            .option("recursiveFileLookup", "true")
+            .option("datetimeRebaseMode", "CORRECTED")
+            .option("int96RebaseMode", "CORRECTED")
+            .parquet(*locations)
+        )
 
 
 @contextmanager

@@ -27,7 +27,7 @@ OPEN_FILES = 1000
 """How many files a task has open at once."""
 
 PARTITION = "__partita_partition_"
-"""How the columns begin that hold the text of each row's partition values."""
+"""How the columns begin that hold each row's partition values."""
 
 
 class Sink(Protocol):
@@ -50,6 +50,9 @@ class Sink(Protocol):
 class Target(Protocol):
     """Where files go; it travels to the executors."""
 
+    def text(self, value: pa.Scalar) -> str | None:
+        """A partition value as what is told of it."""
+
     def open(self, partition: tuple[str | None, ...], task: str) -> Sink:
         """A new file in that partition, whose name holds `task`."""
 
@@ -57,7 +60,8 @@ class Target(Protocol):
 def write(rows: DataFrame, target: Target, partitions: int, told: pa.Schema) -> pa.Table:
     """Write all rows, and return a row of `told` for each file.
 
-    The first `partitions` columns of `rows` are the texts of its partition values; the rest are what is stored.
+    The first `partitions` columns of `rows` are its partition values, of which `told` has the texts; the rest are what
+    is stored.
     """
     return run_in_arrow(rows, lambda batches: _Writer(target, partitions).files(batches), told)
 
@@ -119,7 +123,7 @@ class _Writer:
         table = pa.Table.from_batches(self.held)
         self.held.clear()
         self.held_bytes = 0
-        for partition, rows in by_partition(table, self.partitions):
+        for partition, rows in by_partition(table, self.partitions, self.target.text):
             if partition not in self.open:
                 if len(self.open) >= OPEN_FILES:
                     yield self._closed(next(iter(self.open)))
@@ -135,13 +139,15 @@ class _Writer:
         return {**told_of, "partition": list(partition)}
 
 
-def by_partition(table: pa.Table, partitions: int) -> Iterator[tuple[tuple[str | None, ...], pa.Table]]:
+def by_partition(
+    table: pa.Table, partitions: int, text: Callable[[pa.Scalar], str | None]
+) -> Iterator[tuple[tuple[str | None, ...], pa.Table]]:
     """The rows of each partition, without the columns that name it; in the order of the table within each."""
     stored = table.select(range(partitions, table.num_columns))
-    texts = [table.column(at).combine_chunks() for at in range(partitions)]
+    values = [table.column(at).combine_chunks() for at in range(partitions)]
     codes = np.zeros(table.num_rows, np.int64)
-    for column in texts:
-        encoded = pc.dictionary_encode(column, null_encoding="encode")
+    for column in values:
+        encoded = pc.dictionary_encode(_bits(column), null_encoding="encode")
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
         codes = np.unique(codes, return_inverse=True)[1]
     order = np.argsort(codes.astype(np.uint16 if codes.size and codes.max() < 2**16 else np.int64), kind="stable")
@@ -149,7 +155,16 @@ def by_partition(table: pa.Table, partitions: int) -> Iterator[tuple[tuple[str |
     if len(edges) > 2:
         stored = stored.take(pa.array(order))
     for start, stop in itertools.pairwise(edges):
-        yield tuple(column[order[start]].as_py() for column in texts), stored.slice(start, stop - start)
+        yield tuple(text(column[order[start]]) for column in values), stored.slice(start, stop - start)
+
+
+def _bits(column: pa.Array) -> pa.Array:
+    """The column as what tells its values apart: 0.0 and -0.0 are equal, and two partitions."""
+    return column.view(pa.int64() if column.type == pa.float64() else pa.int32()) if _is_float(column) else column
+
+
+def _is_float(column: pa.Array) -> bool:
+    return bool(pa.types.is_floating(column.type))
 
 
 def runs(columns: Sequence[pa.Array], size: int) -> Iterator[tuple[int, int]]:

@@ -25,6 +25,9 @@ class Deadly:
     target: Any
     mark: str
 
+    def text(self, value: Any) -> Any:
+        return self.target.text(value)
+
     def open(self, partition: tuple[str | None, ...], task: str) -> Any:
         sink = self.target.open(partition, task)
         if partition == ("2",):

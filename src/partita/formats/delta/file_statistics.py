@@ -42,7 +42,7 @@ def stats_json(footer: Footer, types: Mapping[str, LogicalType]) -> str:
         if floats is not None:
             nulls[name] = str(floats.nulls)
             # NaN sorts above all.
-            ends = (_end(floats.least), None if floats.has_nan else _end(floats.greatest))
+            ends = (_end(floats.least), None if floats.nans else _end(floats.greatest))
         elif found is None or any(s is None or not s.has_null_count for s in found):
             continue
         else:

@@ -6,7 +6,7 @@ import random
 import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from partita.algebra.schema import Schema
@@ -44,6 +44,10 @@ class DeltaTarget:
     described: Described
     time_zone: str
     prefix: int
+
+    def text(self, value: pa.Scalar) -> str | None:
+        """Spark has made a text of it."""
+        return cast("str | None", value.as_py())
 
     def open(self, partition: tuple[str | None, ...], task: str) -> ParquetSink:
         """A new file in that partition."""

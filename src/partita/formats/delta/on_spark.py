@@ -11,8 +11,9 @@ import numpy as np
 
 from partita.formats.delta.columns import generated_columns, known_generated, physical_schema
 from partita.formats.delta.log import Metadata, physical_names
-from partita.formats.delta.values.uri import uri_decoded, uri_encoded
+from partita.formats.delta.values.uri import uri_decoded
 from partita.formats.on_spark.copying import copied
+from partita.formats.on_spark.paths import located, reported
 from partita.formats.store import TOLD, Edits
 from partita.spark.delta_values import partition_text
 from partita.spark.generated import generated_as, generated_by
@@ -118,12 +119,12 @@ class DeltaRows:
     def files(self, metadata: Metadata, files: pa.Table, partitions: pa.Table) -> Files:
         """Some files of the table, for a scan."""
         schema, physical = self.schema(metadata), from_json(physical_schema(metadata))
-        paths = files["path"].to_pylist()
+        locations = [self._location(path) for path in files["path"].to_pylist()]
         names = physical_names(metadata)
         constants = partitions.select(list(metadata.partition_columns))
         return Files(
-            [self._location(path) for path in paths],
-            [self._reported(path) for path in paths],
+            locations,
+            [reported(location) for location in locations],
             StructType([f for f in physical.fields if f.name not in {names[n] for n in metadata.partition_columns}]),
             constants.rename_columns([names[name] for name in metadata.partition_columns]),
             tuple(
@@ -134,17 +135,7 @@ class DeltaRows:
 
     def _location(self, path: str) -> str:
         plain = uri_decoded(path)
-        if plain.startswith("file:/") and not plain.startswith("file://"):
-            return plain.removeprefix("file:")
-        return plain if _is_absolute(path) else self.storage.location(plain)
-
-    def _reported(self, path: str) -> str:
-        """The file as Spark's `_metadata.file_path` names it."""
-        whole = self._location(path)
-        scheme, colon, rest = whole.partition("://")
-        if not colon:
-            return f"file:{uri_encoded(whole)}"
-        return f"file:{uri_encoded(rest)}" if scheme == "file" else f"{scheme}://{uri_encoded(rest)}"
+        return located(plain) if _is_absolute(path) else self.storage.location(plain)
 
 
 def _zone() -> str:

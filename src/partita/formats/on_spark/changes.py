@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from partita.algebra.parse import parse_predicate
+from partita.arrow.spec import spec_columns
 from partita.errors import SchemaError, TableError
 from partita.formats.on_spark.job import Changed, Job, Outcome
 from partita.formats.plan import State, Where, identities, make_plan, named_in
-from partita.formats.store import Change, Store
+from partita.formats.store import Change, Edits, Store
 from partita.spark.merge import resolved, updated
 from partita.spark.rows import DataFrame, SparkSession, as_frame, filtered, only, picked, required_sql, translated
 from partita.spark.session import session
@@ -58,8 +59,21 @@ def overwrite_partitions(store: Store, given: object, transaction: Transaction) 
         return Outcome(None)
     told = job.written(_conformed(job, given))
     partitions = store.told_partitions(job.state, told)
-    replaced = _places_in(job.state, partitions)
-    return job.commit(Change(job.operation, told, replaced, partitions, transaction=transaction))
+    whole = _places_in(job.state, partitions)
+    others = np.flatnonzero(job.state.files["spec_id"].to_numpy() != job.state.spec.spec_id)
+    edits = job.without_partitions(others, told) if len(others) and told.num_rows else Edits()
+    return job.commit(
+        Change(
+            job.operation,
+            pa.concat_tables([edits.added, told]),
+            np.concatenate([whole, edits.removed]),
+            partitions,
+            looked_at=np.concatenate([whole, others]),
+            marked=edits.marked,
+            unmarked=edits.unmarked,
+            transaction=transaction,
+        )
+    )
 
 
 def overwrite(store: Store, given: object, where: Where | None, transaction: Transaction) -> Outcome:
@@ -117,5 +131,7 @@ def _conformed(job: Job, given: object) -> DataFrame:
 
 
 def _places_in(state: State, partitions: frozenset[tuple[object, ...]]) -> np.ndarray:
-    """The places of the files that lie in those partitions."""
-    return np.array([at for at, row in enumerate(identities(state.partitions)) if row in partitions], np.int64)
+    """The places of the files of the current spec that lie in those partitions."""
+    current = np.flatnonzero(state.files["spec_id"].to_numpy() == state.spec.spec_id)
+    rows = identities(spec_columns(state.specs, state.spec, state.partitions.take(pa.array(current))))
+    return current[[row in partitions for row in rows]] if len(current) else current

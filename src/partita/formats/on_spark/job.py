@@ -76,6 +76,12 @@ class Job:
         rows = self.found(places, predicate, named_in(predicate, self.state.schema))
         return Changed(places, self._taken(places, rows))
 
+    def without_partitions(self, places: np.ndarray, told: pa.Table) -> Edits:
+        """The files at those places, of other specs, without the rows in partitions that executors told of."""
+        names = list(dict.fromkeys(field.source.partition(".")[0] for field in self.state.spec.fields))
+        with translated():
+            return self._taken(places, self.store.in_partitions(self.state, self.scan(places, names), told))
+
     def columns(self, places: np.ndarray, assigned: set[str]) -> set[str]:
         """The columns of changed rows that are needed: those that change, or all where more hangs on them."""
         changed = self.store.derived(self.state, assigned)

@@ -1,0 +1,1 @@
+"""Iceberg tables, whose partitioning may change while their files stay."""

@@ -1,0 +1,147 @@
+"""Which catalog an Iceberg table is in, and how tables are found and made there.
+
+A lake on a local disk has a catalog of its own: the SQLite file `catalog.db` in its folder, which Spark's JDBC catalog
+shares when it is called by the same name and has `jdbc.schema-version` V1. Any other catalog that pyiceberg knows is
+reached by its configuration: `{"name": "ice", "type": "rest", "uri": "https://..."}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchPropertyException,
+    NoSuchTableError,
+    NotInstalledError,
+    RESTError,
+    TableAlreadyExistsError,
+    ValidationError,
+)
+from pyiceberg.partitioning import PartitionField as IcebergField
+from pyiceberg.partitioning import PartitionSpec as IcebergSpec
+from pyiceberg.transforms import parse_transform
+
+from partita.algebra.schema import Schema
+from partita.algebra.spec import PartitionSpec
+from partita.algebra.transforms import PartitionFunction
+from partita.errors import StorageError, TableError, TableExists, TableMissing, UnsupportedFeature
+from partita.formats.iceberg.columns import field_ids, from_schema
+from partita.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+CATALOG_NAME = "partita"
+"""What a lake's own catalog is called; a catalog of another name doesn't see its tables."""
+
+CATALOG_FILE = "catalog.db"
+_NAMESPACE = "default"
+"""The namespace of a name without dots: every table of a catalog is in one."""
+_VERSIONS = ("1", "2")
+
+
+def open_catalog(config: Mapping[str, str]) -> Catalog:
+    """The catalog of a configuration: pyiceberg's names and their values, and `name`."""
+    properties = {name: value for name, value in config.items() if name != "name"}
+    name = config.get("name", CATALOG_NAME)
+    with translated(f"catalog {name!r}"):
+        return load_catalog(name, **properties)
+
+
+def lake_catalog(storage: Storage) -> Catalog:
+    """The catalog inside of a lake, made where there is none yet; a lake on an object store can't have one."""
+    if not storage.is_local:
+        raise TableError(
+            f"{storage.uri} is an object store, where no catalog can live; name the one that its tables are in: "
+            'catalog={"name": "ice", "type": "rest", "uri": "https://..."}, or any other that pyiceberg knows'
+        )
+    with translated(f"the catalog of {storage.uri}"):
+        Path(storage.uri).mkdir(parents=True, exist_ok=True)
+        return load_catalog(
+            CATALOG_NAME, type="sql", uri=_sqlite(f"{storage.uri}/{CATALOG_FILE}"), warehouse=storage.uri
+        )
+
+
+def identifier(name: str) -> tuple[str, ...]:
+    """The parts of a table's name, its namespace first."""
+    parts = tuple(name.split("."))
+    if not all(parts):
+        raise TableError(f"{name!r} is not a table's name; it is parts with dots between them, such as sales.orders")
+    return parts if len(parts) > 1 else (_NAMESPACE, *parts)
+
+
+def load(catalog: Catalog, name: str) -> Table:
+    """The table of that name, as its catalog has it now."""
+    with translated(name):
+        return catalog.load_table(identifier(name))
+
+
+def create(  # noqa: PLR0913, PLR0917 - what a table is made of
+    catalog: Catalog,
+    name: str,
+    location: str,
+    schema: Schema,
+    functions: Sequence[PartitionFunction],
+    properties: Mapping[str, str],
+) -> Table:
+    """A new table; its namespace is made where there is none. `format-version` among the properties is 1 or 2."""
+    version = properties.get("format-version", "2")
+    if version not in _VERSIONS:
+        raise UnsupportedFeature((f"format version {version}",), "creating")
+    spec = PartitionSpec.of(functions, schema, "iceberg")
+    columns = from_schema(schema)
+    ids = field_ids(columns)
+    fields = [IcebergField(ids[f.source], f.field_id, parse_transform(str(f.transform)), f.name) for f in spec.fields]
+    with translated(name):
+        _make_namespaces(catalog, identifier(name)[:-1])
+        return catalog.create_table(
+            identifier(name),
+            columns,
+            location=location,
+            partition_spec=IcebergSpec(*fields, spec_id=0),
+            properties={**properties, "format-version": version},
+        )
+
+
+def _make_namespaces(catalog: Catalog, namespace: tuple[str, ...]) -> None:
+    for depth in range(1, len(namespace) + 1):
+        if not catalog.namespace_exists(namespace[:depth]):
+            try:
+                catalog.create_namespace(namespace[:depth])
+            except NamespaceAlreadyExistsError:
+                continue
+
+
+def _sqlite(path: str) -> str:
+    """A path as SQLAlchemy's URI; a writer waits for another for a minute."""
+    return f"sqlite:///{quote(path) if set('?%') & set(path) else path}?timeout=60"
+
+
+@contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Errors of pyiceberg, and of what it stands on, as Partita's."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (NoSuchTableError, NoSuchNamespaceError) as error:
+        raise TableMissing(what) from error
+    except TableAlreadyExistsError as error:
+        raise TableExists(what) from error
+    except NotInstalledError as error:
+        raise TableError(f"{what}: {_first_line(error)}") from error
+    except (SQLAlchemyError, RESTError, OSError) as error:
+        raise StorageError(f"{what}: {_first_line(error)}") from error
+    except (NoSuchPropertyException, ValidationError, ValueError) as error:
+        raise TableError(f"{what}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,0 +1,267 @@
+"""Manifests as one Arrow table of what is live in them (specification, "Manifests")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
+from partita.arrow.buffers import one_array
+from partita.errors import TableError, UnsupportedFeature
+from partita.formats.iceberg.manifests.avro import read_avro
+from partita.formats.iceberg.manifests.cache import cached, evict, is_cached
+from partita.formats.iceberg.specs import arrow_type, is_dropped
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
+"""What a file holds: `content`."""
+
+_COUNTS = pa.map_(pa.int32(), pa.int64())
+_BOUNDS = pa.map_(pa.int32(), pa.binary())
+
+ENTRIES = pa.schema(
+    [
+        ("content", pa.int32()),
+        ("path", pa.string()),
+        ("format", pa.string()),
+        ("spec_id", pa.int32()),
+        ("sequence_number", pa.int64()),
+        ("file_sequence_number", pa.int64()),
+        ("snapshot_id", pa.int64()),
+        ("record_count", pa.int64()),
+        ("file_size", pa.int64()),
+        ("value_counts", _COUNTS),
+        ("null_value_counts", _COUNTS),
+        ("nan_value_counts", _COUNTS),
+        ("lower_bounds", _BOUNDS),
+        ("upper_bounds", _BOUNDS),
+        ("equality_ids", pa.list_(pa.int32())),
+        ("sort_order_id", pa.int32()),
+        ("first_row_id", pa.int64()),
+        ("referenced_data_file", pa.string()),
+        ("content_offset", pa.int64()),
+        ("content_size_in_bytes", pa.int64()),
+        ("manifest", pa.dictionary(pa.int32(), pa.string())),
+    ]
+)
+"""A row for each live file. `sequence_number` is that of the data. Maps are by the ids of columns.
+
+Behind these is a column `partition.<name>` for each partition field, by `SpecHistory.column_name`; it is null for files
+of other specs. `day` is a date there, and the other times are the format's ordinals.
+"""
+
+PARTITION = "partition."
+
+
+def live_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Table:
+    """The files that the manifests list and that are not deleted, in order, with what they inherit filled in.
+
+    `manifests` are rows of `partita.formats.iceberg.manifests.MANIFESTS`.
+    """
+    listed = [_Manifest(at, **row) for at, row in enumerate(manifests.select(_OF_MANIFEST).to_pylist())]
+    _check_plain(manifests)
+    columns = partition_columns(history)
+    paths = manifests["path"].combine_chunks()
+    decoded = zip(listed, _decoded(io, listed), strict=True)
+    tables = [_entries(one, flat, history, columns, paths) for one, flat in decoded if flat.num_rows]
+    schema = _schema(columns, tables)
+    return pa.concat_tables([_fitted(table, schema) for table in tables]) if tables else schema.empty_table()
+
+
+def partition_columns(history: SpecHistory) -> dict[str, pa.DataType | None]:
+    """The partition columns of a table, with their types; None is what manifests say."""
+    columns: dict[str, pa.DataType | None] = {}
+    for spec in history.specs:
+        for field in spec.fields:
+            columns.setdefault(history.column_name(spec, field), arrow_type(field))
+    return columns
+
+
+_OF_MANIFEST = ["path", "length", "spec_id", "sequence_number", "snapshot_id"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    at: int
+    path: str
+    length: int
+    spec_id: int
+    sequence_number: int
+    snapshot_id: int
+
+    @property
+    def key(self) -> str:
+        return f"manifest {self.snapshot_id} {self.length} {self.path}"
+
+
+def _check_plain(manifests: pa.Table) -> None:
+    if pc.any(manifests["encrypted"]).as_py():
+        raise UnsupportedFeature(("encrypted manifests",), "reading")
+
+
+def _decoded(io: FileIO, manifests: Sequence[_Manifest]) -> Iterator[pa.Table]:
+    """What is in the manifests; those that aren't known yet are opened several at once."""
+    missing = [m for m in manifests if not is_cached(m.key)]
+    if missing:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(lambda m: _one(io, m), missing))
+        evict()
+    return (_one(io, m) for m in manifests)
+
+
+_AT_ONCE = 8
+
+
+def _one(io: FileIO, manifest: _Manifest) -> pa.Table:
+    return cached(manifest.key, lambda: _flat(read_avro(io, manifest.path), manifest.path))
+
+
+# --- one manifest, as it is kept: without what it inherits
+
+_DELETED = 2
+
+_OUTER = {"status": (0, pa.int32()), "snapshot_id": (1, pa.int64()), "sequence_number": (3, pa.int64()),
+          "file_sequence_number": (4, pa.int64())}  # fmt: skip
+_FILE = {
+    "content": 134, "path": 100, "format": 101, "record_count": 103, "file_size": 104, "value_counts": 109,
+    "null_value_counts": 110, "nan_value_counts": 137, "lower_bounds": 125, "upper_bounds": 128, "equality_ids": 135,
+    "sort_order_id": 140, "first_row_id": 142, "referenced_data_file": 143, "content_offset": 144,
+    "content_size_in_bytes": 145,
+}  # fmt: skip
+_PARTITION, _KEY_METADATA, _DATA_FILE = "f102", "f131", "f2"
+
+
+def _flat(records: pa.Table, path: str) -> pa.Table:
+    """The live entries of a manifest; those of its partition's fields are called by their ids."""
+    if _DATA_FILE not in records.column_names:
+        raise TableError(f"{path} is not a manifest: its entries have no data file")
+    records = records.filter(pc.not_equal(records["f0"], _DELETED)).combine_chunks()
+    file = _fields(one_array(records[_DATA_FILE]))
+    if _KEY_METADATA in file and file[_KEY_METADATA].null_count < len(file[_KEY_METADATA]):
+        raise UnsupportedFeature(("encrypted data files",), "reading")
+    size = records.num_rows
+    outer = {f"f{number}": records for number, _ in _OUTER.values()}
+    columns: dict[str, pa.Array] = {}
+    for name, (number, type_) in _OUTER.items():
+        known = f"f{number}" in records.column_names
+        columns[name] = one_array(outer[f"f{number}"][f"f{number}"]).cast(type_) if known else pa.nulls(size, type_)
+    for name, number in _FILE.items():
+        type_ = ENTRIES.field(name).type
+        columns[name] = _as(file[f"f{number}"], type_) if f"f{number}" in file else pa.nulls(size, type_)
+    columns["content"] = pc.fill_null(columns["content"], DATA)
+    if _PARTITION in file:
+        columns |= {f"{PARTITION}{name}": values for name, values in _fields(file[_PARTITION]).items()}
+    return pa.table(columns)
+
+
+def _fields(structs: pa.StructArray) -> dict[str, pa.Array]:
+    """The fields of structs that are never null."""
+    return {f.name: structs.field(at) for at, f in enumerate(structs.type)}
+
+
+def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    if not pa.types.is_map(type_):
+        return array.cast(type_)
+    pairs = array.values
+    keys, values = pairs.field(0).cast(type_.key_type), pairs.field(1).cast(type_.item_type)
+    entries = pa.StructArray.from_arrays([keys, values], fields=[type_.key_field, type_.item_field])
+    validity = array.buffers()[0]
+    return pa.Array.from_buffers(
+        type_, len(array), [validity, array.buffers()[1]], offset=array.offset, children=[entries]
+    )
+
+
+# --- what it means in its place
+
+
+def _entries(
+    manifest: _Manifest, flat: pa.Table, history: SpecHistory, columns: Mapping[str, Any], paths: pa.Array
+) -> pa.Table:
+    size = flat.num_rows
+    inherited = {
+        "spec_id": pa.array(np.full(size, manifest.spec_id, np.int32)),
+        "snapshot_id": pc.fill_null(flat["snapshot_id"], manifest.snapshot_id),
+        "sequence_number": _sequence(flat, "sequence_number", manifest),
+        "file_sequence_number": _sequence(flat, "file_sequence_number", manifest),
+        "format": flat["format"],
+        "manifest": pa.DictionaryArray.from_arrays(np.full(size, manifest.at, np.int32), paths),
+    }
+    arrays = [inherited[f.name] if f.name in inherited else flat[f.name] for f in ENTRIES]
+    spec = history.spec(manifest.spec_id)
+    values = {history.column_name(spec, f): _values(flat, f, spec, history, manifest) for f in spec.fields}
+    arrays += [values.get(name, pa.nulls(size, type_ or pa.null())) for name, type_ in columns.items()]
+    return pa.table(arrays, names=[*ENTRIES.names, *(PARTITION + name for name in columns)])
+
+
+_ADDED = 1
+
+
+def _sequence(flat: pa.Table, name: str, manifest: _Manifest) -> pa.ChunkedArray:
+    """Sequence numbers as the format says that they are inherited: by what was added, and by all of version 1."""
+    given = flat[name]
+    if given.null_count == 0:
+        return given
+    if manifest.sequence_number == 0:
+        return pc.fill_null(given, 0)
+    found = pc.if_else(
+        pc.and_(pc.is_null(given), pc.equal(flat["status"], _ADDED)),
+        pa.scalar(manifest.sequence_number, pa.int64()),
+        given,
+    )
+    if name == "sequence_number" and found.null_count:
+        raise TableError(f"{manifest.path} lists an existing file without its sequence number")
+    return found
+
+
+def _values(
+    flat: pa.Table, field: PartitionField, spec: PartitionSpec, history: SpecHistory, manifest: _Manifest
+) -> pa.ChunkedArray | pa.Array:
+    type_ = arrow_type(field)
+    name = f"{PARTITION}f{field.field_id}"
+    if field.transform.name == "void":
+        return pa.nulls(flat.num_rows, type_ or pa.null())
+    if name not in flat.column_names:
+        if is_dropped(field, history):
+            return pa.nulls(flat.num_rows, type_ or pa.null())
+        raise TableError(
+            f"{manifest.path} has no values of partition field {field.name!r}, which spec {spec.spec_id} has"
+        )
+    try:
+        return typed(flat[name], type_)
+    except pa.ArrowException as error:
+        raise TableError(
+            f"{manifest.path}: values of partition field {field.name!r} are no {type_}: {error}"
+        ) from error
+
+
+def typed(values: Any, type_: pa.DataType | None) -> Any:
+    """Partition values as that type; a timestamp counts from 1970 whether or not it has a zone."""
+    if type_ is None or values.type == type_:
+        return values
+    if pa.types.is_timestamp(type_) and pa.types.is_timestamp(values.type):
+        return values.cast(pa.int64()).cast(type_)
+    if type_ == pa.uuid():
+        return pa.chunked_array([pa.ExtensionArray.from_storage(type_, one_array(values).cast(pa.binary(16)))])
+    return values.cast(type_)
+
+
+def _schema(columns: Mapping[str, pa.DataType | None], tables: Sequence[pa.Table]) -> pa.Schema:
+    """The schema of all; a column that has no type of its own takes the first that a manifest has for it."""
+    fields = list(ENTRIES)
+    for name, type_ in columns.items():
+        found = (t.schema.field(PARTITION + name).type for t in tables)
+        said = type_ or next((f for f in found if not pa.types.is_null(f)), pa.string())
+        fields.append(pa.field(PARTITION + name, said))
+    return pa.schema(fields)
+
+
+def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    return table if table.schema == schema else table.cast(schema)

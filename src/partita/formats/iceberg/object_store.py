@@ -1,0 +1,27 @@
+"""How an object store is reached, by obstore's names, given what a catalog says by pyiceberg's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_NAMES = {
+    "s3.endpoint": "aws_endpoint",
+    "s3.access-key-id": "aws_access_key_id",
+    "s3.secret-access-key": "aws_secret_access_key",
+    "s3.session-token": "aws_session_token",
+    "s3.region": "aws_region",
+    "adls.account-name": "azure_storage_account_name",
+    "adls.account-key": "azure_storage_account_key",
+    "adls.sas-token": "azure_storage_sas_token",
+    "gcs.oauth2.token": "google_bearer_token",
+}
+
+
+def store_options(uri: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """The options of the store that a URI is in; a local disk has none."""
+    if "://" not in uri or uri.startswith("file:"):
+        return {}
+    options = {_NAMES[name]: value for name, value in properties.items() if name in _NAMES}
+    if options.get("aws_endpoint", "").startswith("http://"):
+        options["aws_allow_http"] = "true"
+    return options

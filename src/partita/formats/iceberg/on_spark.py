@@ -1,0 +1,300 @@
+"""The rows of an Iceberg table on Spark: as it takes them, as its files hold them, as they are read and marked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.errors import TableError, UnsupportedFeature
+from partita.formats.iceberg.deletes import is_vector
+from partita.formats.iceberg.files import IcebergCopier, IcebergMarker, IcebergTarget
+from partita.formats.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES
+from partita.formats.iceberg.spark_schema import spark_json
+from partita.formats.iceberg.state import IcebergState
+from partita.formats.iceberg.vectors import vector_positions
+from partita.formats.on_spark.copying import copied
+from partita.formats.on_spark.paths import located, reported
+from partita.formats.store import TOLD, Edits
+from partita.spark.positions import (
+    GROUP,
+    PLACE,
+    equality_rows,
+    mark,
+    marked_rows,
+    without_equal,
+    without_marked,
+)
+from partita.spark.rewrite import changing, leaving
+from partita.spark.rows import (
+    Column,
+    DataFrame,
+    SparkSession,
+    StructType,
+    among,
+    column,
+    conformed,
+    not_null,
+    only,
+    partition_values,
+    picked,
+    renamed,
+)
+from partita.spark.scan import FILE, ROW, Files, frame_of, scan
+from partita.spark.schema import from_json
+from partita.spark.session import session
+from partita.spark.write import PARTITION, write
+
+_MARKED = pa.schema([*TOLD, ("gone", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergRows:
+    """The rows of one version of a table."""
+
+    state: IcebergState
+
+    def schema(self, doing: str) -> StructType:
+        """The columns as Spark has them."""
+        return from_json(spark_json(self.state.table.schema().fields, by_id=False, doing=doing))
+
+    def conform(self, rows: DataFrame) -> DataFrame:
+        """Rows of others as the table's."""
+        return conformed(rows, self.schema("writing"), {})
+
+    def required(self, rows: DataFrame) -> DataFrame:
+        """The table's own rows after a change, without null where none may be."""
+        return not_null(rows, only(self.schema("writing"), set(rows.columns)))
+
+    def write(self, rows: DataFrame, target: IcebergTarget) -> pa.Table:
+        """New files in the current spec."""
+        return write(self._stored(rows), target, len(target.fields), TOLD)
+
+    def _stored(self, rows: DataFrame) -> DataFrame:
+        values = self.partition(rows)
+        return renamed(rows, values, [(f.name, f.name, f.dataType) for f in self.schema("writing").fields])
+
+    def partition(self, rows: DataFrame) -> list[Column]:
+        """The partition values of rows by the current spec."""
+        fields = self.state.spec.fields
+        return partition_values(rows, [field.function for field in fields], PARTITION)
+
+    def in_partitions(self, rows: DataFrame, partitions: pa.Table) -> DataFrame:
+        """The rows whose partition by the current spec is one of those."""
+        return among(rows, self.partition(rows), frame_of(session(), partitions))
+
+    def scan(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], *, positions: bool) -> DataFrame:
+        """Some columns of the files at those places, without what is deleted."""
+        if not len(places):
+            return scan(spark, self._files(places, names), positions=positions)
+        index = self.state.delete_index(places)
+        if not index.num_rows:
+            return scan(spark, self._files(places, names), positions=positions)
+        if positions:
+            return self._undeleted(spark, places, names, index)
+        touched = np.isin(places, index["place"].to_numpy())
+        rows = picked(self._undeleted(spark, places[touched], names, index), names)
+        if touched.all():
+            return rows
+        return scan(spark, self._files(places[~touched], names)).unionAll(rows)
+
+    def _undeleted(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
+        """The rows that no delete file speaks of, with positions; `index` is the state's of those places."""
+        deletes = self.state.deletes
+        equal = np.unique(index["delete"].to_numpy()[self._is(EQUALITY_DELETES)[index["delete"].to_numpy()]])
+        groups = _by_columns(deletes, equal, self._names_of)
+        needed = list(dict.fromkeys([*names, *(name for named in groups for name in named)]))
+        rows = scan(spark, self._files(places, needed), positions=True)
+        marked, count = self.marked(spark, places, index, FILE)
+        if marked is not None:
+            rows = without_marked(rows, marked, count)
+        for named, files in groups.items():
+            rows = self._without_equal(rows, places, named, files, index)
+        return picked(rows, [*names, FILE, ROW])
+
+    def _is(self, content: int) -> np.ndarray:
+        found: np.ndarray = self.state.deletes["content"].to_numpy() == content
+        return found
+
+    def marked(
+        self, spark: SparkSession, places: np.ndarray, index: pa.Table, under: str
+    ) -> tuple[DataFrame | None, int]:
+        """The rows of the files at those places that are marked as gone, by `under` and `ROW`, and about how many.
+
+        Under `FILE` is the number of a file among the places, under `PLACE` its place and `GROUP` its group.
+        """
+        pairs = _with_numbers(index, places)
+        content = self._is(POSITION_DELETES)[pairs["delete"].to_numpy()]
+        pairs = pairs.filter(pa.array(content))
+        if not pairs.num_rows:
+            return None, 0
+        vector = is_vector(self.state.deletes)[pairs["delete"].to_numpy()]
+        frames = []
+        if vector.any():
+            frames.append(frame_of(spark, self._vectors(pairs.filter(pa.array(vector)), under)))
+        in_files = pairs.filter(pa.array(~vector))
+        if in_files.num_rows:
+            frames.append(self._in_files(spark, in_files, under))
+        used = np.unique(pairs["delete"].to_numpy())
+        count = pc.sum(self.state.deletes["record_count"].take(pa.array(used))).as_py() or 0
+        frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        return frame, count
+
+    def _in_files(self, spark: SparkSession, pairs: pa.Table, under: str) -> DataFrame:
+        deletes = self.state.deletes
+        used = np.unique(pairs["delete"].to_numpy())
+        _check_parquet(deletes.take(pa.array(used)))
+        locations = [located(path) for path in deletes["path"].take(pa.array(used)).to_pylist()]
+        names = pa.array([reported(location) for location in locations], pa.string())
+        which = pa.array(np.searchsorted(used, pairs["delete"].to_numpy()))
+        known = pa.table(
+            {
+                "reported": names.take(which),
+                "file_path": self.state.entries["path"].take(pairs["place"]).combine_chunks().cast(pa.string()),
+                under: pairs[under].combine_chunks(),
+            }
+        )
+        return marked_rows(spark, locations, known)
+
+    def _vectors(self, pairs: pa.Table, under: str) -> pa.Table:
+        """What deletion vectors say; they are read here, for Spark can't."""
+        tables = []
+        for number, delete in zip(pairs[under].to_pylist(), pairs["delete"].to_pylist(), strict=True):
+            rows = vector_positions(self.state.table.io, self.state.deletes.slice(delete, 1).to_pylist()[0])
+            tables.append(pa.table({under: pa.array(np.full(len(rows), number, np.int32)), ROW: pa.array(rows)}))
+        return pa.concat_tables(tables)
+
+    def _names_of(self, ids: Sequence[int]) -> tuple[str, ...]:
+        schema = self.state.table.schema()
+        names = [schema.find_column_name(number) for number in ids]
+        for number, name in zip(ids, names, strict=True):
+            if name is None or "." in name:
+                what = f"equality deletes by column {number}, which is dropped or inside of another"
+                raise UnsupportedFeature((what,), "reading")
+        return tuple(str(name) for name in names)
+
+    def _without_equal(
+        self, rows: DataFrame, places: np.ndarray, names: tuple[str, ...], files: np.ndarray, index: pa.Table
+    ) -> DataFrame:
+        deletes = self.state.deletes.take(pa.array(files))
+        _check_parquet(deletes)
+        locations = [located(path) for path in deletes["path"].to_pylist()]
+        named = pa.array([reported(location) for location in locations], pa.string())
+        pairs = _with_numbers(index.filter(pa.array(np.isin(index["delete"].to_numpy(), files))), places)
+        which = pa.array(np.searchsorted(files, pairs["delete"].to_numpy()))
+        about = pa.table({"reported": named.take(which), FILE: pairs[FILE].combine_chunks()})
+        spark = rows.sparkSession
+        deleted = equality_rows(spark, self._stored_schema(names), locations)
+        count = pc.sum(deletes["record_count"]).as_py() or 0
+        return without_equal(rows, deleted, about, names, spread=count * max(1, len(places)) <= 1_000_000)
+
+    def _stored_schema(self, names: Sequence[str]) -> StructType:
+        schema = self.state.table.schema()
+        fields = [schema.find_field(name) for name in dict.fromkeys(names)]
+        return from_json(spark_json(fields, by_id=True, doing="reading"))
+
+    def _files(self, places: np.ndarray, names: Sequence[str]) -> Files:
+        entries = self.state.entries.take(pa.array(places))
+        _check_parquet(entries)
+        locations = [located(path) for path in entries["path"].to_pylist()]
+        stored = self._stored_schema(names)
+        plain = from_json(spark_json([self.state.table.schema().find_field(n) for n in names], by_id=False,
+                                     doing="reading"))  # fmt: skip
+        return Files(
+            locations,
+            [reported(location) for location in locations],
+            stored,
+            pa.table({}),
+            tuple((f.name, f.dataType, f.name) for f in plain.fields),
+        )
+
+    # --- changes
+
+    def replace(self, changed: DataFrame, columns: set[str], copier: IcebergCopier, places: np.ndarray) -> Edits:
+        """The files copied with other values in some columns."""
+        stored = [(f.name, f.name, f.dataType) for f in self.schema("writing").fields if f.name in columns]
+        return copied(changing(changed, stored), copier, places)
+
+    def copied_without(self, positions: DataFrame, copier: IcebergCopier, places: np.ndarray) -> Edits:
+        """The files copied without some rows, and without those that were marked as gone before."""
+        return copied(leaving(positions), copier, places)
+
+    def written_without(self, positions: DataFrame, places: np.ndarray, target: IcebergTarget) -> Edits:
+        """The rows that are left of the files that have one of those, written anew in the current spec."""
+        held = positions.persist()
+        try:
+            touched = np.sort(held.select(FILE).distinct().toArrow()[FILE].to_numpy())
+            if not len(touched):
+                return Edits()
+            gone = held.count()
+            names = [f.name for f in self.schema("writing").fields]
+            numbers = pa.table({FILE: pa.array(touched.astype(np.int32)),
+                                "__partita_new": pa.array(np.arange(len(touched), dtype=np.int32))})  # fmt: skip
+            spark = session()
+            renumbered = held.join(frame_of(spark, numbers), FILE).select(column("__partita_new").alias(FILE), ROW)
+            rows = self.scan(spark, places[touched], names, positions=True)
+            left = without_marked(rows, renumbered, gone)
+            return Edits(removed=places[touched], added=self.write(picked(left, names), target), gone=gone)
+        finally:
+            held.unpersist()
+
+    def mark(
+        self, positions: DataFrame, places: np.ndarray, groups: np.ndarray, marker: IcebergMarker, index: pa.Table
+    ) -> Edits:
+        """The rows marked as gone, together with those of the same partitions that were before.
+
+        `groups` are those of all files of the table, -1 where one isn't touched; `index` is the state's of those that
+        are.
+        """
+        spark = session()
+        numbered = pa.table(
+            {
+                FILE: pa.array(np.arange(len(places), dtype=np.int32)),
+                PLACE: pa.array(places),
+                GROUP: pa.array(groups[places].astype(np.int32)),
+            }
+        )
+        touched = np.flatnonzero(groups >= 0)
+        known, _ = self.marked(spark, touched, index, PLACE)
+        if known is not None:
+            of_places = pa.table({PLACE: pa.array(touched), GROUP: pa.array(groups[touched].astype(np.int32))})
+            known = known.join(frame_of(spark, of_places), PLACE)
+        told = mark(positions, numbered, known, marker, _MARKED)
+        marked_groups = {json.loads(details)["group"] for details in told["details"].to_pylist()}
+        replaced = index.filter(pa.array(np.isin(groups[index["place"].to_numpy()], list(marked_groups))))
+        paths = self.state.deletes["path"].take(pa.array(np.unique(replaced["delete"].to_numpy())))
+        return Edits(
+            marked=told.select(TOLD.names),
+            unmarked=tuple(paths.to_pylist()),
+            gone=pc.sum(told["gone"]).as_py() or 0,
+        )
+
+
+def _with_numbers(index: pa.Table, places: np.ndarray) -> pa.Table:
+    """The pairs with the number of each data file among the places, where it is one of them."""
+    order = np.argsort(places, kind="stable")
+    wanted = index["place"].to_numpy()
+    at = np.searchsorted(places[order], wanted)
+    found = np.isin(wanted, places)
+    numbers = order[np.minimum(at, len(places) - 1)].astype(np.int32)
+    pairs = index.append_column(FILE, pa.array(numbers)).append_column(PLACE, index["place"])
+    return pairs.filter(pa.array(found))
+
+
+def _by_columns(deletes: pa.Table, files: np.ndarray, names_of: object) -> dict[tuple[str, ...], np.ndarray]:
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for file in files.tolist():
+        names = names_of(deletes["equality_ids"][file].as_py() or [])  # type: ignore[operator] # a method
+        groups.setdefault(names, []).append(file)
+    return {names: np.array(found, np.int64) for names, found in groups.items()}
+
+
+def _check_parquet(files: pa.Table) -> None:
+    others = pc.unique(pc.utf8_lower(files["format"])).to_pylist()
+    for format_ in others:
+        if format_ != "parquet":
+            raise TableError(f"the table has {format_} files, and Partita reads Parquet alone")

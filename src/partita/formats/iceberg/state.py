@@ -1,0 +1,150 @@
+"""An Iceberg table at its current snapshot, for planning without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg import types as iceberg
+
+from partita.algebra.spec import SpecHistory
+from partita.arrow.buffers import one_array
+from partita.errors import UnsupportedFeature
+from partita.formats.iceberg.columns import field_ids
+from partita.formats.iceberg.deletes import applicable, is_vector
+from partita.formats.iceberg.manifests import (
+    DATA,
+    MANIFESTS,
+    PARTITION,
+    live_entries,
+    manifest_list,
+)
+from partita.formats.iceberg.manifests.summaries import needed
+from partita.formats.iceberg.specs import spec_history
+from partita.formats.iceberg.statistics import file_statistics
+from partita.formats.plan import State, Where
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+NO_SNAPSHOT = -1
+"""The version of a table that nothing was written to."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IcebergState(State):
+    """An Iceberg table at one snapshot; the version is the snapshot's id.
+
+    `entries` has a row for each data file, in the order of `files`, and `deletes` one for each delete file: columns of
+    `partita.formats.iceberg.manifests.ENTRIES`.
+    """
+
+    table: Table
+    entries: pa.Table
+    deletes: pa.Table
+
+    def delete_index(self, places: np.ndarray) -> pa.Table:
+        """Which delete files can apply to the data files at some places.
+
+        `place` is a data file's place in `files`, and `delete` the row in `deletes`; ordered by the places' order.
+        """
+        left, right = applicable(self.entries.take(pa.array(places)), self.deletes, self.specs)
+        return pa.table({"place": np.asarray(places, np.int64)[left], "delete": right})
+
+
+def state_of(table: Table, where: Where | None = None) -> IcebergState:
+    """The table at its current snapshot; what can't be read right is refused.
+
+    With a predicate, files whose manifest says that none of it can match are left out, and their manifests unopened.
+    """
+    check_readable(table)
+    history = spec_history(table.metadata)
+    snapshot = table.metadata.current_snapshot()
+    manifests = MANIFESTS.empty_table() if snapshot is None else manifest_list(table.io, snapshot)
+    if where is not None:
+        manifests = manifests.filter(pa.array(needed(manifests, history, where)))
+    every = live_entries(table.io, manifests, history)
+    is_data = pc.equal(every["content"], DATA)
+    if pc.all(is_data).as_py() is not False:
+        entries, deletes = every, every.slice(0, 0)
+    else:
+        entries, deletes = every.filter(is_data), every.filter(pc.invert(is_data))
+    return _state(table, history, NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id, entries, deletes)
+
+
+def _state(table: Table, history: SpecHistory, version: int, entries: pa.Table, deletes: pa.Table) -> IcebergState:
+    fields = [name for name in entries.column_names if name.startswith(PARTITION)]
+    partitions = entries.select([*fields, "spec_id"])
+    return IcebergState(
+        version,
+        history.schema,
+        history,
+        pa.table({"path": entries["path"], "spec_id": entries["spec_id"], "bytes": entries["file_size"]}),
+        partitions.rename_columns([*(name.removeprefix(PARTITION) for name in fields), "spec_id"]),
+        partial(file_statistics, entries, history.schema, field_ids(table.schema())),
+        partial(_row_counts, entries, deletes, history),
+        table,
+        entries,
+        deletes,
+    )
+
+
+def _row_counts(entries: pa.Table, deletes: pa.Table, history: SpecHistory, places: np.ndarray) -> pa.Array:
+    """How many rows the files have; where deletes may apply, only a deletion vector says how many."""
+    data = entries.select([*_OF_COUNTS, *(n for n in entries.column_names if n.startswith(PARTITION))])
+    data = data.take(pa.array(places))
+    counts = one_array(data["record_count"])
+    left, right = applicable(data, deletes, history)
+    if not len(left):
+        return counts
+    vectors = is_vector(deletes)
+    gone, unknown = np.zeros(len(places), np.int64), np.zeros(len(places), bool)
+    sizes = deletes["record_count"].to_numpy()
+    np.add.at(gone, left, np.where(vectors[right], sizes[right], 0))
+    unknown[left[~vectors[right]]] = True
+    unknown |= np.bincount(left, minlength=len(places)) > 1
+    return pa.array(counts.to_numpy() - gone, pa.int64(), mask=unknown)
+
+
+_OF_COUNTS = ["path", "spec_id", "sequence_number", "record_count"]
+
+
+# --- what can be read
+
+
+def check_readable(table: Table) -> None:
+    """Refuse a table that needs what Partita doesn't read right, by name."""
+    needs = [f"format version {table.metadata.format_version}"] if table.metadata.format_version > _NEWEST else []
+    for field in table.schema().fields:
+        needs += _unreadable(field, field.name)
+    if needs:
+        raise UnsupportedFeature(tuple(dict.fromkeys(needs)), "reading")
+
+
+_NEWEST = 3
+_READABLE = (
+    iceberg.BooleanType, iceberg.IntegerType, iceberg.LongType, iceberg.FloatType, iceberg.DoubleType,
+    iceberg.DecimalType, iceberg.DateType, iceberg.TimeType, iceberg.TimestampType, iceberg.TimestamptzType,
+    iceberg.StringType, iceberg.UUIDType, iceberg.BinaryType, iceberg.FixedType,
+)  # fmt: skip
+
+
+def _unreadable(field: iceberg.NestedField, name: str) -> Iterator[str]:
+    if field.initial_default is not None:
+        yield f"the initial default of column {name!r}"
+    type_ = field.field_type
+    if isinstance(type_, iceberg.StructType):
+        for inner in type_.fields:
+            yield from _unreadable(inner, f"{name}.{inner.name}")
+    elif isinstance(type_, iceberg.ListType):
+        yield from _unreadable(type_.element_field, f"{name}.element")
+    elif isinstance(type_, iceberg.MapType):
+        yield from _unreadable(type_.key_field, f"{name}.key")
+        yield from _unreadable(type_.value_field, f"{name}.value")
+    elif not isinstance(type_, _READABLE):
+        yield f"the type {type_} of column {name!r}"

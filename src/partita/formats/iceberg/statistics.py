@@ -1,0 +1,244 @@
+"""What files say of their columns, from the bounds and counts of manifests (specification, "Data File Fields").
+
+Columns are found by their ids. Bounds are bytes of the type that the column had when the file was written
+(specification, appendix D), which may be narrower than the type that it has now. Bytes that are none of the type say
+nothing.
+
+| column | bytes |
+|---|---|
+| boolean | one, 0 is false |
+| int, long | four or eight, the least significant first |
+| float, double | four or eight |
+| date; time, timestamps | four; eight, or the four of a date |
+| decimal | the unscaled value, the most significant first, as few as hold it |
+| string, binary | the bytes; a cut one is an end still |
+| fixed | the bytes; one that was cut is filled up with zeros, and an end still |
+| uuid | sixteen |
+
+NaN is in no bounds, and above all to Spark: `partita.arrow.prune` takes no upper bound of a float for that reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.algebra.calendar import DAY
+from partita.algebra.schema import Schema
+from partita.algebra.types import BITS, NESTED, DecimalType, Field, FixedType, Kind, LogicalType, StructType
+from partita.arrow.buffers import Array, Bools, Ints, Octets, Runs, null_mask, one_array
+from partita.arrow.prune import Statistics
+from partita.arrow.schema import to_arrow
+
+
+def file_statistics(
+    entries: pa.Table, schema: Schema, ids: Mapping[str, int], columns: Sequence[str]
+) -> dict[str, Statistics]:
+    """What the files say of the columns of those names, and of what is inside of structs among them.
+
+    `entries` are rows of `partita.formats.iceberg.manifests.ENTRIES`, `ids` those of the columns.
+    """
+    wanted = frozenset(columns)
+    fields = [leaf for f in schema if f.name in wanted for leaf in _leaves(f)]
+    return {f.name: _statistics(entries, ids[f.name], f.type) for f in fields if f.name in ids}
+
+
+def _leaves(field: Field) -> Iterator[Field]:
+    if isinstance(field.type, StructType):
+        for inner in field.type.fields:
+            yield from _leaves(Field(f"{field.name}.{inner.name}", inner.type))
+    elif field.type.kind not in NESTED | {Kind.OTHER}:
+        yield field
+
+
+def _statistics(entries: pa.Table, number: int, type_: LogicalType) -> Statistics:
+    nulls = of_column(entries["null_value_counts"], number)
+    rows = pc.coalesce(of_column(entries["value_counts"], number), one_array(entries["record_count"]))
+    lower, upper = (decoded(of_column(entries[name], number), type_) for name in ("lower_bounds", "upper_bounds"))
+    if type_.kind is Kind.UUID:
+        lower, upper = _in_order(lower, upper)
+    return Statistics(lower, upper, nulls, rows)
+
+
+def _in_order(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Ends that some writers took by another order than that of bytes are none."""
+    good = pc.less_equal(lower.cast(pa.binary()), upper.cast(pa.binary()))
+    nothing = pa.scalar(None, lower.type)
+    return pc.if_else(good, lower, nothing), pc.if_else(good, upper, nothing)
+
+
+def of_column(maps: pa.ChunkedArray, number: int) -> Array:
+    """The value of that key in each of many maps, null where one hasn't it."""
+    found = [_looked_up(chunk, number) for chunk in maps.chunks]
+    return pa.concat_arrays(found) if found else pa.array([], maps.type.item_type)
+
+
+def _looked_up(maps: pa.MapArray, number: int) -> Array:
+    offsets = maps.offsets.to_numpy()
+    first = offsets[0] if len(offsets) else 0
+    keys = maps.keys.to_numpy()[first : offsets[-1] if len(offsets) else 0]
+    places = np.flatnonzero(keys == number)
+    # The map that a place is in; one that is null or empty has none.
+    owners = np.searchsorted(offsets - first, places, side="right") - 1
+    if len(owners) == len(maps) and bool((owners == np.arange(len(maps))).all()):
+        return maps.items.take(pa.array(places + first))
+    at = np.full(len(maps), -1, np.int64)
+    at[owners[::-1]] = places[::-1]
+    at = np.where(null_mask(maps), -1, at)
+    return maps.items.take(pa.array(at + first, mask=at < 0))
+
+
+# --- bytes, by type
+
+
+def decoded(octets: Array, type_: LogicalType) -> Array:
+    """The values that bytes stand for, as an Arrow array of the type's own; null where they stand for none."""
+    octets = one_array(octets).cast(pa.large_binary())
+    return _DECODERS.get(type_.kind, _nothing)(octets, type_)
+
+
+def _nothing(octets: Array, type_: LogicalType) -> Array:
+    return pa.nulls(len(octets), to_arrow(type_) if type_.kind is not Kind.OTHER else pa.null())
+
+
+def _booleans(octets: Array, _: LogicalType) -> Array:
+    values, known = _numbers(octets, {1: np.dtype(np.uint8)})
+    return pa.array(values != 0, mask=~known)
+
+
+def _integers(octets: Array, type_: LogicalType) -> Array:
+    values, known = _numbers(octets, {4: np.dtype("<i4"), 8: np.dtype("<i8")})
+    half = 1 << (BITS[type_.kind] - 1)
+    fits = known & (values >= -half) & (values <= half - 1)
+    return pa.array(np.where(fits, values, 0), pa.int64(), mask=~fits).cast(to_arrow(type_))
+
+
+def _floats(octets: Array, type_: LogicalType) -> Array:
+    widths: dict[int, np.dtype[Any]] = {4: np.dtype("<f4")}
+    if type_.kind is Kind.DOUBLE:
+        widths[8] = np.dtype("<f8")
+    values, known = _numbers(octets, widths, np.float64)
+    return pa.array(values, pa.float64(), mask=~known).cast(to_arrow(type_))
+
+
+def _dates(octets: Array, _: LogicalType) -> Array:
+    values, known = _numbers(octets, {4: np.dtype("<i4")})
+    return pa.array(values.astype(np.int32), pa.int32(), mask=~known).cast(pa.date32())
+
+
+def _micros(octets: Array, type_: LogicalType) -> Array:
+    values, known = _numbers(octets, {8: np.dtype("<i8")})
+    if type_.kind is not Kind.TIME:
+        days, dates = _numbers(octets, {4: np.dtype("<i4")})
+        dates &= np.abs(days) < _LAST_DAY
+        values, known = np.where(dates, days * DAY, values), known | dates
+    return pa.array(values, pa.int64(), mask=~known).cast(to_arrow(type_))
+
+
+_LAST_DAY = 2**63 // DAY - 1
+
+
+def _decimals(octets: Array, type_: LogicalType) -> Array:
+    """Sixteen bytes each, the least significant first, filled up with the sign."""
+    runs = Runs.of(octets)
+    known = (runs.lengths >= 1) & (runs.lengths <= 16) & ~null_mask(octets)
+    ends = runs.offsets[1:]
+    wide = np.zeros((len(runs), 16), np.uint8)
+    if len(runs.octets):
+        sign = runs.octets[np.where(known, runs.offsets[:-1], 0)] >= 0x80
+        for byte in range(16):
+            here = known & (runs.lengths > byte)
+            wide[:, byte] = np.where(here, runs.octets[np.where(here, ends - 1 - byte, 0)], np.where(sign, 255, 0))
+    made = pa.Array.from_buffers(to_arrow(type_), len(runs), [_bits(known), pa.py_buffer(wide.tobytes())])
+    return _within_digits(made, cast("DecimalType", type_))
+
+
+def _within_digits(decimals: Array, type_: DecimalType) -> Array:
+    """Values of more digits than the type has say nothing."""
+    wide = decimals.view(pa.decimal128(38, type_.scale))
+    limit = pa.scalar(10 ** (type_.precision - type_.scale), pa.decimal128(38, 0)) if type_.precision < 38 else None
+    if limit is None:
+        return decimals
+    return pc.if_else(pc.less(pc.abs(wide), limit), decimals, pa.scalar(None, decimals.type))
+
+
+def _strings(octets: Array, _: LogicalType) -> Array:
+    try:
+        return octets.cast(pa.large_string())
+    except pa.ArrowException:
+        return pa.array([_text(value) for value in octets.to_pylist()], pa.large_string())
+
+
+def _text(octets: bytes | None) -> str | None:
+    try:
+        return None if octets is None else octets.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _binaries(octets: Array, _: LogicalType) -> Array:
+    return octets
+
+
+def _fixed(octets: Array, type_: LogicalType) -> Array:
+    length = cast("FixedType", type_).length
+    runs = Runs.of(octets)
+    known = (runs.lengths <= length) & ~null_mask(octets)
+    filled = np.zeros((len(runs), length), np.uint8)
+    if len(runs.octets):
+        for byte in range(length):
+            here = known & (runs.lengths > byte)
+            filled[:, byte] = np.where(here, runs.octets[np.where(here, runs.offsets[:-1] + byte, 0)], 0)
+    return pa.Array.from_buffers(pa.binary(length), len(runs), [_bits(known), pa.py_buffer(filled.tobytes())])
+
+
+def _uuids(octets: Array, _: LogicalType) -> Array:
+    whole = pc.equal(pc.binary_length(octets), 16)
+    return pc.if_else(whole, octets, pa.scalar(None, octets.type)).cast(pa.binary(16))
+
+
+_DECODERS: dict[Kind, Callable[[Array, LogicalType], Array]] = {
+    Kind.BOOLEAN: _booleans,
+    Kind.INT: _integers,
+    Kind.LONG: _integers,
+    Kind.FLOAT: _floats,
+    Kind.DOUBLE: _floats,
+    Kind.DATE: _dates,
+    Kind.TIME: _micros,
+    Kind.TIMESTAMP: _micros,
+    Kind.TIMESTAMP_NTZ: _micros,
+    Kind.DECIMAL: _decimals,
+    Kind.STRING: _strings,
+    Kind.BINARY: _binaries,
+    Kind.FIXED: _fixed,
+    Kind.UUID: _uuids,
+}
+
+
+def _numbers(octets: Array, widths: Mapping[int, np.dtype[Any]], into: Any = np.int64) -> tuple[Any, Bools]:
+    """The numbers that runs of those widths are, and where there is one."""
+    runs = Runs.of(octets)
+    lengths, valid = runs.lengths, ~null_mask(octets)
+    values = np.zeros(len(runs), into)
+    known = np.zeros(len(runs), bool)
+    for width, kind in widths.items():
+        of_width = valid & (lengths == width)
+        if of_width.any():
+            values[of_width] = _gathered(runs.octets, runs.offsets[:-1][of_width], width).view(kind).ravel()
+            known |= of_width
+    return values, known
+
+
+def _gathered(octets: Octets, starts: Ints, width: int) -> Any:
+    """So many bytes from each start, one row each."""
+    if len(starts) * width == len(octets):
+        return np.ascontiguousarray(octets).reshape(-1, width)
+    return np.ascontiguousarray(octets[starts[:, None] + np.arange(width)])
+
+
+def _bits(known: Bools) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(known, bitorder="little").tobytes())

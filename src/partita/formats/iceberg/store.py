@@ -1,0 +1,350 @@
+"""An Iceberg table as a `Store`."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from partita.algebra.predicate import Predicate
+from partita.algebra.spec import PartitionSpec
+from partita.algebra.transforms import PartitionFunction
+from partita.algebra.types import NESTED
+from partita.arrow.buffers import one_array
+from partita.arrow.schema import to_arrow
+from partita.arrow.spec import spec_columns
+from partita.errors import TableError, UnsupportedFeature
+from partita.formats.iceberg.catalogs import translated
+from partita.formats.iceberg.columns import field_ids, stored_arrow
+from partita.formats.iceberg.deletes import is_vector, partition_groups
+from partita.formats.iceberg.files import (
+    Folder,
+    IcebergCopier,
+    IcebergMarker,
+    IcebergTarget,
+    new_data_file,
+    new_delete_file,
+)
+from partita.formats.iceberg.manifests import POSITION_DELETES
+from partita.formats.iceberg.metrics import Described, measured_columns
+from partita.formats.iceberg.object_store import store_options
+from partita.formats.iceberg.state import NO_SNAPSHOT, IcebergState, state_of
+from partita.formats.iceberg.transaction import Changes, check_writable, commit, evolve, history, remove_orphans
+from partita.formats.iceberg.values import directory, parse, text_of
+from partita.formats.plan import State, identities, pruned_files
+from partita.formats.store import Change, Edits, Store
+from partita.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestEntry
+    from pyiceberg.table import Table
+
+    from partita.formats.iceberg.on_spark import IcebergRows
+    from partita.spark.rows import DataFrame, SparkSession, StructType
+
+_KINDS = {"append": "append", "overwrite": "overwrite", "overwrite_partitions": "overwrite", "rewrite": "replace"}
+_LEVELS = {"delete": "write.delete", "update": "write.update", "merge": "write.merge"}
+_NAME_MAPPING = "schema.name-mapping.default"
+_TRANSACTION = "partita.transaction."
+
+
+class IcebergStore(Store):
+    """The Iceberg table that a catalog has under a name."""
+
+    def __init__(self, table: Table) -> None:
+        self.uri = table.location()
+        self._table = table
+        self._seen: IcebergState | None = None
+
+    def state(self) -> IcebergState:
+        """The current snapshot."""
+        with translated(self.uri):
+            table = self._table.catalog.load_table(self._table.name())
+            if self._seen is None or table.metadata_location != self._seen.table.metadata_location:
+                self._seen = state_of(table)
+        return self._seen
+
+    def check_writable(self, state: State, *, removes: bool) -> None:  # noqa: ARG002
+        """Refuse version 3, and to write with functions that aren't known."""
+        metadata = _iceberg(state).table.metadata
+        check_writable(metadata)
+        for field in state.spec.fields:
+            if not field.transform.known:
+                raise UnsupportedFeature((f"the partition transform {field.transform}",), "writing")
+
+    def seen(self, state: State, transaction: tuple[str, int]) -> bool:
+        """Whether the table's properties have that number of the application, or a later one."""
+        application, number = transaction
+        return int(_iceberg(state).table.metadata.properties.get(f"{_TRANSACTION}{application}", -1)) >= number
+
+    def commit(self, state: State, change: Change) -> int:
+        """One snapshot."""
+        iceberg = _iceberg(state)
+        folder = _folder(iceberg)
+        order = iceberg.table.metadata.default_sort_order_id
+        added = [new_data_file(told, folder, state.spec, order) for told in change.added.to_pylist()]
+        marked = change.marked.to_pylist()
+        added += [new_delete_file(told, folder, self._group_spec(iceberg, told)) for told in marked]
+        pointed = {place for told in marked for place in json.loads(told["details"])["places"]}
+        paths = one_array(iceberg.entries["path"])
+        changes = Changes(
+            _kind(change),
+            added,
+            frozenset(paths.take(pa.array(change.removed)).to_pylist()),
+            frozenset(change.unmarked),
+            frozenset(paths[place].as_py() for place in pointed),
+            self._reads(iceberg, change),
+            {key: str(value) for key, value in change.parameters.items()},
+            change.transaction,
+        )
+        base = None if state.version == NO_SNAPSHOT else state.version
+        with translated(self.uri):
+            return commit(copy.copy(iceberg.table), base, changes)
+
+    def _group_spec(self, state: IcebergState, told: Mapping[str, Any]) -> PartitionSpec:
+        place = json.loads(told["details"])["places"][0]
+        return state.specs.spec(state.entries["spec_id"][place].as_py())
+
+    def _reads(self, state: IcebergState, change: Change) -> Callable[[Table, list[ManifestEntry]], bool] | None:
+        """Whether files that others added are among what a change read; None where it may not mind."""
+        property_ = _LEVELS.get(change.operation)
+        level = state.table.metadata.properties.get(f"{property_}.isolation-level", "serializable")
+        read = change.read
+        if read is None or (property_ is not None and level.casefold() == "snapshot"):
+            return None
+        return lambda table, entries: _touches(table, entries, read)
+
+    def history(self) -> pa.Table:
+        """The snapshots, newest first."""
+        return history(self.state().table)
+
+    def evolve(
+        self,
+        *,
+        add: Sequence[PartitionFunction | str],
+        drop: Sequence[PartitionFunction | str],
+        rename: Mapping[str, str],
+    ) -> None:
+        """A new spec, or an earlier one again; files keep theirs."""
+        with translated(self.uri):
+            evolve(copy.copy(self.state().table), add, drop, rename)
+
+    def clean(self, older_than: float) -> list[str]:
+        """Remove files below the table's folder that none of its snapshots reaches."""
+        with translated(self.uri):
+            return remove_orphans(copy.copy(self.state().table), older_than)
+
+    def told_partitions(self, state: State, told: pa.Table) -> frozenset[tuple[object, ...]]:
+        """The identities of partitions of the current spec by their texts."""
+        return frozenset(identities(self.partition_table(state, told)))
+
+    def partition_table(self, state: State, told: pa.Table) -> pa.Table:
+        """The typed values of partitions of the current spec by their texts, each of them once."""
+        fields = state.spec.fields
+        rows = dict.fromkeys(tuple(texts) for texts in told["partition"].to_pylist())
+        if not fields:
+            return pa.table({"spec_id": pa.array([state.spec.spec_id] * len(rows), pa.int32())})
+        columns = {}
+        for at, field in enumerate(fields):
+            type_ = pa.int32() if field.transform.name == "day" else to_arrow(field.result_type)
+            values = pa.array([parse(texts[at], field) for texts in rows], _plain_type(type_))
+            columns[field.name] = values.cast(type_)
+        return pa.table(columns)
+
+    # --- on Spark
+
+    def _rows(self, state: State) -> IcebergRows:
+        from partita.formats.iceberg.on_spark import IcebergRows
+
+        return IcebergRows(_iceberg(state))
+
+    def frame_schema(self, state: State) -> StructType:
+        """The columns as Spark has them."""
+        return self._rows(state).schema("changing")
+
+    def conform(self, state: State, rows: DataFrame) -> DataFrame:
+        """Rows of others as the table's."""
+        return self._rows(state).conform(rows)
+
+    def regenerate(self, state: State, rows: DataFrame) -> DataFrame:
+        """Changed rows, without null where none may be."""
+        return self._rows(state).required(rows)
+
+    def has_rules(self, state: State) -> bool:  # noqa: ARG002
+        """Never: a required column is a rule of its own."""
+        return False
+
+    def derived(self, state: State, changed: set[str]) -> set[str]:  # noqa: ARG002
+        """The columns themselves."""
+        return changed
+
+    def generated(self, state: State) -> frozenset[str]:  # noqa: ARG002
+        """None."""
+        return frozenset()
+
+    def scan(
+        self, spark: SparkSession, state: State, places: np.ndarray, names: Sequence[str], *, positions: bool = False
+    ) -> DataFrame:
+        """Rows of the files at those places, without those that delete files speak of."""
+        return self._rows(state).scan(spark, places, names, positions=positions)
+
+    def in_partitions(self, state: State, rows: DataFrame, told: pa.Table) -> DataFrame:
+        """The rows that are in partitions which executors told of."""
+        return self._rows(state).in_partitions(rows, self.partition_table(state, told))
+
+    def write(self, state: State, rows: DataFrame) -> pa.Table:
+        """New files in the current spec."""
+        return self._rows(state).write(rows, _target(_iceberg(state)))
+
+    def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:
+        """Where the table copies on write, and the files can be copied as they are."""
+        iceberg = _iceberg(state)
+        if not _copies(iceberg, operation) or not _are_plain(iceberg, places):
+            return False
+        return not changed & {field.source.partition(".")[0] for field in state.spec.fields}
+
+    def replace(self, state: State, places: np.ndarray, changed: DataFrame, columns: set[str]) -> Edits:
+        """The files copied."""
+        return self._rows(state).replace(changed, columns, _copier(_iceberg(state), places), places)
+
+    def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:
+        """Position deletes, or the files copied where the table says so."""
+        iceberg = _iceberg(state)
+        rows = self._rows(state)
+        if not _copies(iceberg, operation):
+            groups, firsts = _groups(iceberg, places)
+            index = _positional(iceberg, np.flatnonzero(groups >= 0))
+            return rows.mark(positions, places, groups, _marker(iceberg, groups, firsts), index)
+        if _are_plain(iceberg, places):
+            return rows.copied_without(positions, _copier(iceberg, places), places)
+        return rows.written_without(positions, places, _target(iceberg))
+
+
+def _iceberg(state: State) -> IcebergState:
+    return cast("IcebergState", state)
+
+
+def _kind(change: Change) -> str:
+    kind = _KINDS.get(change.operation)
+    if kind is None:
+        return "row_delta" if change.marked.num_rows else "overwrite"
+    return "overwrite" if kind == "append" and (len(change.removed) or change.marked.num_rows) else kind
+
+
+def _touches(table: Table, entries: list[ManifestEntry], read: Predicate | frozenset[tuple[object, ...]]) -> bool:
+    """Whether any of those files can hold what was read; one that is gone again is taken to."""
+    if not entries:
+        return False
+    now = state_of(table)
+    added = {entry.data_file.file_path for entry in entries}
+    here = np.isin(one_array(now.files["path"]).to_numpy(zero_copy_only=False), list(added))
+    if here.sum() < len(added):
+        return True
+    if isinstance(read, Predicate):
+        return bool(pruned_files(now, read).may_match.to_numpy(zero_copy_only=False)[here].any())
+    current = here & (now.files["spec_id"].to_numpy() == now.spec.spec_id)
+    if current.sum() < here.sum():
+        return True
+    partitions = spec_columns(now.specs, now.spec, now.partitions.filter(pa.array(current)))
+    return any(partition in read for partition in identities(partitions))
+
+
+def _copies(state: IcebergState, operation: str) -> bool:
+    """Whether the table copies files on write; version 1 has nothing else."""
+    if state.table.metadata.format_version == 1:
+        return True
+    mode = state.table.metadata.properties.get(f"write.{operation}.mode", "merge-on-read")
+    if mode not in ("merge-on-read", "copy-on-write"):
+        raise TableError(f"write.{operation}.mode is merge-on-read or copy-on-write, not {mode!r}")
+    return mode == "copy-on-write"
+
+
+def _are_plain(state: IcebergState, places: np.ndarray) -> bool:
+    """Whether files can be copied in Arrow: of the current spec, with nothing deleted, and columns as they are now."""
+    metadata = state.table.metadata
+    if _NAME_MAPPING in metadata.properties:
+        return False
+    if len(metadata.schemas) > 1 and any(f.type.kind in NESTED for f in state.schema):
+        return False
+    specs = state.entries["spec_id"].to_numpy()[places]
+    return bool((specs == state.spec.spec_id).all()) and not state.delete_index(places).num_rows
+
+
+def _folder(state: IcebergState) -> Folder:
+    table = state.table
+    uri = table.metadata.properties.get("write.data.path") or f"{table.location().rstrip('/')}/data"
+    return Folder(uri.rstrip("/"), Storage.at(uri.rstrip("/"), store_options(uri, table.io.properties)))
+
+
+def _target(state: IcebergState) -> IcebergTarget:
+    schema = state.table.schema()
+    properties = state.table.metadata.properties
+    columns = measured_columns(state.schema, field_ids(schema), properties)
+    return IcebergTarget(
+        _folder(state), stored_arrow(schema), state.spec.fields, Described(columns), _compression(properties)
+    )  # fmt: skip
+
+
+def _compression(properties: Mapping[str, str]) -> str:
+    codec = properties.get("write.parquet.compression-codec", "zstd").lower()
+    return {"uncompressed": "none"}.get(codec, codec)
+
+
+def _copier(state: IcebergState, places: np.ndarray) -> IcebergCopier:
+    target = _target(state)
+    paths = tuple(one_array(state.entries["path"]).take(pa.array(places)).to_pylist())
+    return IcebergCopier(target, target.folder.storage.options, paths, tuple(_texts(state, state.spec, places)))
+
+
+def _texts(state: IcebergState, spec: PartitionSpec, places: np.ndarray) -> list[tuple[str | None, ...]]:
+    """The texts of the partitions of files of one spec."""
+    partitions = spec_columns(state.specs, spec, state.partitions.take(pa.array(places)))
+    columns = [one_array(partitions[field.name]) for field in spec.fields]
+    return [tuple(text_of(column[at]) for column in columns) for at in range(len(places))]
+
+
+def _groups(state: IcebergState, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For every file of the table the number of its spec and partition where one of the places is in it, else -1.
+
+    And for each such number a place that has it.
+    """
+    every = partition_groups(state.entries)
+    touched, firsts = np.unique(every[places], return_index=True)
+    at = np.minimum(np.searchsorted(touched, every), len(touched) - 1)
+    return np.where(touched[at] == every, at, -1), places[firsts]
+
+
+def _marker(state: IcebergState, groups: np.ndarray, firsts: np.ndarray) -> IcebergMarker:
+    paths = one_array(state.entries["path"])
+    ids = state.entries["spec_id"].to_numpy()
+    partitions: list[tuple[str | None, ...]] = []
+    directories: list[str] = []
+    for place in firsts.tolist():
+        spec = state.specs.spec(int(ids[place]))
+        texts = _texts(state, spec, np.array([place]))[0]
+        partitions.append(texts)
+        directories.append(directory(spec.fields, texts))
+    return IcebergMarker(
+        _folder(state),
+        {place: paths[place].as_py() for place in np.flatnonzero(groups >= 0).tolist()},
+        tuple(partitions),
+        tuple(directories),
+        _compression(state.table.metadata.properties),
+    )
+
+
+def _positional(state: IcebergState, places: np.ndarray) -> pa.Table:
+    """Which position-delete files can apply to the files at some places."""
+    index = state.delete_index(places)
+    wanted = (state.deletes["content"].to_numpy() == POSITION_DELETES) & ~is_vector(state.deletes)
+    return index.filter(pa.array(wanted[index["delete"].to_numpy()]))
+
+
+def _plain_type(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_date32(type_):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(type_) or pa.types.is_time64(type_) else type_

@@ -1,0 +1,50 @@
+"""Which small manifests become one: those of one spec and content that lie together and fit the target size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import TableProperties
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table.metadata import TableMetadata
+
+_ENABLED = TableProperties.MANIFEST_MERGE_ENABLED
+_TARGET = TableProperties.MANIFEST_TARGET_SIZE_BYTES
+_LEAST = TableProperties.MANIFEST_MIN_MERGE_COUNT
+
+
+def bins(
+    metadata: TableMetadata, manifests: Sequence[ManifestFile], *, brings: bool
+) -> Iterator[tuple[list[ManifestFile], bool]]:
+    """The manifests, newest first, in groups of at most the target size, and whether each is to be merged.
+
+    The group of the newest waits until it has enough, counting the one that the commit itself `brings`; the others
+    are full, and grow no more.
+    """
+    properties = metadata.properties
+    # Merging is on unless the table says otherwise, as in Iceberg's own documentation.
+    if properties.get(_ENABLED, "true").casefold() != "true":
+        yield list(manifests), False
+        return
+    target, least = int(properties.get(_TARGET, 8 << 20)), int(properties.get(_LEAST, 100))
+    packed = list(_packed(manifests, target))
+    for at, group in enumerate(packed):
+        waits = at == 0 and len(group) + brings < least
+        yield group, len(group) > 1 and not waits
+
+
+def _packed(manifests: Sequence[ManifestFile], target: int) -> Iterator[list[ManifestFile]]:
+    """Filled from the oldest, so that full groups stay as they are when newer manifests come."""
+    groups: list[list[ManifestFile]] = []
+    size = 0
+    for manifest in reversed(manifests):
+        if groups and size + manifest.manifest_length <= target:
+            groups[-1].append(manifest)
+            size += manifest.manifest_length
+        else:
+            groups.append([manifest])
+            size = manifest.manifest_length
+    return (group[::-1] for group in reversed(groups))

@@ -1,0 +1,90 @@
+"""Removing files that no snapshot names: what commits left behind that were killed, or lost their race."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from pyarrow.fs import FileSelector, FileType
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from partita.errors import TableError
+from partita.formats.iceberg.transaction.edge import delete_all, name_of, refresh, translated
+from partita.formats.iceberg.transaction.expiry import check_collectable
+from partita.formats.iceberg.transaction.manifests import read_entries
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+
+GRACE = 3 * 24 * 60 * 60.0
+"""Seconds: longer than any commit should take from its first file to its end."""
+
+
+def remove_orphans(table: Table, older_than: float = GRACE) -> list[str]:
+    """Delete the files under the table's location that nothing in the table names, older than so many seconds.
+
+    Their paths come back. Files whose name starts with a dot are others' own, and stay.
+    """
+    with translated(table):
+        check_collectable(table.metadata, name_of(table))
+        before = time.time() - older_than
+        found = [path for path, modified in _listed(table.io, table.metadata.location) if modified < before]
+        # Named after listed: what was committed in between counts as named.
+        refresh(table)
+        named = {_plain(path) for path in _named(table)}
+        orphans = [path for path in found if _plain(path) not in named and not _is_others(path)]
+        delete_all(table.io, orphans)
+        return sorted(orphans)
+
+
+def _named(table: Table) -> Iterator[str]:
+    metadata = table.metadata
+    yield table.metadata_location
+    yield from (entry.metadata_file for entry in metadata.metadata_log)
+    yield from (each.statistics_path for each in (*metadata.statistics, *metadata.partition_statistics))
+    manifests: dict[str, ManifestFile] = {}
+    for snapshot in metadata.snapshots:
+        yield snapshot.manifest_list
+        manifests |= {each.manifest_path: each for each in snapshot.manifests(table.io)}
+    for path, manifest in manifests.items():
+        yield path
+        yield from (entry.data_file.file_path for entry in read_entries(table.io, manifest))
+
+
+def _listed(io: FileIO, location: str) -> Iterable[tuple[str, float]]:
+    """Path and time of every file in the folder and below, each path under the scheme of the location."""
+    scheme, rest = _split(location)
+    if scheme in ("", "file"):
+        root = Path(unquote(rest) if scheme else rest)
+        return [(str(path), path.stat().st_mtime) for path in root.rglob("*") if path.is_file()]
+    if not isinstance(io, PyArrowFileIO):
+        raise TableError(
+            f"files at {location} can't be listed through {type(io).__name__}; set py-io-impl to pyarrow's"
+        )
+    _, netloc, path = io.parse_location(location, io.properties)
+    infos = io.fs_by_scheme(scheme, netloc).get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
+    prefix = location[: len(location) - len(rest)]
+    return [(f"{prefix}{info.path}", info.mtime.timestamp()) for info in infos if info.type == FileType.File]
+
+
+def _is_others(path: str) -> bool:
+    name = PurePosixPath(path).name
+    return name.startswith(".") or name == "version-hint.text"
+
+
+def _split(location: str) -> tuple[str, str]:
+    parts = urlsplit(location)
+    return (
+        (parts.scheme, f"{parts.netloc}{parts.path}") if "://" in location or parts.scheme == "file" else ("", location)
+    )
+
+
+def _plain(path: str) -> str:
+    """A path without its scheme: writers disagree on `s3` and `s3a`, and on whether a local path has one."""
+    scheme, rest = _split(path)
+    return str(PurePosixPath(unquote(rest) if scheme == "file" else rest))

@@ -1,0 +1,21 @@
+"""What the tests of Iceberg share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from partita.formats.iceberg.manifests import cache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A cache of decoded manifests for each test, away from the user's."""
+    monkeypatch.setenv("PARTITA_CACHE", str(tmp_path_factory.mktemp("cache")))
+    cache.forget()
+    yield
+    cache.forget()

@@ -1,0 +1,161 @@
+"""Catalogs: the lake's own, others by configuration, and errors as ours."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from partita.algebra.functions import bucket, day, hour, identity, month, truncate, void, year
+from partita.algebra.schema import Schema
+from partita.algebra.types import Field, Kind, LogicalType, other
+from partita.errors import SchemaError, SpecError, StorageError, TableError, TableExists, TableMissing, TransformError
+from partita.errors import UnsupportedFeature
+from partita.formats.iceberg.catalogs import CATALOG_NAME, create, lake_catalog, load, open_catalog
+from partita.storage import Storage
+from tests.formats.iceberg.written import NAME, new_table, reopened
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from partita.algebra.transforms import PartitionFunction
+
+SCHEMA = Schema.of({"id": "long", "ts": "timestamp", "country": "string", "price": "decimal(9,2)"})
+
+
+def test_a_lake_has_a_catalog_that_spark_can_share(tmp_path: Path) -> None:
+    new_table(tmp_path / "lake", SCHEMA, [day("ts")])
+    with sqlite3.connect(tmp_path / "lake" / "catalog.db") as file:
+        rows = file.execute(
+            "SELECT catalog_name, table_namespace, table_name, metadata_location, iceberg_type FROM iceberg_tables"
+        ).fetchall()
+    file.close()
+    (name, namespace, table, location, kind) = rows[0]
+    assert (name, namespace, table, kind) == (CATALOG_NAME, "sales", "orders", "TABLE")
+    assert location == reopened(tmp_path / "lake").metadata_location
+
+
+def test_any_catalog_of_pyiceberg_is_opened_by_its_configuration(tmp_path: Path) -> None:
+    config = {"name": "ice", "type": "sql", "uri": f"sqlite:///{tmp_path}/other.db"}
+    catalog = open_catalog(config)
+    create(catalog, "a.b.t", f"{tmp_path}/t", SCHEMA, [], {})
+    assert catalog.name == "ice"
+    theirs = load_catalog("ice", type="sql", uri=config["uri"]).load_table(("a", "b", "t"))
+    assert load(open_catalog(config), "a.b.t").metadata.table_uuid == theirs.metadata.table_uuid
+    with pytest.raises(TableMissing):
+        load(open_catalog({**config, "name": "another"}), "a.b.t")
+
+
+def test_an_object_store_without_a_catalog_is_told_the_setting() -> None:
+    with pytest.raises(TableError, match=r'catalog=\{"name": "ice", "type": "rest"'):
+        lake_catalog(Storage.at("s3://bucket/lake"))
+
+
+@pytest.mark.parametrize("name", ["lake", "a lake", "l%20ke", "a?b", "a#b", "é"])
+def test_a_lake_may_be_in_any_folder(name: str, tmp_path: Path) -> None:
+    catalog = lake_catalog(Storage.at(tmp_path / name))
+    catalog.create_namespace("n")
+    assert (tmp_path / name / "catalog.db").is_file()
+    assert lake_catalog(Storage.at(tmp_path / name)).list_namespaces() == [("n",)]
+
+
+def test_a_name_without_dots_is_in_the_default_namespace(tmp_path: Path) -> None:
+    catalog = lake_catalog(Storage.at(tmp_path))
+    create(catalog, "orders", f"{tmp_path}/orders", SCHEMA, [], {})
+    assert load(catalog, "orders").metadata.table_uuid == catalog.load_table("default.orders").metadata.table_uuid
+
+
+def test_tables_that_are_there_or_not(tmp_path: Path) -> None:
+    new_table(tmp_path, SCHEMA)
+    catalog = lake_catalog(Storage.at(tmp_path))
+    with pytest.raises(TableExists, match=NAME):
+        create(catalog, NAME, f"{tmp_path}/elsewhere", SCHEMA, [], {})
+    for missing in ("sales.none", "none.none", "none"):
+        with pytest.raises(TableMissing, match=missing):
+            load(catalog, missing)
+    with pytest.raises(TableError, match="is not a table's name"):
+        load(catalog, "sales..orders")
+
+
+def test_what_goes_wrong_below_is_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").write_text("no database at all, but a text that is long enough to be one")
+    with pytest.raises(StorageError, match=r"catalog of .*file is not a database"):
+        lake_catalog(Storage.at(tmp_path))
+    with pytest.raises(TableError, match="catalog 'ice'"):
+        open_catalog({"name": "ice", "type": "nothing of the kind"})
+    with pytest.raises(TableError, match="catalog 'ice'"):
+        open_catalog({"name": "ice", "type": "sql"})
+
+
+def test_metadata_that_is_gone_or_broken_is_an_error_of_ours(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA)
+    file = tmp_path / table.metadata_location.removeprefix("file://").removeprefix(f"{tmp_path}/")
+    file.write_text("{}")
+    with pytest.raises(TableError, match=NAME):
+        reopened(tmp_path)
+    file.unlink()
+    with pytest.raises(StorageError, match=NAME):
+        reopened(tmp_path)
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_versions_that_are_made(version: str, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [], format_version=version, some_property="kept")
+    assert table.metadata.format_version == int(version)
+    assert table.properties == {"some-property": "kept"}
+
+
+@pytest.mark.parametrize("version", ["3", "4", "two"])
+def test_versions_that_are_refused(version: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedFeature, match=f"format version {version}"):
+        new_table(tmp_path, SCHEMA, [], format_version=version)
+
+
+def test_a_table_is_of_version_2_unless_told_otherwise(tmp_path: Path) -> None:
+    assert new_table(tmp_path, SCHEMA).metadata.format_version == 2
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "transform"),
+    [
+        (identity("country"), "country", "identity"),
+        (year("ts"), "ts_year", "year"),
+        (month("ts"), "ts_month", "month"),
+        (day("ts"), "ts_day", "day"),
+        (hour("ts"), "ts_hour", "hour"),
+        (bucket("id", 16), "id_bucket", "bucket[16]"),
+        (truncate("price", 10), "price_trunc", "truncate[10]"),
+        (void("country"), "country_null", "void"),
+        (day("ts").alias("d"), "d", "day"),
+    ],
+)
+def test_specs_as_the_format_has_them(function: PartitionFunction, name: str, transform: str, tmp_path: Path) -> None:
+    (field,) = new_table(tmp_path, SCHEMA, [function]).spec().fields
+    assert (field.name, str(field.transform), field.field_id) == (name, transform, 1000)
+    assert reopened(tmp_path).schema().find_column_name(field.source_id) == function.source
+
+
+@pytest.mark.parametrize(
+    ("functions", "error"),
+    [
+        ([day("country")], TransformError),
+        ([hour("price")], TransformError),
+        ([identity("nothing")], SchemaError),
+        ([day("ts"), day("ts")], SpecError),
+        ([bucket("id", 4), bucket("id", 8)], SpecError),
+    ],
+)
+def test_bad_specs_are_refused_before_anything_is_made(
+    functions: list[PartitionFunction], error: type[Exception], tmp_path: Path
+) -> None:
+    with pytest.raises(error):
+        new_table(tmp_path, SCHEMA, functions)
+    assert list(lake_catalog(Storage.at(tmp_path)).list_namespaces()) == []
+
+
+def test_types_that_iceberg_lacks_are_refused_by_name(tmp_path: Path) -> None:
+    for type_ in (other("interval"), LogicalType(Kind.NULL)):
+        with pytest.raises(SchemaError, match="column 'x'"):
+            new_table(tmp_path, Schema((Field("x", type_),)))
