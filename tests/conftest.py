@@ -17,14 +17,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JVM_FIXTURES = {"spark", "run_in_connect"}
-DELTA = {
-    "spark.jars.packages": "io.delta:delta-spark_4.1_2.13:4.4.0",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+CONNECTORS = {
+    "spark.jars.packages": ",".join(
+        [
+            "io.delta:delta-spark_4.1_2.13:4.4.0",
+            "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+            "org.xerial:sqlite-jdbc:3.46.1.3",
+            "org.postgresql:postgresql:42.7.7",
+        ]
+    ),
+    "spark.sql.extensions": ",".join(
+        [
+            "io.delta.sql.DeltaSparkSessionExtension",
+            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        ]
+    ),
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # It replays a log in 50 tasks unless told otherwise; the tests' have a few lines.
     "spark.databricks.delta.snapshotPartitions": "1",
 }
-"""delta-spark, which Partita doesn't need; the first run fetches it."""
+"""The connectors that run on the JVM, which Partita doesn't need; the first run fetches them."""
 
 # A test run gives one answer for one tree, so `quick` and `default` draw the same examples each time.
 # `prove` draws new ones, and prints what replays a failure.
@@ -50,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One classic Spark session, as Partita makes it, shared by the run; delta-spark in it is what ours is held to."""
+    """One classic Spark session, as Partita makes it, shared by the run; the JVM's connectors are in it, which ours is held to."""
     from partita.spark import session
 
     running = session(
@@ -59,7 +71,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            **DELTA,
+            **CONNECTORS,
         },
     )
     yield running

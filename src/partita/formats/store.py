@@ -103,6 +103,10 @@ class Store(ABC):
     def clean(self, older_than: float) -> list[str]:
         """Remove files that no version of the table has ever had, older than so many seconds; their paths."""
 
+    def expire(self, older_than: float | None, retain_last: int | None) -> list[str]:  # noqa: ARG002
+        """Forget versions older than so many seconds but for the last few, and remove what only they have."""
+        raise TableError(f"the versions of the table at {self.uri} are kept by its format; use the format's own vacuum")
+
     @abstractmethod
     def told_partitions(self, state: State, told: pa.Table) -> frozenset[tuple[object, ...]]:
         """The partitions that executors told of, as `partita.formats.plan.identities` of the state has them."""
@@ -148,6 +152,14 @@ class Store(ABC):
     def in_partitions(self, state: State, rows: DataFrame, told: pa.Table) -> DataFrame:  # noqa: ARG002
         """Of rows in files of another spec, those in partitions of the current one that executors told of."""
         raise TableError(f"the table at {self.uri} has one way of partitioning")
+
+    @abstractmethod
+    def is_outdated(self, state: State, places: np.ndarray) -> np.ndarray:
+        """Of the files at those places, which are not as they would be written now."""
+
+    @abstractmethod
+    def clustered(self, state: State, rows: DataFrame, size: int) -> DataFrame:
+        """The table's rows, those of a partition together, to be written to few files; they are about `size` bytes."""
 
     @abstractmethod
     def write(self, state: State, rows: DataFrame) -> pa.Table:

@@ -141,6 +141,19 @@ class Table:
         """Partition what is written from now on another way."""
         self._store.evolve(add=add, drop=drop, rename=rename or {})
 
+    def rewrite(self, where: Where | None = None) -> Outcome:
+        """Write anew the files that may hold a match and are small, of an earlier spec, or have deleted rows.
+
+        The rows of the table stay the same.
+        """
+        from partita.formats.on_spark.compaction import rewrite
+
+        return rewrite(self._store, where)
+
+    def expire_snapshots(self, older_than: timedelta | None = None, retain_last: int | None = None) -> list[str]:
+        """Forget old versions, and remove the files that only they have; what isn't said the table's settings say."""
+        return self._store.expire(None if older_than is None else older_than.total_seconds(), retain_last)
+
     def clean(self, older_than: timedelta = GRACE) -> list[str]:
         """Remove data files that failed or killed writers left behind; files of any version of the table stay."""
         return self._store.clean(older_than.total_seconds())

@@ -25,7 +25,8 @@ from partita.spark.transforms import apply
 
 __all__ = ["Column", "DataFrame", "DataType", "Rule", "SparkSession", "StructType", "among", "as_frame", "checked",
            "column", "conformed", "filtered", "fits", "is_text", "not_null", "only", "partition_values", "picked",
-           "renamed", "required", "required_sql", "translated", "with_columns", "without_empty"]  # fmt: skip
+           "renamed", "required", "required_sql", "together", "translated", "with_columns",
+           "without_empty"]  # fmt: skip
 
 _REFUSED = "refused by the table: "
 _LINE = "\n"
@@ -122,6 +123,15 @@ def among(rows: DataFrame, values: Sequence[Column], wanted: DataFrame) -> DataF
     for value, name in zip(values, names, strict=True):
         condition = condition & value.eqNullSafe(F.col(name))
     return rows.join(F.broadcast(wanted.toDF(*names)), condition, "left_semi")
+
+
+def together(rows: DataFrame, values: Sequence[Column], size: int) -> DataFrame:
+    """The rows with the same values in one task each, or in as many tasks as their size in bytes asks for."""
+    tasks = max(1, -(-size // _TASK_BYTES))
+    return rows.repartition(*values) if values else rows.repartition(tasks)
+
+
+_TASK_BYTES = 128 * 2**20
 
 
 def is_text(data_type: DataType) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -18,6 +20,8 @@ from pyiceberg.manifest import (
     write_manifest,
     write_manifest_list,
 )
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
@@ -31,8 +35,9 @@ if TYPE_CHECKING:
 
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
+    from pyiceberg.types import NestedField
 
-    from partita.algebra.schema import Schema
+    from partita.algebra.schema import Schema as Columns
     from partita.algebra.transforms import PartitionFunction
 
 NAME = "sales.orders"
@@ -40,7 +45,7 @@ _SNAPSHOTS = count(1000)
 
 
 def new_table(
-    folder: Path, schema: Schema, functions: Sequence[PartitionFunction] = (), **properties: str
+    folder: Path, schema: Columns, functions: Sequence[PartitionFunction] = (), **properties: str
 ) -> Table:
     """A table in a lake at that folder; properties by their names with `_` for `-`."""
     catalog = lake_catalog(Storage.at(folder))
@@ -110,13 +115,30 @@ class _Writer(ManifestWriterV2):
     def version(self) -> Any:
         return self._version
 
+    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        schema = self._with_partition(self.version)
+        return AvroOutputFile[ManifestEntry](
+            output_file=self._output_file,
+            file_schema=schema,
+            record_schema=schema,
+            schema_name="manifest_entry",
+            metadata=self._meta,
+        )
 
-def manifest(table: Table, entries: Iterable[ManifestEntry], *, spec_id: int = 0, snapshot_id: int = 1) -> ManifestFile:
+
+def manifest(
+    table: Table,
+    entries: Iterable[ManifestEntry],
+    *,
+    spec_id: int = 0,
+    snapshot_id: int = 1,
+    version: int | None = None,
+) -> ManifestFile:
     """A manifest of those entries, of deletes where the first is one."""
     given = list(entries)
     content = ManifestContent.DATA if given[0].data_file.content == DataFileContent.DATA else ManifestContent.DELETES
     out = table.io.new_output(f"{table.location()}/metadata/{uuid4()}-m0.avro")
-    version = table.metadata.format_version
+    version = version or table.metadata.format_version
     parts = (table.specs()[spec_id], table.schema(), out, snapshot_id, "deflate")
     writer = write_manifest(1, *parts) if version == 1 else _Writer(*parts, content=content, version=version)
     with writer:
@@ -127,16 +149,22 @@ def manifest(table: Table, entries: Iterable[ManifestEntry], *, spec_id: int = 0
     return writer.to_manifest_file()
 
 
-def snapshot(table: Table, *groups: tuple[int, Iterable[ManifestEntry]], more: Sequence[ManifestFile] = ()) -> Table:
+def snapshot(
+    table: Table,
+    *groups: tuple[int, Iterable[ManifestEntry]],
+    more: Sequence[ManifestFile] = (),
+    version: int | None = None,
+) -> Table:
     """The table with a snapshot of a manifest for each spec id and its entries, and of those in `more`."""
     number, sequence = next(_SNAPSHOTS), table.metadata.next_sequence_number()
-    made = [manifest(table, entries, spec_id=spec_id, snapshot_id=number) for spec_id, entries in groups]
+    made = [
+        manifest(table, entries, spec_id=spec_id, snapshot_id=number, version=version) for spec_id, entries in groups
+    ]
     before = table.metadata.current_snapshot()
     older = [] if before is None else before.manifests(table.io)
     location = f"{table.location()}/metadata/snap-{number}-{uuid4()}.avro"
     parent = None if before is None else before.snapshot_id
-    version = min(table.metadata.format_version, 2)
-    with write_manifest_list(version, table.io.new_output(location), number, parent, sequence, "deflate") as writer:
+    with write_manifest_list(table.metadata.format_version, table.io.new_output(location), number, parent, sequence, "deflate") as writer:
         writer.add_manifests([*made, *more, *older])
     new = Snapshot(
         snapshot_id=number,
@@ -152,6 +180,16 @@ def snapshot(table: Table, *groups: tuple[int, Iterable[ManifestEntry]], more: S
             (AddSnapshotUpdate(snapshot=new), SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=number)),
             (),
         )
+    return table
+
+
+def as_version_3(table: Table, *fields: NestedField) -> Table:
+    """The table with metadata of version 3, which pyiceberg reads and doesn't write; and with these columns."""
+    document = json.loads(table.metadata.model_dump_json()) | {"format-version": 3, "next-row-id": 0}
+    metadata: Any = TableMetadataUtil.parse_obj(document)
+    if fields:
+        metadata = metadata.model_copy(update={"schemas": [Schema(*fields, schema_id=0)]})
+    table.metadata = metadata
     return table
 
 

@@ -21,7 +21,7 @@ Actions = Sequence[Mapping[str, Any]]
 
 _OPERATIONS = {
     "append": "WRITE", "overwrite": "WRITE", "overwrite_partitions": "WRITE", "delete": "DELETE", "update": "UPDATE",
-    "merge": "MERGE",
+    "merge": "MERGE", "rewrite": "OPTIMIZE",
 }  # fmt: skip
 _MODES = {"append": "Append", "overwrite": "Overwrite", "overwrite_partitions": "Overwrite"}
 _METRICS = {

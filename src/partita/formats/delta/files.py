@@ -87,8 +87,10 @@ class DeltaCopier:
         return self.target.open(self.partitions[file], task)
 
 
-def add_action(told: Mapping[str, Any], partition: Schema, physical: Mapping[str, str]) -> dict[str, Any]:
-    """The `add` of a file that an executor told of."""
+def add_action(
+    told: Mapping[str, Any], partition: Schema, physical: Mapping[str, str], *, changes: bool = True
+) -> dict[str, Any]:
+    """The `add` of a file that an executor told of; `changes` where the rows of the table do."""
     texts = zip(partition, told["partition"] or (), strict=True)
     values = {physical[column.name]: _logged(text, column) for column, text in texts}
     return {
@@ -97,7 +99,7 @@ def add_action(told: Mapping[str, Any], partition: Schema, physical: Mapping[str
             "partitionValues": values,
             "size": told["bytes"],
             "modificationTime": told["modified"],
-            "dataChange": True,
+            "dataChange": changes,
             "stats": told["details"],
         }
     }
@@ -114,13 +116,13 @@ def _logged(text: str | None, column: Field) -> str | None:
     return encode_partition(parse_partition({column.name: text}, schema), schema).values[column.name]
 
 
-def remove_action(file: Mapping[str, Any], at: int) -> dict[str, Any]:
-    """The `remove` of a file that the table has."""
+def remove_action(file: Mapping[str, Any], at: int, *, changes: bool = True) -> dict[str, Any]:
+    """The `remove` of a file that the table has; `changes` where the rows of the table do."""
     return {
         "remove": {
             "path": file["path"],
             "deletionTimestamp": at,
-            "dataChange": True,
+            "dataChange": changes,
             "extendedFileMetadata": True,
             "partitionValues": file["partition_values"] or {},
             "size": file["size"],

@@ -31,6 +31,7 @@ from partita.spark.rows import (
     is_text,
     not_null,
     renamed,
+    together,
     with_columns,
     without_empty,
 )
@@ -100,6 +101,10 @@ class DeltaRows:
         """Some columns of the rows of some files."""
         columns = {own[0]: own for own in files.columns}
         return scan(spark, replace(files, columns=tuple(columns[name] for name in names)), positions=positions)
+
+    def clustered(self, rows: DataFrame, metadata: Metadata, size: int) -> DataFrame:
+        """The rows of a partition together."""
+        return together(rows, [column(name) for name in metadata.partition_columns], size)
 
     def write(self, metadata: Metadata, rows: DataFrame, target: Callable[[str], Target]) -> pa.Table:
         """New files of rows."""

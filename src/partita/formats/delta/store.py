@@ -95,8 +95,9 @@ class DeltaStore(Store):
         physical = physical_names(delta.metadata)
         removed = delta.snapshot.files.take(pa.array(change.removed)).to_pylist()
         at = now()
-        actions = [remove_action(file, at) for file in removed]
-        actions += [add_action(told, partition, physical) for told in change.added.to_pylist()]
+        changes = change.operation != "rewrite"
+        actions = [remove_action(file, at, changes=changes) for file in removed]
+        actions += [add_action(told, partition, physical, changes=changes) for told in change.added.to_pylist()]
         touches = None if change.read is None else _Touches(delta, change.read)
         looked_at = frozenset(delta.snapshot.files["path"].take(pa.array(change.looked_at)).to_pylist())
         attempt = Attempt(
@@ -196,6 +197,14 @@ class DeltaStore(Store):
         delta = _delta(state)
         files, partitions = delta.snapshot.files.take(pa.array(places)), state.partitions.take(pa.array(places))
         return self._rows.scan(spark, self._rows.files(delta.metadata, files, partitions), names, positions=positions)
+
+    def is_outdated(self, state: State, places: np.ndarray) -> np.ndarray:  # noqa: ARG002
+        """None is."""
+        return np.zeros(len(places), bool)
+
+    def clustered(self, state: State, rows: DataFrame, size: int) -> DataFrame:
+        """By the partition columns."""
+        return self._rows.clustered(rows, _delta(state).metadata, size)
 
     def write(self, state: State, rows: DataFrame) -> pa.Table:
         """New files in the folders of their partitions."""

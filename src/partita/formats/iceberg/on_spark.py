@@ -43,6 +43,7 @@ from partita.spark.rows import (
     partition_values,
     picked,
     renamed,
+    together,
 )
 from partita.spark.scan import FILE, ROW, Files, frame_of, scan
 from partita.spark.schema import from_json
@@ -82,6 +83,10 @@ class IcebergRows:
         """The partition values of rows by the current spec."""
         fields = self.state.spec.fields
         return partition_values(rows, [field.function for field in fields], PARTITION)
+
+    def clustered(self, rows: DataFrame, size: int) -> DataFrame:
+        """The rows of a partition together."""
+        return together(rows, self.partition(rows), size)
 
     def in_partitions(self, rows: DataFrame, partitions: pa.Table) -> DataFrame:
         """The rows whose partition by the current spec is one of those."""

@@ -21,6 +21,7 @@ NaN is in no bounds, and above all to Spark: `partita.arrow.prune` takes no uppe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, cast
 
 import numpy as np
@@ -159,11 +160,15 @@ def _decimals(octets: Array, type_: LogicalType) -> Array:
 
 def _within_digits(decimals: Array, type_: DecimalType) -> Array:
     """Values of more digits than the type has say nothing."""
-    wide = decimals.view(pa.decimal128(38, type_.scale))
-    limit = pa.scalar(10 ** (type_.precision - type_.scale), pa.decimal128(38, 0)) if type_.precision < 38 else None
-    if limit is None:
+    if type_.precision == _MOST_DIGITS:
         return decimals
-    return pc.if_else(pc.less(pc.abs(wide), limit), decimals, pa.scalar(None, decimals.type))
+    unscaled = decimals.view(pa.decimal128(_MOST_DIGITS, 0))
+    limit = pa.scalar(Decimal(10**type_.precision), unscaled.type)
+    fits = pc.and_(pc.less(unscaled, limit), pc.greater(unscaled, pc.negate(limit)))
+    return pc.if_else(fits, decimals, pa.scalar(None, decimals.type))
+
+
+_MOST_DIGITS = 38
 
 
 def _strings(octets: Array, _: LogicalType) -> Array:

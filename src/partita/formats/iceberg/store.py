@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -33,7 +34,15 @@ from partita.formats.iceberg.manifests import POSITION_DELETES
 from partita.formats.iceberg.metrics import Described, measured_columns
 from partita.formats.iceberg.object_store import store_options
 from partita.formats.iceberg.state import NO_SNAPSHOT, IcebergState, state_of
-from partita.formats.iceberg.transaction import Changes, check_writable, commit, evolve, history, remove_orphans
+from partita.formats.iceberg.transaction import (
+    Changes,
+    check_writable,
+    commit,
+    evolve,
+    expire_snapshots,
+    history,
+    remove_orphans,
+)
 from partita.formats.iceberg.values import directory, parse, text_of
 from partita.formats.plan import State, identities, pruned_files
 from partita.formats.store import Change, Edits, Store
@@ -95,7 +104,7 @@ class IcebergStore(Store):
             _kind(change),
             added,
             frozenset(paths.take(pa.array(change.removed)).to_pylist()),
-            frozenset(change.unmarked),
+            frozenset(change.unmarked) | _without_files(iceberg, change.removed),
             frozenset(paths[place].as_py() for place in pointed),
             self._reads(iceberg, change),
             {key: str(value) for key, value in change.parameters.items()},
@@ -137,6 +146,12 @@ class IcebergStore(Store):
         """Remove files below the table's folder that none of its snapshots reaches."""
         with translated(self.uri):
             return remove_orphans(copy.copy(self.state().table), older_than)
+
+    def expire(self, older_than: float | None, retain_last: int | None) -> list[str]:
+        """Snapshots, as the table's properties say where nothing else is said."""
+        before = None if older_than is None else datetime.now(UTC) - timedelta(seconds=older_than)
+        with translated(self.uri):
+            return expire_snapshots(copy.copy(self.state().table), before, retain_last)
 
     def told_partitions(self, state: State, told: pa.Table) -> frozenset[tuple[object, ...]]:
         """The identities of partitions of the current spec by their texts."""
@@ -195,6 +210,16 @@ class IcebergStore(Store):
     def in_partitions(self, state: State, rows: DataFrame, told: pa.Table) -> DataFrame:
         """The rows that are in partitions which executors told of."""
         return self._rows(state).in_partitions(rows, self.partition_table(state, told))
+
+    def is_outdated(self, state: State, places: np.ndarray) -> np.ndarray:
+        """Those of another spec than the current one, and those with deletes."""
+        iceberg = _iceberg(state)
+        old: np.ndarray = iceberg.entries["spec_id"].to_numpy()[places] != state.spec.spec_id
+        return old | np.isin(places, iceberg.delete_index(places)["place"].to_numpy())
+
+    def clustered(self, state: State, rows: DataFrame, size: int) -> DataFrame:
+        """By the current spec."""
+        return self._rows(state).clustered(rows, size)
 
     def write(self, state: State, rows: DataFrame) -> pa.Table:
         """New files in the current spec."""
@@ -335,6 +360,17 @@ def _marker(state: IcebergState, groups: np.ndarray, firsts: np.ndarray) -> Iceb
         tuple(directories),
         _compression(state.table.metadata.properties),
     )
+
+
+def _without_files(state: IcebergState, removed: np.ndarray) -> frozenset[str]:
+    """The delete files that are of no use once some files are gone."""
+    if not len(removed) or not state.deletes.num_rows:
+        return frozenset()
+    index = state.delete_index(np.arange(state.files.num_rows))
+    stays = ~np.isin(index["place"].to_numpy(), removed)
+    useless = np.ones(state.deletes.num_rows, bool)
+    useless[index["delete"].to_numpy()[stays]] = False
+    return frozenset(state.deletes["path"].filter(pa.array(useless)).to_pylist())
 
 
 def _positional(state: IcebergState, places: np.ndarray) -> pa.Table:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from partita.formats.iceberg.transaction import Changes, commit
 from tests.formats.iceberg.transaction.tables import MeddledCatalog, data_file, live_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.io import OutputFile
 
 KILLED = 9
 

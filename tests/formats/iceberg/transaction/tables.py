@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import fastavro
@@ -15,14 +14,18 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import CommitTableResponse, Table
-from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.transforms import parse_transform
 from pyiceberg.typedef import Identifier, Record
 from pyiceberg.types import IcebergType, LongType, NestedField, StringType
 
 from partita.formats.iceberg.transaction import Changes, commit
 from partita.formats.iceberg.transaction.pointers import PATH_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pyiceberg.table import CommitTableResponse, Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
 
 Row = dict[str, Any]
 
@@ -43,7 +46,9 @@ def catalog_at(folder: Path, **properties: str) -> SqlCatalog:
 def spec(*fields: tuple[int, str, str], spec_id: int = 0) -> PartitionSpec:
     """A spec of (source id, transform, name)."""
     numbered = enumerate(fields, 1000)
-    made = [PartitionField(source, field_id, parse_transform(text), name) for field_id, (source, text, name) in numbered]
+    made = [
+        PartitionField(source, field_id, parse_transform(text), name) for field_id, (source, text, name) in numbered
+    ]
     return PartitionSpec(*made, spec_id=spec_id)
 
 
@@ -62,7 +67,9 @@ def new_table(
     return catalog_at(folder).create_table("db.t", schema, partition_spec=partitioned, properties=told)
 
 
-def data_file(table: Table, rows: Sequence[Row], spec_id: int | None = None, partition: Sequence[Any] | None = None) -> DataFile:
+def data_file(
+    table: Table, rows: Sequence[Row], spec_id: int | None = None, partition: Sequence[Any] | None = None
+) -> DataFile:
     """A Parquet file of the rows, of the default spec unless told; its partition is that of the first row."""
     schema = table.schema()
     spec_id = table.metadata.default_spec_id if spec_id is None else spec_id

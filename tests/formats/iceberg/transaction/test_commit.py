@@ -6,21 +6,38 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import StringType
 
 from partita.algebra.functions import bucket
 from partita.errors import Conflict, PartitaError, StorageError, TableError, TableMissing
 from partita.formats.iceberg.transaction import Changes, commit, evolve, history
 from tests.formats.iceberg.transaction.tables import (
-    MeddledCatalog, again, append, avro, catalog_at, check_totals, data_file, delete_file, entries_of, ids_of, live_files,
-    manifest_list, meddled, metadata_files, named_files, new_table, summary_of,
+    MeddledCatalog,
+    again,
+    append,
+    avro,
+    catalog_at,
+    check_totals,
+    data_file,
+    delete_file,
+    entries_of,
+    ids_of,
+    live_files,
+    manifest_list,
+    meddled,
+    metadata_files,
+    named_files,
+    new_table,
+    summary_of,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
 
 def head(table: Table) -> int | None:
@@ -81,7 +98,11 @@ def test_row_deltas_are_deletes_or_overwrites(tmp_path: Path) -> None:
     commit(
         table,
         head(table),
-        Changes("row_delta", [second, data_file(table, [{"id": 9, "region": "us"}])], removed_deletes=frozenset({first.file_path})),
+        Changes(
+            "row_delta",
+            [second, data_file(table, [{"id": 9, "region": "us"}])],
+            removed_deletes=frozenset({first.file_path}),
+        ),
     )
     told = summary_of(table)
     assert (told["operation"], told["removed-position-delete-files"], told["total-position-deletes"]) == (
@@ -195,7 +216,11 @@ def test_a_lost_race_writes_only_what_must_change(tmp_path: Path) -> None:
     append(table, kept, gone)
     others = [data_file(table, [{"id": at, "region": "eu"}]) for at in (11, 12, 13)]
     ours = meddled(table, before=[lambda file=file: append(again(table), file) for file in others])  # type: ignore[misc]
-    made = commit(ours, head(ours), Changes("overwrite", [data_file(table, [{"id": 3, "region": "eu"}])], frozenset({gone.file_path})))
+    made = commit(
+        ours,
+        head(ours),
+        Changes("overwrite", [data_file(table, [{"id": 3, "region": "eu"}])], frozenset({gone.file_path})),
+    )
     assert ids_of(table) == [1, 3, 11, 12, 13]
     assert made == head(again(table))
     assert metadata_files(table) == named_files(table)
@@ -229,7 +254,9 @@ def test_a_retry_after_an_upgrade_writes_the_new_version(tmp_path: Path) -> None
     ours = meddled(table, before=[upgrade])
     append(ours, data_file(table, [{"id": 3, "region": "eu"}]))
     assert ids_of(table) == [1, 2, 3]
-    versions = {avro(table, m["manifest_path"])[0]["format-version"]: m["sequence_number"] for m in manifest_list(table)}
+    versions = {
+        avro(table, m["manifest_path"])[0]["format-version"]: m["sequence_number"] for m in manifest_list(table)
+    }
     assert versions == {"1": 0, "2": 1}
     assert metadata_files(table) == named_files(table)
 

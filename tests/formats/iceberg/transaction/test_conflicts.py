@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
-from pyiceberg.table import Table
 from pyiceberg.types import LongType, StringType
 
 from partita.algebra.functions import bucket
 from partita.errors import Conflict
 from partita.formats.iceberg.transaction import Changes, commit, evolve, expire_snapshots
 from tests.formats.iceberg.transaction.tables import (
-    again, append, check_totals, data_file, delete_file, entries_of, ids_of, live_files, meddled, metadata_files,
-    named_files, new_table,
+    again,
+    append,
+    check_totals,
+    data_file,
+    delete_file,
+    entries_of,
+    ids_of,
+    live_files,
+    meddled,
+    metadata_files,
+    named_files,
+    new_table,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyiceberg.table import Table
 
 
 class World:
@@ -93,7 +106,8 @@ def test_deletes_of_a_file_that_was_compacted(world: World) -> None:
 
 def test_files_of_others_go_side_by_side(world: World) -> None:
     world.commit_after(
-        Changes("overwrite", [world.new(50)], world.paths(0)), Changes("overwrite", [world.new(60, 0)], world.paths(1, 2))
+        Changes("overwrite", [world.new(50)], world.paths(0)),
+        Changes("overwrite", [world.new(60, 0)], world.paths(1, 2)),
     )
     assert ids_of(world.table) == [30, 31, 50, 60]
     check_totals(world.table)
@@ -106,7 +120,9 @@ def test_a_delete_of_another_is_never_undone(world: World, operation: str, scope
     theirs = [world.deletes(0, 1)] if scope == "one" else [world.many_deletes(0, 2)]
     other = Changes("row_delta", theirs, referenced=world.paths(*((0,) if scope == "one" else (0, 2))))
     rewritten = data_file(world.table, [{"id": 0, "region": "eu"}, {"id": 1, "region": "eu"}], 0)
-    refuses(world, other, Changes(operation, [rewritten], world.paths(0)), "deleted rows of a file that this one changes")
+    refuses(
+        world, other, Changes(operation, [rewritten], world.paths(0)), "deleted rows of a file that this one changes"
+    )
 
 
 def test_an_update_of_rows_that_another_deleted(world: World) -> None:
@@ -115,7 +131,9 @@ def test_an_update_of_rows_that_another_deleted(world: World) -> None:
 
 
 def test_deletes_of_other_files_of_the_partition(world: World) -> None:
-    world.commit_after(Changes("row_delta", [world.deletes(2, 0)]), Changes("overwrite", [world.new(60)], world.paths(0)))
+    world.commit_after(
+        Changes("row_delta", [world.deletes(2, 0)]), Changes("overwrite", [world.new(60)], world.paths(0))
+    )
     assert ids_of(world.table) == [10, 11, 21, 30, 31, 60]
 
 
@@ -202,7 +220,9 @@ def test_rows_added_to_what_was_read(world: World) -> None:
 
 
 def test_rows_added_elsewhere(world: World) -> None:
-    world.commit_after(Changes("append", [us_file(world)]), Changes("delete", removed=world.paths(0), reads=Reads("eu")))
+    world.commit_after(
+        Changes("append", [us_file(world)]), Changes("delete", removed=world.paths(0), reads=Reads("eu"))
+    )
     assert ids_of(world.table) == [10, 11, 20, 21, 30, 31, 70]
 
 
@@ -217,7 +237,9 @@ def test_rows_that_were_moved_are_not_new(world: World) -> None:
 @pytest.mark.parametrize("taken", ["file", "rows"])
 def test_rows_taken_from_what_a_merge_read(world: World, taken: str) -> None:
     """A merge that saw a row, and so inserted none, would have inserted one after the other's delete."""
-    theirs = Changes("delete", removed=world.paths(2)) if taken == "file" else Changes("row_delta", [world.deletes(2, 0)])
+    theirs = (
+        Changes("delete", removed=world.paths(2)) if taken == "file" else Changes("row_delta", [world.deletes(2, 0)])
+    )
     ours = Changes("row_delta", [world.deletes(0, 0), world.new(60)], reads=Reads("eu"))
     refuses(world, theirs, ours, "took rows from what this one read")
 
@@ -284,7 +306,9 @@ def test_a_column_that_another_drops(world: World) -> None:
 def test_a_file_that_does_not_have_the_dropped_column(world: World) -> None:
     file = world.new(60)
     file[6], file[7] = {1: 10, 2: 10}, {1: 1, 2: 1}
-    world.commit_after(change_schema(world.table, lambda update: update.delete_column("amount")), Changes("append", [file]))
+    world.commit_after(
+        change_schema(world.table, lambda update: update.delete_column("amount")), Changes("append", [file])
+    )
     assert ids_of(world.table)[-1] == 60
 
 

@@ -12,7 +12,15 @@ from partita.algebra.functions import bucket
 from partita.formats.iceberg.transaction import Changes, commit, evolve, remove_orphans
 from tests.formats.iceberg.transaction.killed import KILLED
 from tests.formats.iceberg.transaction.tables import (
-    append, catalog_at, check_totals, data_file, ids_of, live_files, metadata_files, named_files, new_table,
+    append,
+    catalog_at,
+    check_totals,
+    data_file,
+    ids_of,
+    live_files,
+    metadata_files,
+    named_files,
+    new_table,
 )  # fmt: skip
 
 FILES = 7

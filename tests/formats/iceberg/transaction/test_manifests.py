@@ -8,17 +8,27 @@ import struct
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 import pytest
 from pyiceberg.manifest import DATA_FILE_TYPE, DataFile, DataFileContent
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
-    BinaryType, BooleanType, DateType, DecimalType, DoubleType, FloatType, IntegerType, LongType, NestedField,
-    PrimitiveType, StringType, TimestamptzType, UUIDType,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    TimestamptzType,
+    UUIDType,
 )  # fmt: skip
 
 from partita.algebra.functions import bucket, day, hour, truncate
@@ -28,9 +38,23 @@ from partita.formats.iceberg.transaction.partition_summaries import may_hold, pa
 from partita.formats.iceberg.transaction.pointers import may_point_into, referenced_path, widened
 from partita.formats.iceberg.transaction.schemas import partition_type
 from tests.formats.iceberg.transaction.tables import (
-    BY_REGION, SCHEMA, append, avro, check_totals, data_file, delete_file, entries_of, ids_of, live_files,
-    manifest_list, new_table, spec,
+    BY_REGION,
+    SCHEMA,
+    append,
+    avro,
+    check_totals,
+    data_file,
+    delete_file,
+    entries_of,
+    ids_of,
+    live_files,
+    manifest_list,
+    new_table,
+    spec,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 ADDED, DELETED, EXISTING = 1, 2, 0
 
@@ -38,7 +62,8 @@ ADDED, DELETED, EXISTING = 1, 2, 0
 def statuses(table: Table) -> list[tuple[int, int, int, int | None]]:
     """Content, spec, status and sequence number of each entry, sorted."""
     return sorted(
-        (e["manifest"].get("content", 0), e["spec_id"], e["status"], e.get("sequence_number")) for e in entries_of(table)
+        (e["manifest"].get("content", 0), e["spec_id"], e["status"], e.get("sequence_number"))
+        for e in entries_of(table)
     )
 
 
@@ -143,7 +168,9 @@ def test_large_commits_are_split_by_size(tmp_path: Path) -> None:
     assert sum(sizes) == 1001
     assert len(sizes) > 1
     assert sorted(e["data_file"]["file_path"] for e in entries_of(table)) == sorted(f.file_path for f in files)
-    commit(table, table.metadata.current_snapshot_id, Changes("delete", removed=frozenset(f.file_path for f in files[::2])))
+    commit(
+        table, table.metadata.current_snapshot_id, Changes("delete", removed=frozenset(f.file_path for f in files[::2]))
+    )
     assert [path for path, _, _ in live_files(table)] == sorted(f.file_path for f in files[1::2])
     check_totals(table)
 
@@ -196,7 +223,10 @@ def test_merging_keeps_the_partitions_of_a_dropped_column(tmp_path: Path) -> Non
     """The JVM runtime 1.12 makes these null, and brings deleted rows back with that."""
     table = new_table(tmp_path, properties={"commit.manifest.min-count-to-merge": "2"})
     regions = ["eu", "us", None]
-    old = [data_file(table, [{"id": 10 * at, "region": region}, {"id": 10 * at + 1, "region": region}]) for at, region in enumerate(regions)]
+    old = [
+        data_file(table, [{"id": 10 * at, "region": region}, {"id": 10 * at + 1, "region": region}])
+        for at, region in enumerate(regions)
+    ]
     for file in old:
         append(table, file)
         commit(
@@ -284,7 +314,13 @@ PARTITIONS: list[tuple[PrimitiveType, list[Any], bytes | None, bytes | None, boo
 
 @pytest.mark.parametrize(("type_", "values", "lower", "upper", "null", "nan"), PARTITIONS)
 def test_partitions_are_summarised(
-    tmp_path: Path, type_: PrimitiveType, values: list[Any], lower: bytes | None, upper: bytes | None, null: bool, nan: bool
+    tmp_path: Path,
+    type_: PrimitiveType,
+    values: list[Any],
+    lower: bytes | None,
+    upper: bytes | None,
+    null: bool,
+    nan: bool,
 ) -> None:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", type_))
     table = new_table(tmp_path, schema, spec((2, "identity", "p")))
@@ -328,7 +364,9 @@ def test_summaries_of_a_narrower_type_are_read(tmp_path: Path) -> None:
 
 
 def test_void_fields_of_required_columns_are_null(tmp_path: Path) -> None:
-    schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "region", StringType(), required=True))
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True), NestedField(2, "region", StringType(), required=True)
+    )
     table = new_table(tmp_path, schema, BY_REGION, version=1)
     append(table, data_file(table, [{"id": 1, "region": "eu"}]))
     evolve(table, drop=["region"])
@@ -382,14 +420,26 @@ def test_a_delete_keeps_the_path_that_it_names(tmp_path: Path) -> None:
     files = [data_file(table, [{"id": at, "region": "eu"}]) for at in range(3)]
     append(table, *files)
     deletes = [delete_file(table, {file.file_path: [0]}, file) for file in files[:2]]
-    named = DataFile.from_args(_table_format_version=3, **{f.name: deletes[0][at] for at, f in enumerate(DATA_FILE_TYPE[2].fields)}, referenced_data_file=files[0].file_path)
+    named = DataFile.from_args(
+        _table_format_version=3,
+        **{f.name: deletes[0][at] for at, f in enumerate(DATA_FILE_TYPE[2].fields)},
+        referenced_data_file=files[0].file_path,
+    )
     named.spec_id = 0
     named[10] = named[11] = None
     commit(table, table.metadata.current_snapshot_id, Changes("row_delta", [named, deletes[1]]))
-    commit(table, table.metadata.current_snapshot_id, Changes("replace", removed_deletes=frozenset({deletes[1].file_path})))
+    commit(
+        table, table.metadata.current_snapshot_id, Changes("replace", removed_deletes=frozenset({deletes[1].file_path}))
+    )
     kept = [e for e in entries_of(table, content=1) if e["status"] == EXISTING]
     assert [e["data_file"]["referenced_data_file"] for e in kept] == [files[0].file_path]
-    assert [referenced_path(e.data_file) for m in manifests(table) if m.content == 1 for e in read_entries(table.io, m) if e.status == EXISTING] == [files[0].file_path]
+    assert [
+        referenced_path(e.data_file)
+        for m in manifests(table)
+        if m.content == 1
+        for e in read_entries(table.io, m)
+        if e.status == EXISTING
+    ] == [files[0].file_path]
     commit(table, table.metadata.current_snapshot_id, Changes("delete", removed=frozenset({files[0].file_path})))
     assert [e for e in entries_of(table, content=1) if e["status"] != DELETED] == []
     check_totals(table)
@@ -411,5 +461,3 @@ def test_which_files_a_delete_may_point_into(tmp_path: Path) -> None:
     assert [path for path in paths if may_point_into(equality, path)] == paths
     assert [referenced_path(file) for file in (one, several, unknown, equality, like)] == ["m", None, None, None, None]
     assert len(widened(one)) == len(DATA_FILE_TYPE[3].fields)
-
-

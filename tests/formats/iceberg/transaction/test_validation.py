@@ -4,32 +4,60 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.transforms import UnknownTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
-    BinaryType, BooleanType, DateType, DecimalType, DoubleType, FixedType, FloatType, IntegerType, LongType,
-    NestedField, PrimitiveType, StringType, TimestamptzType, TimeType, UUIDType,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
 )  # fmt: skip
 
 from partita.algebra.functions import bucket, truncate
 from partita.errors import PartitionsError, PartitionValueError, TableError, UnknownSpec, UnsupportedFeature
 from partita.formats.iceberg.transaction import (
-    Changes, check_writable, commit, evolve, expire_snapshots, remove_orphans, validate_data_file,
+    Changes,
+    check_writable,
+    commit,
+    evolve,
+    expire_snapshots,
+    remove_orphans,
+    validate_data_file,
 )  # fmt: skip
 from tests.formats.iceberg.transaction.tables import (
-    SCHEMA, append, data_file, delete_file, metadata_files, new_table, spec,
+    SCHEMA,
+    append,
+    data_file,
+    delete_file,
+    metadata_files,
+    new_table,
+    spec,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.table import Table
 
 
 @pytest.fixture
@@ -43,7 +71,9 @@ def three_specs(tmp_path: Path) -> Table:
 
 def test_validate_accepts_any_valid_spec(three_specs: Table) -> None:
     for spec_id in (0, 1, 2):
-        validate_data_file(three_specs.metadata, data_file(three_specs, [{"id": 1, "region": "eu", "amount": 5}], spec_id))
+        validate_data_file(
+            three_specs.metadata, data_file(three_specs, [{"id": 1, "region": "eu", "amount": 5}], spec_id)
+        )
 
 
 def test_validate_rejects_unknown_spec(three_specs: Table) -> None:
@@ -108,7 +138,9 @@ VALUES: list[tuple[PrimitiveType, list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("type_", "good", "bad"), VALUES, ids=[str(type_) for type_, _, _ in VALUES])
-def test_partition_values_fit_their_types(tmp_path: Path, type_: PrimitiveType, good: list[Any], bad: list[Any]) -> None:
+def test_partition_values_fit_their_types(
+    tmp_path: Path, type_: PrimitiveType, good: list[Any], bad: list[Any]
+) -> None:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", type_))
     table = new_table(tmp_path, schema, spec((2, "identity", "p")))
     for value in good:
@@ -182,7 +214,11 @@ def test_version_1_has_no_deletes(tmp_path: Path) -> None:
     file = data_file(table, [{"id": 1, "region": "eu"}])
     append(table, file)
     with pytest.raises(TableError, match="version 1 has no delete files"):
-        commit(table, table.metadata.current_snapshot_id, Changes("row_delta", [delete_file(table, {file.file_path: [0]}, file)]))
+        commit(
+            table,
+            table.metadata.current_snapshot_id,
+            Changes("row_delta", [delete_file(table, {file.file_path: [0]}, file)]),
+        )
 
 
 def test_version_3_is_not_written(tmp_path: Path) -> None:
@@ -235,10 +271,10 @@ def test_each_data_file_that_is_pointed_into_has_a_delete_of_its_partition(tmp_p
     one, other = (data_file(table, [{"id": at, "region": region}]) for at, region in enumerate(["eu", "us"]))
     append(table, one, other)
     deletes = delete_file(table, {one.file_path: [0]}, one)
-    with pytest.raises(PartitionsError, match=f"no added delete file is of the spec and the partition of {other.file_path}"):
+    with pytest.raises(
+        PartitionsError, match=f"no added delete file is of the spec and the partition of {other.file_path}"
+    ):
         commit(
             table, table.metadata.current_snapshot_id,
             Changes("row_delta", [deletes], referenced=frozenset({one.file_path, other.file_path})),
         )  # fmt: skip
-
-

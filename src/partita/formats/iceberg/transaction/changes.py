@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,6 +10,8 @@ from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
 from partita.formats.iceberg.transaction.pointers import referenced_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from pyiceberg.table import Table
 
 Reads: TypeAlias = "Callable[[Table, list[ManifestEntry]], bool]"

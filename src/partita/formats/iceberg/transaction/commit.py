@@ -28,7 +28,6 @@ from pyiceberg.table.update import (
 )
 
 from partita.errors import Conflict, PartitaError, TableError
-from partita.formats.iceberg.transaction.changes import Changes
 from partita.formats.iceberg.transaction.conflicts import check_conflicts, check_schema
 from partita.formats.iceberg.transaction.edge import delete_all, name_of, refresh, translated
 from partita.formats.iceberg.transaction.manifests import Output
@@ -38,6 +37,8 @@ from partita.formats.iceberg.transaction.validation import validate
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
+
+    from partita.formats.iceberg.transaction.changes import Changes
 
 NO_SNAPSHOT = -1
 """The version of a table without one, as in Iceberg's metadata."""

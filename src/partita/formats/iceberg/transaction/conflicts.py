@@ -15,22 +15,24 @@ A delete file that both take away is gone either way: what it said is in the del
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import DataFileContent, ManifestEntry, ManifestEntryStatus
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from partita.errors import Conflict, PartitionsError, TableError
-from partita.formats.iceberg.transaction.changes import Changes
 from partita.formats.iceberg.transaction.manifests import is_live
 from partita.formats.iceberg.transaction.partitions import Partition, partition_of
 from partita.formats.iceberg.transaction.planning import Entries, located
 from partita.formats.iceberg.transaction.pointers import may_point_into, referenced_path, spec_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
+
+    from partita.formats.iceberg.transaction.changes import Changes
 
 
 def check_conflicts(entries: Entries, base: int | None, head: Snapshot | None, changes: Changes) -> None:

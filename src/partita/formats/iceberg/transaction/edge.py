@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -12,6 +11,8 @@ from pyiceberg.exceptions import NoSuchTableError
 from partita.errors import StorageError, TableError, TableMissing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 

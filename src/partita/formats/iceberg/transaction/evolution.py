@@ -6,11 +6,10 @@ every field in its place and makes a dropped one void. A spec that says the same
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, ValidationError
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
@@ -24,16 +23,19 @@ from pyiceberg.table.update import (
 from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform, parse_transform
 
 from partita.algebra.functions import identity
-from partita.algebra.transforms import PartitionFunction
 from partita.errors import Conflict, SpecError, TableError, TransformError, UnknownColumn
 from partita.formats.iceberg.transaction.commit import Retries
 from partita.formats.iceberg.transaction.edge import name_of, refresh, translated
 from partita.formats.iceberg.transaction.validation import check_writable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.types import NestedField
+
+    from partita.algebra.transforms import PartitionFunction
 
 
 def evolve(
@@ -44,7 +46,7 @@ def evolve(
 ) -> None:
     """Drop, rename, then add partition fields, for new files alone; where nothing changes, nothing is committed.
 
-    Where another changed the table meanwhile, the same is done to what it is then.
+    Where another changed the table meanwhile, the same is done to what it is then, unless it is what was asked for.
     """
     retries = Retries(table.metadata)
     with translated(table):
@@ -53,9 +55,13 @@ def evolve(
             spec = evolved(table.metadata, add, drop, rename or {})
             if spec.spec_id == table.metadata.default_spec_id or _landed(table, spec):
                 return
-            if not retries.wait():
-                raise Conflict("evolve", f"was first in all of {retries.tries} tries")
+            goes_on = retries.wait()
             refresh(table)
+            # It may have been ours: an answer can be lost, and the request be sent again on its way.
+            if table.metadata.spec().compatible_with(spec):
+                return
+            if not goes_on:
+                raise Conflict("evolve", f"was first in all of {retries.tries} tries")
 
 
 def evolved(
@@ -76,6 +82,10 @@ def evolved(
     fields = (*_kept(metadata, columns, dropped, renamed, taken), *added)
     _check_distinct(fields, columns)
     wanted = PartitionSpec(*fields, spec_id=max(metadata.specs()) + 1)
+    try:
+        wanted.check_compatible(metadata.schema())
+    except ValidationError as error:
+        raise SpecError(str(error)) from error
     same = (spec for spec in metadata.partition_specs if spec.compatible_with(wanted))
     # The current spec first, for an earlier one may say the same with other ids.
     return min(same, key=lambda spec: (spec.spec_id != metadata.default_spec_id, spec.spec_id), default=wanted)

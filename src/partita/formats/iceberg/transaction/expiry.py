@@ -6,8 +6,6 @@ First the metadata is committed without them, then files go: what a kill in betw
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException
@@ -31,6 +29,9 @@ from partita.formats.iceberg.transaction.manifests import is_live, read_entries
 from partita.formats.iceberg.transaction.validation import check_writable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from partita.formats.iceberg.transaction.pointers import spec_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from pyiceberg.manifest import DataFile, ManifestEntry
 
 T = TypeVar("T")

@@ -8,7 +8,6 @@ and the content, and entries share blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -41,6 +40,8 @@ from partita.formats.iceberg.transaction.partition_summaries import partition_su
 from partita.formats.iceberg.transaction.schemas import find_compatible_schema, partition_type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from pyiceberg.io import FileIO
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema

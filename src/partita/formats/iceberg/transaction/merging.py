@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import TableProperties
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
 

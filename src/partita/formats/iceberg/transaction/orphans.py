@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -17,6 +16,8 @@ from partita.formats.iceberg.transaction.expiry import check_collectable
 from partita.formats.iceberg.transaction.manifests import read_entries
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table

@@ -6,13 +6,14 @@ Bounds of partitions are whole: Iceberg cuts the bounds of columns, not these.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.manifest import PartitionFieldSummary
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.typedef import Record
     from pyiceberg.types import PrimitiveType, StructType
 

@@ -6,13 +6,11 @@ was made from are still there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 
-from partita.formats.iceberg.transaction.changes import Changes
 from partita.formats.iceberg.transaction.grouping import group_files_by_spec
 from partita.formats.iceberg.transaction.manifests import Output, content_of, entry_of, is_live, read_entries
 from partita.formats.iceberg.transaction.merging import bins
@@ -22,9 +20,13 @@ from partita.formats.iceberg.transaction.pointers import referenced_path, widene
 from partita.formats.iceberg.transaction.schemas import partition_type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.typedef import Record
+
+    from partita.formats.iceberg.transaction.changes import Changes
 
 Kind: TypeAlias = tuple[int, ManifestContent]
 """What a manifest is of: a spec, and data or deletes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyiceberg.transforms import VoidTransform
@@ -11,6 +10,8 @@ from pyiceberg.types import IcebergType, IntegerType, NestedField, StructType
 from partita.errors import SchemaError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata

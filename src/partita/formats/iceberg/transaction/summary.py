@@ -6,17 +6,19 @@ say them, or says what can't be, all files are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics
 
-from partita.formats.iceberg.transaction.changes import Changes
 from partita.formats.iceberg.transaction.partitions import partition_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from pyiceberg.manifest import DataFile
+
+    from partita.formats.iceberg.transaction.changes import Changes
 
 _TOTALS = {
     "total-data-files": ("added-data-files", "deleted-data-files"),

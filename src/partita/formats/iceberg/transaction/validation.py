@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -31,13 +30,17 @@ from pyiceberg.types import (
 )
 
 from partita.errors import PartitionsError, PartitionValueError, TableError, UnknownSpec, UnsupportedFeature
-from partita.formats.iceberg.transaction.changes import Changes
+from partita.formats.iceberg.transaction.grouping import group_files_by_spec
 from partita.formats.iceberg.transaction.pointers import referenced_path, spec_of
 from partita.formats.iceberg.transaction.schemas import partition_type
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.table.metadata import TableMetadata
+
+    from partita.formats.iceberg.transaction.changes import Changes
 
 OPERATIONS = ("append", "overwrite", "delete", "row_delta", "replace")
 _WRITTEN_VERSIONS = (1, 2)
@@ -71,12 +74,14 @@ def validate(metadata: TableMetadata, changes: Changes) -> None:
     if both:
         raise TableError(f"deletes point into a data file that goes in the same commit ({min(both)})")
     seen: set[str] = set()
-    for file in changes.added:
-        if file.file_path in seen:
-            raise PartitionsError(f"file {file.file_path} is added twice")
-        seen.add(file.file_path)
-        validate_data_file(metadata, file)
-        _check_content(file, changes)
+    for spec_id, files in group_files_by_spec(changes.added).items():
+        spec, type_ = _known(metadata, spec_id)
+        for file in files:
+            if file.file_path in seen:
+                raise PartitionsError(f"file {file.file_path} is added twice")
+            seen.add(file.file_path)
+            _check_partition(file, spec, type_)
+            _check_content(file, changes)
     again = seen & (changes.removed | changes.removed_deletes)
     if again:
         raise PartitionsError(f"file {min(again)} is added and removed at once")
@@ -84,12 +89,14 @@ def validate(metadata: TableMetadata, changes: Changes) -> None:
 
 def validate_data_file(metadata: TableMetadata, file: DataFile) -> None:
     """Refuse a file of a spec that the table doesn't know, or whose partition doesn't fit its spec."""
+    _check_partition(file, *_known(metadata, spec_of(file)))
+
+
+def _known(metadata: TableMetadata, spec_id: int) -> tuple[PartitionSpec, StructType]:
     specs = metadata.specs()
-    spec_id = spec_of(file)
     if spec_id not in specs:
         raise UnknownSpec(spec_id, tuple(sorted(specs)))
-    spec = specs[spec_id]
-    _check_partition(file, spec, partition_type(metadata, spec))
+    return specs[spec_id], partition_type(metadata, specs[spec_id])
 
 
 def _check_partition(file: DataFile, spec: PartitionSpec, type_: StructType) -> None:

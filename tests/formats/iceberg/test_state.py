@@ -1,0 +1,335 @@
+"""Plans of real tables, held to pyiceberg's plans and to the rows themselves, through every kind of evolution."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.manifest import FileFormat
+from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, IdentityTransform, TruncateTransform
+from pyiceberg.types import (
+    GeographyType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    UnknownType,
+)
+
+from partita.algebra.functions import bucket, day, identity
+from partita.algebra.schema import Schema
+from partita.errors import TableError, UnsupportedFeature
+from partita.formats.iceberg.state import NO_SNAPSHOT, check_readable, state_of
+from partita.formats.plan import make_plan, partition_table
+from tests.formats.iceberg.written import NAME, added, as_version_3, file_of, new_table, plan_of, reopened, snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyiceberg.table import Table
+
+    from partita.formats.iceberg.state import IcebergState
+
+SCHEMA = Schema.of(
+    {"id": "int", "ts": "timestamp_ntz", "country": "string", "price": "decimal(9,2)", "s": "struct<x:long>"}
+)
+START = datetime(2024, 1, 1)  # noqa: DTZ001 - of no zone
+COUNTRIES = ["US", "FR", None, "DE", "Norway"]
+
+PREDICATES = [
+    "id = 7",
+    "id IN (3, 12, 99)",
+    "id < 5 OR id > 17",
+    "country = 'FR'",
+    "country IS NULL",
+    "country IS NOT NULL",
+    "country >= 'N'",
+    "NOT (country = 'US' OR country = 'DE')",
+    "country LIKE 'No%'",
+    "ts < '2024-01-02T00:00:00'",
+    "ts >= '2024-01-03T06:00:00'",
+    "ts = '2024-01-02T02:00:00'",
+    "price > 4.50",
+    "price <= 0.25 AND country = 'US'",
+    "s.x = 14",
+    "id = 7 AND ts >= '2024-01-03T00:00:00'",
+]
+
+
+def rows(table: Table, numbers: range) -> pa.Table:
+    """Rows of those ids, in the table's columns."""
+    values: dict[str, list[Any]] = {
+        "id": list(numbers),
+        "ts": [START + timedelta(hours=5 * n) for n in numbers],
+        "country": [COUNTRIES[n % 5] for n in numbers],
+        "price": [Decimal(n) / 4 for n in numbers],
+        "s": [{"x": 2 * n} for n in numbers],
+    }
+    schema = table.schema().as_arrow()
+    return pa.table({f.name: pa.array(values[f.name], f.type) for f in schema if f.name in values}).cast(
+        pa.schema([f for f in schema if f.name in values])
+    )
+
+
+def evolved(folder: Path, version: str) -> Table:
+    """Specs with files of each: day; country and a bucket too; hour; others of the same columns; none."""
+    table = new_table(folder, SCHEMA, [day("ts")], format_version=version)
+    table.append(rows(table, range(12)))
+    with table.update_spec() as update:
+        update.add_field("country", IdentityTransform(), "nation")
+        update.add_field("id", BucketTransform(4), "shard")
+    table.append(rows(table, range(5, 15)))
+    with table.update_spec() as update:
+        update.remove_field("ts_day")
+        update.remove_field("shard")
+        # pyiceberg lets no column be in a spec twice, void or not.
+        update.add_field(*(("ts", HourTransform()) if version == "2" else ("price", TruncateTransform(100))), "third")
+    table.append(rows(table, range(10, 20)))
+    with table.update_spec() as update:
+        update.remove_field("third")
+        update.remove_field("nation")
+        if version == "2":
+            update.add_field("country", TruncateTransform(1), "first")
+            update.add_field("id", BucketTransform(8), "shard8")
+    table.append(rows(table, range(15, 22)))
+    if version == "2":
+        with table.update_spec() as update:
+            update.remove_field("first")
+            update.remove_field("shard8")
+        table.append(rows(table, range(20, 25)))
+    return table
+
+
+@pytest.fixture(scope="module", params=["1", "2"])
+def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Table:
+    return evolved(tmp_path_factory.mktemp("evolved"), request.param)
+
+
+def matching(table: Table, where: str) -> dict[str, tuple[int, int]]:
+    """By file: how many rows match, and how many there are; DuckDB says."""
+    found = {}
+    for task in table.scan().plan_files():
+        scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue())
+        file = scan.to_table([task])  # noqa: F841 - DuckDB finds it by its name
+        count, size = duckdb.sql(f"SELECT count(*) FILTER (WHERE {where}), count(*) FROM file").fetchall()[0]  # noqa: S608
+        found[task.file.file_path] = (count, size)
+    return found
+
+
+def kept(state: IcebergState, where: str) -> tuple[set[str], set[str]]:
+    """The files that are planned, and those that match whole."""
+    plan = make_plan(state, where)
+    paths = np.array(plan.files["path"].to_pylist(), object)
+    return set(paths), set(paths[plan.whole])
+
+
+def check_plan(table: Table, where: str) -> set[str]:
+    """The plan is no wider than pyiceberg's, and loses no row."""
+    truth = matching(table, where)
+    may, must = kept(state_of(table), where)
+    assert {path for path, (count, _) in truth.items() if count} <= may, "a row would be lost"
+    assert all(truth[path][0] == truth[path][1] for path in must), "a row would be taken that doesn't match"
+    assert kept(state_of(table, where), where) == (may, must), "manifests that are skipped change the plan"
+    return may
+
+
+@pytest.mark.parametrize("where", PREDICATES)
+def test_plans_are_no_wider_than_pyicebergs_and_lose_no_row(where: str, table: Table) -> None:
+    may = check_plan(table, where)
+    if "s.x" not in where and "LIKE" not in where:
+        assert may <= plan_of(table, where)
+
+
+def test_all_files_are_there_with_their_specs(table: Table) -> None:
+    state = state_of(table)
+    tasks = {t.file.file_path: t.file for t in table.scan().plan_files()}
+    assert set(state.files["path"].to_pylist()) == set(tasks)
+    for row in state.files.to_pylist():
+        assert (row["spec_id"], row["bytes"]) == (tasks[row["path"]].spec_id, tasks[row["path"]].file_size_in_bytes)
+    assert len(set(state.files["spec_id"].to_pylist())) == {1: 4, 2: 5}[table.metadata.format_version]
+    counts = state.row_counts(np.arange(state.files.num_rows)).to_pylist()
+    assert counts == [tasks[path].record_count for path in state.files["path"].to_pylist()]
+    assert state.version == table.current_snapshot().snapshot_id  # type: ignore[union-attr] # it is there
+
+
+def test_partitions_have_keys_of_their_own_specs(table: Table) -> None:
+    found = partition_table(state_of(table), None, NAME)
+    assert sum(found["files"].to_pylist()) == len(plan_of(table))
+    assert found["rows"].to_pylist() == [n for n in found["rows"].to_pylist() if n]
+    if table.metadata.format_version == 2:
+        assert "ts_day=d:2024-01-01" in found["key"].to_pylist()
+        assert "nation=s:VVM,third=i:473402" in found["key"].to_pylist()
+
+
+def test_columns_that_were_renamed_and_promoted(tmp_path: Path) -> None:
+    table = evolved(tmp_path, "2")
+    with table.update_schema() as update:
+        update.rename_column("country", "place")
+        update.update_column("id", LongType())
+        update.rename_column("s", "deep")
+    with table.update_schema() as update:
+        update.add_column("country", StringType())
+    for where in ("id = 7", "id > 2147483648", "place = 'FR'", "place IS NULL", "deep.x > 40"):
+        check_plan(table, where)
+    assert kept(state_of(table), "id > 2147483648")[0] == set()
+    assert kept(state_of(table), "country = 'FR'")[0] == plan_of(table)
+    assert len(kept(state_of(table), "place = 'FR'")[0]) < len(plan_of(table))
+
+
+def test_a_source_that_was_dropped_and_its_name_taken(tmp_path: Path) -> None:
+    table = evolved(tmp_path, "2")
+    with table.update_schema() as update:
+        update.delete_column("country")
+    everything = plan_of(table)
+    assert kept(state_of(table), "id >= 0")[0] == everything
+    with table.update_schema() as update:
+        update.add_column("country", StringType())
+    assert kept(state_of(table), "country = 'nowhere'")[0] == everything
+    check_plan(table, "ts < '2024-01-02T00:00:00'")
+
+
+def test_equal_tuples_of_different_specs_are_kept_apart(tmp_path: Path) -> None:
+    table = new_table(tmp_path, Schema.of({"a": "string", "b": "string"}), [identity("a")])
+    with table.update_spec() as update:
+        update.remove_field("a")
+        update.add_field("b", IdentityTransform(), "b")
+    snapshot(table, (0, [added(file_of("of a", "x"))]), (1, [added(file_of("of b", "x", spec_id=1))]))
+    state = state_of(table)
+    assert kept(state, "a = 'x'")[0] == {"of a", "of b"}
+    assert kept(state, "a = 'y'")[0] == {"of b"} == plan_of(table, "a = 'y'")
+    assert kept(state, "b = 'y'")[0] == {"of a"} == plan_of(table, "b = 'y'")
+    assert [len(set(p)) for p in state.partitions.select(["a", "b"]).to_pydict().values()] == [2, 2]
+
+
+def test_fields_of_one_name_in_two_specs(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [bucket("id", 4).alias("shard")])
+    with table.update_spec() as update:
+        update.remove_field("shard")
+    with table.update_spec() as update:
+        update.add_field("id", BucketTransform(8), "shard")
+    four = [(0, [added(file_of(f"4-{n}", n)) for n in range(4)])]
+    eight = [(2, [added(file_of(f"8-{n}", n, spec_id=2)) for n in range(8)])]
+    snapshot(table, *four, *eight)
+    # 34 hashes to 2017239379 (specification, appendix B).
+    found = kept(state_of(table), "id = 34")[0]
+    assert found == {f"4-{2017239379 % 4}", f"8-{2017239379 % 8}"} == plan_of(table, "id = 34")
+
+
+@pytest.mark.parametrize("type_", ["float", "double"])
+def test_partitions_of_nan_and_of_minus_zero(type_: str, tmp_path: Path) -> None:
+    table = new_table(tmp_path, Schema.of({"x": type_}), [identity("x")])
+    values = {"nan": float("nan"), "minus": -0.0, "zero": 0.0, "one": 1.0, "null": None}
+    snapshot(table, (0, [added(file_of(name, value)) for name, value in values.items()]))
+    state = state_of(table)
+    assert kept(state, "x > 1.0") == ({"nan"}, {"nan"})
+    assert kept(state, "x = 0.0") == ({"minus", "zero"}, {"minus", "zero"})
+    assert kept(state, "x < 0.0")[0] == set()
+
+
+def test_a_table_that_nothing_was_written_to(tmp_path: Path) -> None:
+    state = state_of(new_table(tmp_path, SCHEMA, [day("ts")]))
+    assert (state.version, state.files.num_rows, state.deletes.num_rows) == (NO_SNAPSHOT, 0, 0)
+    assert make_plan(state, "id = 1").files.num_rows == 0
+    assert state.delete_index(np.zeros(0, np.int64)).num_rows == 0
+    assert partition_table(state, None, NAME).num_rows == 0
+
+
+def test_a_table_whose_rows_were_all_deleted(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country")])
+    table.append(rows(table, range(5)))
+    table.delete("id >= 0")
+    assert state_of(reopened(tmp_path)).files.num_rows == 0
+
+
+def test_the_reason_for_what_is_skipped(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country")])
+    snapshot(table, (0, [added(file_of("a", "US")), added(file_of("b", "FR"))]))
+    (skipped,) = make_plan(state_of(table), "country = 'US'").skipped.to_pylist()
+    assert (skipped["path"], skipped["reason"], skipped["key"]) == ("b", "country = 'US'", "country=s:RlI")
+
+
+# --- what deletes do to counts
+
+
+def test_counts_are_unknown_where_deletes_may_apply(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country")])
+    snapshot(table, (0, [added(file_of("a", "US")), added(file_of("b", "FR"))]))
+    snapshot(table, (0, [added(file_of("d", "US", content=1, rows=3))]))
+    state = state_of(table)
+    assert dict(zip(state.files["path"].to_pylist(), state.row_counts(np.arange(2)).to_pylist(), strict=True)) == {
+        "a": None,
+        "b": 10,
+    }
+    assert state.row_counts(np.array([1])).to_pylist() == [10]
+
+
+def test_a_deletion_vector_says_how_many_rows_are_gone(tmp_path: Path) -> None:
+    table = new_table(tmp_path, Schema.of({"id": "long"}))
+    snapshot(table, (0, [added(file_of("a", first_row_id=0)), added(file_of("b"))]), version=3)
+    snapshot(table, (0, [added(file_of("older", content=1, rows=2, referenced_data_file="a"))]), version=3)
+    vector = {"content_offset": 4, "content_size_in_bytes": 40, "file_format": FileFormat.PUFFIN}
+    snapshot(table, (0, [added(file_of("dv", content=1, rows=3, referenced_data_file="a", **vector))]), version=3)
+    state = state_of(as_version_3(table))
+    assert state.entries["first_row_id"].to_pylist() == [0, None]
+    assert state.row_counts(np.arange(2)).to_pylist() == [7, 10]
+    index = state.delete_index(np.arange(2)).to_pylist()
+    (pair,) = index
+    row = state.deletes.to_pylist()[pair["delete"]]
+    assert (pair["place"], row["path"], row["content_offset"], row["content_size_in_bytes"]) == (0, "dv", 4, 40)
+
+
+# --- what can't be read
+
+
+@pytest.mark.parametrize(
+    ("field", "named"),
+    [
+        (NestedField(1, "x", TimestampNanoType()), "the type timestamp_ns of column 'x'"),
+        (NestedField(1, "x", UnknownType()), "the type unknown of column 'x'"),
+        (NestedField(1, "x", GeographyType()), "the type geography"),
+        (NestedField(1, "x", LongType(), initial_default=5), "the initial default of column 'x'"),
+        (
+            NestedField(1, "x", StructType(NestedField(2, "y", ListType(3, TimestampNanoType(), element_required=False)))),
+            "the type timestamp_ns of column 'x.y.element'",
+        ),
+    ],
+)
+def test_what_partita_does_not_read_is_refused_by_name(field: NestedField, named: str, tmp_path: Path) -> None:
+    table = as_version_3(new_table(tmp_path, SCHEMA), field)
+    with pytest.raises(UnsupportedFeature, match=named):
+        check_readable(table)
+    with pytest.raises(UnsupportedFeature, match=named):
+        state_of(table)
+
+
+def test_a_delete_of_another_partition_than_its_file_is_refused(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country")])
+    snapshot(table, (0, [added(file_of("a", "US")), added(file_of("b", "FR"))]))
+    path = {2147483546: b"a"}
+    snapshot(table, (0, [added(file_of("d", None, content=1, lower_bounds=path, upper_bounds=path))]))
+    state = state_of(table)
+    places = {name: at for at, name in enumerate(state.files["path"].to_pylist())}
+    assert state.delete_index(np.array([places["b"]])).num_rows == 0
+    with pytest.raises(TableError, match="the delete file d is of another spec or partition"):
+        state.delete_index(np.array([places["b"], places["a"]]))
+
+
+def test_day_is_a_date_in_partitions(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [day("ts")])
+    with table.update_spec() as update:
+        update.remove_field("ts_day")
+        update.add_field("ts", DayTransform(), "d")
+    snapshot(table, (0, [added(file_of("a", 1))]), (1, [added(file_of("b", 2, spec_id=1))]))
+    partitions = state_of(table).partitions
+    assert {f.name: f.type for f in partitions.schema} == {
+        "ts_day": pa.date32(), "d": pa.date32(), "spec_id": pa.int32()
+    }  # fmt: skip

@@ -1,0 +1,191 @@
+"""Expired snapshots and what only they reached."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
+from pyiceberg.table.update import SetPartitionStatisticsUpdate, SetStatisticsUpdate
+
+from partita.algebra.functions import bucket
+from partita.errors import TableError
+from partita.formats.iceberg.transaction import Changes, commit, evolve, expire_snapshots
+from tests.formats.iceberg.transaction.tables import (
+    again,
+    append,
+    data_file,
+    delete_file,
+    ids_of,
+    live_files,
+    meddled,
+    metadata_files,
+    named_files,
+    new_table,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+def head(table: Table) -> int:
+    found = table.metadata.current_snapshot_id
+    assert found is not None
+    return found
+
+
+def on_disk(table: Table) -> set[str]:
+    return {f"file://{path}" for path in Path(table.location().removeprefix("file://"), "data").iterdir()}
+
+
+def now() -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=1)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Five snapshots over two specs: two appends, a row delta, an overwrite of the first file, a delete of a third."""
+    made = new_table(tmp_path)
+    evolve(made, add=[bucket("id", 4)])
+    one, two, three = (
+        data_file(made, [{"id": 10 * at, "region": "eu"}, {"id": 10 * at + 1, "region": "eu"}], at % 2)
+        for at in range(3)
+    )
+    append(made, one, two)
+    append(made, three)
+    deletes = delete_file(made, {one.file_path: [0]}, one)
+    commit(made, head(made), Changes("row_delta", [deletes]))
+    new = data_file(made, [{"id": 5, "region": "eu"}])
+    commit(made, head(made), Changes("overwrite", [new], frozenset({one.file_path})))
+    commit(made, head(made), Changes("delete", removed=frozenset({three.file_path})))
+    return made
+
+
+def test_only_what_nothing_reaches_goes(table: Table) -> None:
+    before = ids_of(table)
+    removed = expire_snapshots(table, now(), 1)
+    assert ids_of(table) == before == [5, 10, 11]
+    assert on_disk(table) == {path for path, _, _ in live_files(table)}
+    assert metadata_files(table) == named_files(table)
+    assert len([path for path in removed if path.endswith(".parquet")]) == 3
+    assert len(again(table).metadata.snapshots) == 1
+    assert expire_snapshots(table, now(), 1) == []
+
+
+@pytest.mark.parametrize("retained", [2, 3, 4, 5, 9])
+def test_the_last_ones_stay_readable(table: Table, retained: int) -> None:
+    reads = {s.snapshot_id: read_at(table, s.snapshot_id) for s in table.metadata.snapshots}
+    expire_snapshots(table, now(), retained)
+    kept = [s.snapshot_id for s in again(table).metadata.snapshots]
+    assert kept == list(reads)[-retained:]
+    assert {each: read_at(table, each) for each in kept} == {each: reads[each] for each in kept}
+    assert metadata_files(table) == named_files(table)
+
+
+def read_at(table: Table, snapshot_id: int) -> list[int]:
+    return sorted(again(table).scan(snapshot_id=snapshot_id).to_arrow()["id"].to_pylist())
+
+
+def test_what_is_young_stays(table: Table) -> None:
+    assert expire_snapshots(table, datetime.now(UTC) - timedelta(hours=1), 1) == []
+    assert expire_snapshots(table) == []
+    third = table.metadata.snapshots[2]
+    expire_snapshots(table, datetime.fromtimestamp(third.timestamp_ms / 1000, UTC))
+    assert again(table).metadata.snapshots[0].snapshot_id == third.snapshot_id
+
+
+def test_the_table_says_how_many_and_how_old(table: Table) -> None:
+    with table.transaction() as transaction:
+        transaction.set_properties(
+            {"history.expire.max-snapshot-age-ms": "1", "history.expire.min-snapshots-to-keep": "3"}
+        )
+    time.sleep(0.01)
+    expire_snapshots(table)
+    assert len(again(table).metadata.snapshots) == 3
+
+
+def test_tags_and_branches_keep_what_they_reach(table: Table) -> None:
+    ids = [s.snapshot_id for s in table.metadata.snapshots]
+    table.manage_snapshots().create_tag(ids[1], "audit").create_branch(ids[2], "work", min_snapshots_to_keep=2).commit()
+    reads = {each: read_at(table, each) for each in ids}
+    expire_snapshots(table, now(), 1)
+    kept = [s.snapshot_id for s in again(table).metadata.snapshots]
+    assert kept == [ids[1], ids[2], ids[4]]
+    assert {each: read_at(table, each) for each in kept} == {each: reads[each] for each in kept}
+
+
+def test_refs_that_are_too_old_go(table: Table) -> None:
+    ids = [s.snapshot_id for s in table.metadata.snapshots]
+    table.manage_snapshots().create_tag(ids[0], "old", max_ref_age_ms=1).create_tag(ids[1], "kept").commit()
+    time.sleep(0.01)
+    expire_snapshots(table, now(), 1)
+    fresh = again(table).metadata
+    assert set(fresh.refs) == {"main", "kept"}
+    assert [s.snapshot_id for s in fresh.snapshots] == [ids[1], ids[4]]
+
+
+def test_what_no_ref_reaches_goes_when_it_is_old(table: Table) -> None:
+    ids = [s.snapshot_id for s in table.metadata.snapshots]
+    table.manage_snapshots().rollback_to_snapshot(ids[1]).commit()
+    expire_snapshots(table, datetime.now(UTC) - timedelta(hours=1), 1)
+    assert len(again(table).metadata.snapshots) == 5
+    expire_snapshots(table, now(), 5)
+    assert [s.snapshot_id for s in again(table).metadata.snapshots] == ids[:2]
+    assert ids_of(table) == [0, 1, 10, 11, 20, 21]
+
+
+def test_statistics_of_what_went_go(table: Table) -> None:
+    ids = [s.snapshot_id for s in table.metadata.snapshots]
+    folder = Path(table.location().removeprefix("file://"), "metadata")
+    for name in ("a.stats", "b.stats", "c.stats", "d.stats"):
+        (folder / name).write_text("x")
+    at = f"file://{folder}"
+
+    def statistics(snapshot_id: int, name: str) -> SetStatisticsUpdate:
+        return SetStatisticsUpdate(statistics=StatisticsFile.model_validate({
+            "snapshot-id": snapshot_id, "statistics-path": f"{at}/{name}", "file-size-in-bytes": 1,
+            "file-footer-size-in-bytes": 1, "blob-metadata": [],
+        }))  # fmt: skip
+
+    def partitions(snapshot_id: int, name: str) -> SetPartitionStatisticsUpdate:
+        return SetPartitionStatisticsUpdate.model_validate({"partition-statistics": PartitionStatisticsFile.model_validate({
+            "snapshot-id": snapshot_id, "statistics-path": f"{at}/{name}", "file-size-in-bytes": 1,
+        })})  # fmt: skip
+
+    table.catalog.commit_table(
+        table, (),
+        (statistics(ids[0], "a.stats"), statistics(ids[4], "b.stats"), partitions(ids[0], "c.stats"), partitions(ids[4], "d.stats")),
+    )  # fmt: skip
+    table.refresh()
+    removed = expire_snapshots(table, now(), 1)
+    assert {Path(path).name for path in removed if path.endswith(".stats")} == {"a.stats", "c.stats"}
+    assert {path.name for path in folder.glob("*.stats")} == {"b.stats", "d.stats"}
+    fresh = again(table).metadata
+    assert [s.snapshot_id for s in (*fresh.statistics, *fresh.partition_statistics)] == [ids[4], ids[4]]
+
+
+def test_a_commit_in_between_is_kept(table: Table) -> None:
+    ours = meddled(table, before=[lambda: append(again(table), data_file(table, [{"id": 99, "region": "eu"}]))])
+    expire_snapshots(ours, now(), 1)
+    assert ids_of(table) == [5, 10, 11, 99]
+    assert len(again(table).metadata.snapshots) == 1
+    assert metadata_files(table) == named_files(table)
+
+
+def test_shared_files_are_not_deleted(table: Table) -> None:
+    with table.transaction() as transaction:
+        transaction.set_properties({"gc.enabled": "false"})
+    with pytest.raises(TableError, match="gc.enabled is false"):
+        expire_snapshots(table, now(), 1)
+
+
+@pytest.mark.parametrize(("older_than", "retained", "match"), [
+    (datetime(2025, 1, 1), 1, "older_than needs a time zone"),  # noqa: DTZ001
+    (None, 0, "retain_last can't be 0"),
+])  # fmt: skip
+def test_what_is_refused(table: Table, older_than: datetime | None, retained: int, match: str) -> None:
+    with pytest.raises(TableError, match=match):
+        expire_snapshots(table, older_than, retained)
