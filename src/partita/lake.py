@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from partita.algebra.transforms import PartitionFunction
 from partita.errors import TableError
 from partita.formats.opening import Tables
 from partita.formats.table import Table
 from partita.storage import Storage
+
+if TYPE_CHECKING:
+    from partita.formats.on_spark.job import Outcome
+    from partita.spark.rows import DataFrame
 
 _PART = re.compile(r"\w[\w-]*")
 
@@ -58,6 +63,17 @@ class Lake:
     def table(self, name: str) -> Table:
         """The table of that name, in the format that it is in."""
         return Table(name, self._tables.find(_checked(name)))
+
+    def sql(self, text: str, /, **rows: object) -> DataFrame | Outcome | Table:
+        """Run one SQL statement on tables of the lake, whatever their format.
+
+        A SELECT gives a DataFrame; INSERT, UPDATE, DELETE and MERGE say what they did; CREATE TABLE and ALTER TABLE ...
+        PARTITION FIELD give the table. A name means `rows` that are given by that name, or else a table of the lake, or
+        else a view or a table of Spark's: `lake.sql("MERGE INTO sales.orders t USING news s ON ...", news=frame)`.
+        """
+        from partita.sql.run import run
+
+        return run(self, text, rows)
 
 
 def _checked(name: str) -> str:

@@ -1,6 +1,6 @@
 """The rooms of `src/partita`, what each may import, and the walk that finds what breaks that.
 
-    algebra, storage <- arrow, spark <- formats <- lake <- assets <- cli, web        status knows algebra only
+    algebra, storage <- arrow, spark <- formats <- sql <- lake <- assets <- cli, web        status knows algebra only
 
 Every import counts: at the top, in a function, and under TYPE_CHECKING, for a type is knowledge too. Imports of a name
 that is computed can't be seen; none are needed.
@@ -27,7 +27,8 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "status": frozenset({"errors", "algebra"}),
     "storage": frozenset({"errors"}),
     "formats": frozenset({"errors", "algebra", "arrow", "storage", "spark"}),
-    "lake": frozenset({"errors", "algebra", "arrow", "storage", "spark", "formats", "status"}),
+    "sql": frozenset({"errors", "algebra", "arrow", "spark", "formats"}),
+    "lake": frozenset({"errors", "algebra", "arrow", "storage", "spark", "formats", "sql", "status"}),
     "assets": frozenset({"errors", "algebra", "arrow", "storage", "spark", "formats", "status", "lake"}),
     "cli": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets"}),
     "web": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets"}),

@@ -158,11 +158,7 @@ class Store(ABC):
         """Of the files at those places, which are not as they would be written now."""
 
     @abstractmethod
-    def clustered(self, state: State, rows: DataFrame, size: int) -> DataFrame:
-        """The table's rows, those of a partition together, to be written to few files; they are about `size` bytes."""
-
-    @abstractmethod
-    def write(self, state: State, rows: DataFrame) -> pa.Table:
+    def write(self, state: State, rows: DataFrame, operation: str) -> pa.Table:
         """New files of the table's rows; a row of `TOLD` for each."""
 
     @abstractmethod

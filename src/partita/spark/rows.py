@@ -25,7 +25,7 @@ from partita.spark.transforms import apply
 
 __all__ = ["Column", "DataFrame", "DataType", "Rule", "SparkSession", "StructType", "among", "as_frame", "checked",
            "column", "conformed", "filtered", "fits", "is_text", "not_null", "only", "partition_values", "picked",
-           "renamed", "required", "required_sql", "together", "translated", "with_columns",
+           "renamed", "repacked", "required", "required_sql", "translated", "with_columns",
            "without_empty"]  # fmt: skip
 
 _REFUSED = "refused by the table: "
@@ -125,10 +125,9 @@ def among(rows: DataFrame, values: Sequence[Column], wanted: DataFrame) -> DataF
     return rows.join(F.broadcast(wanted.toDF(*names)), condition, "left_semi")
 
 
-def together(rows: DataFrame, values: Sequence[Column], size: int) -> DataFrame:
-    """The rows with the same values in one task each, or in as many tasks as their size in bytes asks for."""
-    tasks = max(1, -(-size // _TASK_BYTES))
-    return rows.repartition(*values) if values else rows.repartition(tasks)
+def repacked(rows: DataFrame, size: int) -> DataFrame:
+    """The rows in as many tasks as their size in bytes asks for."""
+    return rows.repartition(max(1, -(-size // _TASK_BYTES)))
 
 
 _TASK_BYTES = 128 * 2**20

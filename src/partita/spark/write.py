@@ -61,9 +61,14 @@ def write(rows: DataFrame, target: Target, partitions: int, told: pa.Schema) -> 
     """Write all rows, and return a row of `told` for each file.
 
     The first `partitions` columns of `rows` are its partition values, of which `told` has the texts; the rest are what
-    is stored.
+    is stored. Each task writes a file for each partition that it has rows of.
     """
     return run_in_arrow(rows, lambda batches: _Writer(target, partitions).files(batches), told)
+
+
+def gathered(rows: DataFrame, partitions: int) -> DataFrame:
+    """Such rows, those of a partition in one task, or in several where there are very many of them."""
+    return rows.hint("rebalance", *rows.columns[:partitions]) if partitions else rows
 
 
 Tell = Callable[[Iterable[pa.RecordBatch]], Iterable[dict[str, object]]]

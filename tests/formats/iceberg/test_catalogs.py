@@ -11,8 +11,16 @@ from pyiceberg.catalog import load_catalog
 from partita.algebra.functions import bucket, day, hour, identity, month, truncate, void, year
 from partita.algebra.schema import Schema
 from partita.algebra.types import Field, Kind, LogicalType, other
-from partita.errors import SchemaError, SpecError, StorageError, TableError, TableExists, TableMissing, TransformError
-from partita.errors import UnsupportedFeature
+from partita.errors import (
+    SchemaError,
+    SpecError,
+    StorageError,
+    TableError,
+    TableExists,
+    TableMissing,
+    TransformError,
+    UnsupportedFeature,
+)
 from partita.formats.iceberg.catalogs import CATALOG_NAME, create, lake_catalog, load, open_catalog
 from partita.storage import Storage
 from tests.formats.iceberg.written import NAME, new_table, reopened

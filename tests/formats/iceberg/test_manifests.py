@@ -94,7 +94,7 @@ def test_partition_values_of_every_transform(
 
 
 def test_what_is_said_of_a_file(tmp_path: Path) -> None:
-    given = {
+    given: dict[str, Any] = {
         "value_counts": {1: 10, 3: 10},
         "null_value_counts": {1: 0},
         "nan_value_counts": {},
@@ -166,7 +166,7 @@ def test_manifests_of_version_1_stay_readable_after_an_upgrade(tmp_path: Path) -
     table = new_table(tmp_path, SCHEMA, [identity("country")], format_version="1")
     snapshot(table, (0, [added(file_of("a", "US"))]))
     with table.transaction() as transaction:
-        transaction._apply((UpgradeFormatVersionUpdate(format_version=2),), ())
+        transaction._apply((UpgradeFormatVersionUpdate.model_validate({"format-version": 2}),), ())
     snapshot(table, (0, [added(file_of("b", "FR"))]))
     rows = entries_of(table).to_pylist()
     assert {r["path"]: (r["sequence_number"], r["content"], r["partition.country"]) for r in rows} == {
@@ -239,7 +239,7 @@ def test_a_manifest_that_is_gone_or_broken_is_an_error_of_ours(tmp_path: Path) -
     whole = file.read_bytes()
     for broken in (b"", b"not Avro", whole[:-20], whole[:600]):
         file.write_bytes(broken)
-        with pytest.raises(TableError, match="m0.avro is not an Avro file"):
+        with pytest.raises(TableError, match=r"m0\.avro is not an Avro file"):
             entries_of(table)
     file.unlink()
     with pytest.raises(StorageError, match=r"can't read .*m0.avro"):
@@ -378,7 +378,7 @@ def test_a_bucket_prunes_where_all_files_have_the_same(tmp_path: Path) -> None:
 
 def test_ranges_of_values_and_nulls(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, [identity("id")])
-    groups = [[1, 9], [None, 5], [None, None], [20, 30]]
+    groups: list[list[Any]] = [[1, 9], [None, 5], [None, None], [20, 30]]
     assert _needed(table, groups, "id = 5") == [0, 1]
     assert _needed(table, groups, "id IS NULL") == [1, 2]
     assert _needed(table, groups, "id >= 9") == [0, 3]
@@ -388,7 +388,7 @@ def test_ranges_of_values_and_nulls(tmp_path: Path) -> None:
 def test_nan_is_above_all_and_minus_zero_is_zero(type_: str, tmp_path: Path) -> None:
     table = new_table(tmp_path, Schema.of({"x": type_}), [identity("x")])
     nan = float("nan")
-    groups = [[1.0, nan], [nan], [1.0, 2.0], [-0.0], [nan, None], [None]]
+    groups: list[list[Any]] = [[1.0, nan], [nan], [1.0, 2.0], [-0.0], [nan, None], [None]]
     assert {0, 1, 4} <= set(_needed(table, groups, "x > 100"))
     assert 3 in _needed(table, groups, "x = 0.0")
     assert 3 in _needed(table, groups, "x >= 0.0")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField as IcebergField
@@ -10,8 +10,14 @@ from pyiceberg.partitioning import PartitionSpec as IcebergSpec
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, IdentityTransform, TruncateTransform
-from pyiceberg.transforms import parse_transform
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    TruncateTransform,
+    parse_transform,
+)
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType, TimestampNanoType, TimestampType
 
 from partita.algebra.functions import bucket, day, identity
@@ -188,5 +194,4 @@ def _metadata(fields: list[IcebergField]) -> TableMetadata:
     )
     made: Any = new_table_metadata(schema, IcebergSpec(), UNSORTED_SORT_ORDER, "/nowhere", {"format-version": "3"})
     spec = IcebergSpec(*fields, spec_id=0)
-    changed = made.model_copy(update={"partition_specs": [spec]})
-    return changed  # type: ignore[no-any-return] # as it was
+    return cast("TableMetadata", made.model_copy(update={"partition_specs": [spec]}))

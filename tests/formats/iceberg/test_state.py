@@ -10,8 +10,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import FileFormat
 from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, IdentityTransform, TruncateTransform
 from pyiceberg.types import (
@@ -114,15 +114,32 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return evolved(tmp_path_factory.mktemp("evolved"), request.param)
 
 
+READ: dict[str, pa.Table] = {}
+"""Rows by the metadata that they were read with."""
+
+
+def rows_by_file(table: Table) -> pa.Table:
+    """All rows, as pyiceberg reads them, each with the file that it is in."""
+    if table.metadata_location not in READ:
+        READ[table.metadata_location] = _rows_by_file(table)
+    return READ[table.metadata_location]
+
+
+def _rows_by_file(table: Table) -> pa.Table:
+    scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue())
+    tables = []
+    for task in table.scan().plan_files():
+        found = scan.to_table([task])
+        tables.append(found.append_column("in_file", pa.array([task.file.file_path] * found.num_rows)))
+    return pa.concat_tables(tables)
+
+
 def matching(table: Table, where: str) -> dict[str, tuple[int, int]]:
     """By file: how many rows match, and how many there are; DuckDB says."""
-    found = {}
-    for task in table.scan().plan_files():
-        scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue())
-        file = scan.to_table([task])  # noqa: F841 - DuckDB finds it by its name
-        count, size = duckdb.sql(f"SELECT count(*) FILTER (WHERE {where}), count(*) FROM file").fetchall()[0]  # noqa: S608
-        found[task.file.file_path] = (count, size)
-    return found
+    every = rows_by_file(table)  # noqa: F841 - DuckDB finds it by its name
+    query = f"SELECT in_file, count(*) FILTER (WHERE {where}), count(*) FROM every GROUP BY in_file"  # noqa: S608
+    with duckdb.connect() as connection:
+        return {path: (count, size) for path, count, size in connection.execute(query).fetchall()}
 
 
 def kept(state: IcebergState, where: str) -> tuple[set[str], set[str]]:
@@ -276,7 +293,7 @@ def test_a_deletion_vector_says_how_many_rows_are_gone(tmp_path: Path) -> None:
     table = new_table(tmp_path, Schema.of({"id": "long"}))
     snapshot(table, (0, [added(file_of("a", first_row_id=0)), added(file_of("b"))]), version=3)
     snapshot(table, (0, [added(file_of("older", content=1, rows=2, referenced_data_file="a"))]), version=3)
-    vector = {"content_offset": 4, "content_size_in_bytes": 40, "file_format": FileFormat.PUFFIN}
+    vector: dict[str, Any] = {"content_offset": 4, "content_size_in_bytes": 40, "file_format": FileFormat.PUFFIN}
     snapshot(table, (0, [added(file_of("dv", content=1, rows=3, referenced_data_file="a", **vector))]), version=3)
     state = state_of(as_version_3(table))
     assert state.entries["first_row_id"].to_pylist() == [0, None]
@@ -298,7 +315,9 @@ def test_a_deletion_vector_says_how_many_rows_are_gone(tmp_path: Path) -> None:
         (NestedField(1, "x", GeographyType()), "the type geography"),
         (NestedField(1, "x", LongType(), initial_default=5), "the initial default of column 'x'"),
         (
-            NestedField(1, "x", StructType(NestedField(2, "y", ListType(3, TimestampNanoType(), element_required=False)))),
+            NestedField(
+                1, "x", StructType(NestedField(2, "y", ListType(3, TimestampNanoType(), element_required=False)))
+            ),
             "the type timestamp_ns of column 'x.y.element'",
         ),
     ],

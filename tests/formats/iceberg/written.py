@@ -30,7 +30,7 @@ from partita.formats.iceberg.catalogs import create, lake_catalog, load
 from partita.storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from pyiceberg.manifest import ManifestFile
@@ -44,9 +44,7 @@ NAME = "sales.orders"
 _SNAPSHOTS = count(1000)
 
 
-def new_table(
-    folder: Path, schema: Columns, functions: Sequence[PartitionFunction] = (), **properties: str
-) -> Table:
+def new_table(folder: Path, schema: Columns, functions: Sequence[PartitionFunction] = (), **properties: str) -> Table:
     """A table in a lake at that folder; properties by their names with `_` for `-`."""
     catalog = lake_catalog(Storage.at(folder))
     settings = {name.replace("_", "-"): value for name, value in properties.items()}
@@ -139,7 +137,7 @@ def manifest(
     content = ManifestContent.DATA if given[0].data_file.content == DataFileContent.DATA else ManifestContent.DELETES
     out = table.io.new_output(f"{table.location()}/metadata/{uuid4()}-m0.avro")
     version = version or table.metadata.format_version
-    parts = (table.specs()[spec_id], table.schema(), out, snapshot_id, "deflate")
+    parts: Any = (table.specs()[spec_id], table.schema(), out, snapshot_id, "deflate")
     writer = write_manifest(1, *parts) if version == 1 else _Writer(*parts, content=content, version=version)
     with writer:
         for entry in given:
@@ -164,22 +162,24 @@ def snapshot(
     older = [] if before is None else before.manifests(table.io)
     location = f"{table.location()}/metadata/snap-{number}-{uuid4()}.avro"
     parent = None if before is None else before.snapshot_id
-    with write_manifest_list(table.metadata.format_version, table.io.new_output(location), number, parent, sequence, "deflate") as writer:
+    with write_manifest_list(
+        table.metadata.format_version, table.io.new_output(location), number, parent, sequence, "deflate"
+    ) as writer:
         writer.add_manifests([*made, *more, *older])
-    new = Snapshot(
-        snapshot_id=number,
-        parent_snapshot_id=parent,
-        sequence_number=sequence,
-        timestamp_ms=int(time.time() * 1000),
-        manifest_list=location,
-        summary=Summary(Operation.APPEND),
-        schema_id=table.schema().schema_id,
+    new = Snapshot.model_validate(
+        {
+            "snapshot-id": number,
+            "parent-snapshot-id": parent,
+            "sequence-number": sequence,
+            "timestamp-ms": int(time.time() * 1000),
+            "manifest-list": location,
+            "summary": Summary(Operation.APPEND),
+            "schema-id": table.schema().schema_id,
+        }
     )
+    main = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": number})
     with table.transaction() as transaction:
-        transaction._apply(
-            (AddSnapshotUpdate(snapshot=new), SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=number)),
-            (),
-        )
+        transaction._apply((AddSnapshotUpdate(snapshot=new), main), ())
     return table
 
 

@@ -31,14 +31,13 @@ from partita.spark.rows import (
     is_text,
     not_null,
     renamed,
-    together,
     with_columns,
     without_empty,
 )
 from partita.spark.scan import Files, scan
 from partita.spark.schema import from_json
 from partita.spark.session import session
-from partita.spark.write import PARTITION, Target, write
+from partita.spark.write import PARTITION, Target, gathered, write
 from partita.storage import Storage
 
 if TYPE_CHECKING:
@@ -102,13 +101,10 @@ class DeltaRows:
         columns = {own[0]: own for own in files.columns}
         return scan(spark, replace(files, columns=tuple(columns[name] for name in names)), positions=positions)
 
-    def clustered(self, rows: DataFrame, metadata: Metadata, size: int) -> DataFrame:
-        """The rows of a partition together."""
-        return together(rows, [column(name) for name in metadata.partition_columns], size)
-
-    def write(self, metadata: Metadata, rows: DataFrame, target: Callable[[str], Target]) -> pa.Table:
-        """New files of rows."""
-        return write(self.stored(metadata, rows), target(_zone()), len(metadata.partition_columns), TOLD)
+    def write(self, metadata: Metadata, rows: DataFrame, target: Callable[[str], Target], *, few: bool) -> pa.Table:
+        """New files of rows, as few as may be where that is asked for."""
+        stored, count = self.stored(metadata, rows), len(metadata.partition_columns)
+        return write(gathered(stored, count) if few else stored, target(_zone()), count, TOLD)
 
     def replace(
         self, metadata: Metadata, changed: DataFrame, columns: set[str], copier: Callable[[str], Copier], places: Places

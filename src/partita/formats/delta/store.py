@@ -202,13 +202,12 @@ class DeltaStore(Store):
         """None is."""
         return np.zeros(len(places), bool)
 
-    def clustered(self, state: State, rows: DataFrame, size: int) -> DataFrame:
-        """By the partition columns."""
-        return self._rows.clustered(rows, _delta(state).metadata, size)
-
-    def write(self, state: State, rows: DataFrame) -> pa.Table:
-        """New files in the folders of their partitions."""
-        return self._rows.write(_delta(state).metadata, rows, lambda zone: self.target(state, zone))
+    def write(self, state: State, rows: DataFrame, operation: str) -> pa.Table:
+        """New files in the folders of their partitions; few where the table asks for that, or few rows are expected."""
+        metadata = _delta(state).metadata
+        asked = metadata.configuration.get("delta.autoOptimize.optimizeWrite", "false").casefold() == "true"
+        few = asked or operation in ("update", "merge", "rewrite")
+        return self._rows.write(metadata, rows, lambda zone: self.target(state, zone), few=few)
 
     def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:  # noqa: ARG002
         """Unless a partition column is among them."""

@@ -14,7 +14,7 @@ apply it, others go by the partition and don't.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
@@ -34,6 +34,9 @@ PATH_COLUMN = 2147483546
 Pairs: TypeAlias = tuple[Ints, Ints]
 """Rows of data files, and of the delete files that can apply to them."""
 
+Counts: TypeAlias = Callable[[Ints, Ints], Bools]
+"""Whether a delete of a sequence number counts for data of one."""
+
 _NONE: Pairs = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 _MOST = 4_000_000
 """So many candidates are looked at together."""
@@ -50,8 +53,9 @@ def applicable(data: pa.Table, deletes: pa.Table, history: SpecHistory) -> Pairs
     pairs = [sides.by_path(), sides.by_bounds(), sides.by_equality(history)]
     left, right = (np.concatenate([p[at] for p in pairs]) for at in (0, 1))
     left, right = _without_superseded(left, right, sides)
-    order = np.lexsort((right, left))
-    return left[order], right[order]
+    # Both in one number, for numpy sorts numbers faster than pairs.
+    keys = np.sort(left * deletes.num_rows + right)
+    return keys // deletes.num_rows, keys % deletes.num_rows
 
 
 def is_vector(deletes: pa.Table) -> Bools:
@@ -161,7 +165,7 @@ class _Sides:
         after = np.searchsorted(groups, delete_groups[right], "right")
         return self._gathered(order, right, first, after, lambda data, delete: data < delete)
 
-    def _gathered(self, order: Ints, right: Ints, first: Ints, after: Ints, counts: object) -> Pairs:
+    def _gathered(self, order: Ints, right: Ints, first: Ints, after: Ints, counts: Counts) -> Pairs:
         """The data files at the places from `first` to `after` in an order, for each delete, whose number counts."""
         found = [
             _kept(left, delete, self.data_sequence, self.delete_sequence, counts)
@@ -172,8 +176,8 @@ class _Sides:
         return np.concatenate([p[0] for p in found]), np.concatenate([p[1] for p in found])
 
 
-def _kept(left: Ints, right: Ints, data: Ints, delete: Ints, counts: object) -> Pairs:
-    keep = counts(data[left], delete[right])  # type: ignore[operator] # a comparison
+def _kept(left: Ints, right: Ints, data: Ints, delete: Ints, counts: Counts) -> Pairs:
+    keep = counts(data[left], delete[right])
     return left[keep], right[keep]
 
 

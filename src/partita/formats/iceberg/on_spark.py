@@ -43,12 +43,11 @@ from partita.spark.rows import (
     partition_values,
     picked,
     renamed,
-    together,
 )
 from partita.spark.scan import FILE, ROW, Files, frame_of, scan
 from partita.spark.schema import from_json
 from partita.spark.session import session
-from partita.spark.write import PARTITION, write
+from partita.spark.write import PARTITION, gathered, write
 
 _MARKED = pa.schema([*TOLD, ("gone", pa.int64())])
 
@@ -72,8 +71,11 @@ class IcebergRows:
         return not_null(rows, only(self.schema("writing"), set(rows.columns)))
 
     def write(self, rows: DataFrame, target: IcebergTarget) -> pa.Table:
-        """New files in the current spec."""
-        return write(self._stored(rows), target, len(target.fields), TOLD)
+        """New files in the current spec, as few as may be unless the table's `write.distribution-mode` is none."""
+        stored, count = self._stored(rows), len(target.fields)
+        if self.state.table.metadata.properties.get("write.distribution-mode", "hash") != "none":
+            stored = gathered(stored, count)
+        return write(stored, target, count, TOLD)
 
     def _stored(self, rows: DataFrame) -> DataFrame:
         values = self.partition(rows)
@@ -83,10 +85,6 @@ class IcebergRows:
         """The partition values of rows by the current spec."""
         fields = self.state.spec.fields
         return partition_values(rows, [field.function for field in fields], PARTITION)
-
-    def clustered(self, rows: DataFrame, size: int) -> DataFrame:
-        """The rows of a partition together."""
-        return together(rows, self.partition(rows), size)
 
     def in_partitions(self, rows: DataFrame, partitions: pa.Table) -> DataFrame:
         """The rows whose partition by the current spec is one of those."""

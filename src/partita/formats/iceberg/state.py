@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from pyiceberg import types as iceberg
 
 from partita.algebra.spec import SpecHistory
 from partita.arrow.buffers import one_array
+from partita.arrow.prune import Statistics
 from partita.errors import UnsupportedFeature
 from partita.formats.iceberg.columns import field_ids
 from partita.formats.iceberg.deletes import applicable, is_vector
@@ -86,12 +87,18 @@ def _state(table: Table, history: SpecHistory, version: int, entries: pa.Table, 
         history,
         pa.table({"path": entries["path"], "spec_id": entries["spec_id"], "bytes": entries["file_size"]}),
         partitions.rename_columns([*(name.removeprefix(PARTITION) for name in fields), "spec_id"]),
-        partial(file_statistics, entries, history.schema, field_ids(table.schema())),
+        partial(_statistics, table, entries, history),
         partial(_row_counts, entries, deletes, history),
         table,
         entries,
         deletes,
     )
+
+
+def _statistics(
+    table: Table, entries: pa.Table, history: SpecHistory, columns: Sequence[str]
+) -> Mapping[str, Statistics]:
+    return file_statistics(entries, history.schema, field_ids(table.schema()), columns)
 
 
 def _row_counts(entries: pa.Table, deletes: pa.Table, history: SpecHistory, places: np.ndarray) -> pa.Array:

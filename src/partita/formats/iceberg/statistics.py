@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from partita.algebra.calendar import DAY
 from partita.algebra.schema import Schema
 from partita.algebra.types import BITS, NESTED, DecimalType, Field, FixedType, Kind, LogicalType, StructType
-from partita.arrow.buffers import Array, Bools, Ints, Octets, Runs, null_mask, one_array
+from partita.arrow.buffers import Array, Bools, Ints, Octets, Runs, null_mask
 from partita.arrow.prune import Statistics
 from partita.arrow.schema import to_arrow
 
@@ -58,7 +58,8 @@ def _leaves(field: Field) -> Iterator[Field]:
 
 def _statistics(entries: pa.Table, number: int, type_: LogicalType) -> Statistics:
     nulls = of_column(entries["null_value_counts"], number)
-    rows = pc.coalesce(of_column(entries["value_counts"], number), one_array(entries["record_count"]))
+    # A column outside of lists and maps has one value a row, null or not.
+    rows = entries["record_count"]
     lower, upper = (decoded(of_column(entries[name], number), type_) for name in ("lower_bounds", "upper_bounds"))
     if type_.kind is Kind.UUID:
         lower, upper = _in_order(lower, upper)
@@ -80,17 +81,24 @@ def of_column(maps: pa.ChunkedArray, number: int) -> Array:
 
 def _looked_up(maps: pa.MapArray, number: int) -> Array:
     offsets = maps.offsets.to_numpy()
-    first = offsets[0] if len(offsets) else 0
-    keys = maps.keys.to_numpy()[first : offsets[-1] if len(offsets) else 0]
-    places = np.flatnonzero(keys == number)
-    # The map that a place is in; one that is null or empty has none.
-    owners = np.searchsorted(offsets - first, places, side="right") - 1
-    if len(owners) == len(maps) and bool((owners == np.arange(len(maps))).all()):
-        return maps.items.take(pa.array(places + first))
+    if not len(maps) or offsets[0] == offsets[-1]:
+        return pa.nulls(len(maps), maps.type.item_type)
+    keys = maps.keys.to_numpy()
+    width = int(offsets[1] - offsets[0])
+    if width and maps.null_count == 0 and bool((np.diff(offsets) == width).all()):
+        # Writers put the same columns into every file, so that a key has the same place in each map.
+        first = int(offsets[0])
+        (found,) = np.nonzero(keys[first : first + width] == number)
+        place = first + int(found[0]) if len(found) else None
+        if place is not None and bool((keys[place : int(offsets[-1]) : width] == number).all()):
+            return maps.items.take(pa.array(offsets[:-1] + (place - first)))
+    first = int(offsets[0])
+    places = np.flatnonzero(keys[first : int(offsets[-1])] == number) + first
+    owners = np.searchsorted(offsets, places, side="right") - 1
     at = np.full(len(maps), -1, np.int64)
     at[owners[::-1]] = places[::-1]
-    at = np.where(null_mask(maps), -1, at)
-    return maps.items.take(pa.array(at + first, mask=at < 0))
+    missing = (at < 0) | null_mask(maps)
+    return maps.items.take(pa.array(at, mask=missing))
 
 
 # --- bytes, by type
@@ -98,7 +106,6 @@ def _looked_up(maps: pa.MapArray, number: int) -> Array:
 
 def decoded(octets: Array, type_: LogicalType) -> Array:
     """The values that bytes stand for, as an Arrow array of the type's own; null where they stand for none."""
-    octets = one_array(octets).cast(pa.large_binary())
     return _DECODERS.get(type_.kind, _nothing)(octets, type_)
 
 
@@ -173,9 +180,9 @@ _MOST_DIGITS = 38
 
 def _strings(octets: Array, _: LogicalType) -> Array:
     try:
-        return octets.cast(pa.large_string())
+        return octets.cast(pa.string())
     except pa.ArrowException:
-        return pa.array([_text(value) for value in octets.to_pylist()], pa.large_string())
+        return pa.array([_text(value) for value in octets.to_pylist()], pa.string())
 
 
 def _text(octets: bytes | None) -> str | None:
@@ -226,6 +233,10 @@ _DECODERS: dict[Kind, Callable[[Array, LogicalType], Array]] = {
 
 def _numbers(octets: Array, widths: Mapping[int, np.dtype[Any]], into: Any = np.int64) -> tuple[Any, Bools]:
     """The numbers that runs of those widths are, and where there is one."""
+    for width, kind in widths.items():
+        whole = _of_width(octets, width)
+        if whole is not None:
+            return whole.view(kind).astype(into, copy=False), np.ones(len(octets), bool)
     runs = Runs.of(octets)
     lengths, valid = runs.lengths, ~null_mask(octets)
     values = np.zeros(len(runs), into)
@@ -236,6 +247,17 @@ def _numbers(octets: Array, widths: Mapping[int, np.dtype[Any]], into: Any = np.
             values[of_width] = _gathered(runs.octets, runs.offsets[:-1][of_width], width).view(kind).ravel()
             known |= of_width
     return values, known
+
+
+def _of_width(octets: Array, width: int) -> Octets | None:
+    """The bytes of an array whose every value is there and has that width, as one run; None of any other."""
+    if octets.null_count or octets.type != pa.binary() or not len(octets):
+        return None
+    _, offsets, content = octets.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(octets) + 1, octets.offset * 4)
+    if int(ends[-1] - ends[0]) != width * len(octets) or not bool((np.diff(ends) == width).all()):
+        return None
+    return np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
 
 
 def _gathered(octets: Octets, starts: Ints, width: int) -> Any:

@@ -217,11 +217,7 @@ class IcebergStore(Store):
         old: np.ndarray = iceberg.entries["spec_id"].to_numpy()[places] != state.spec.spec_id
         return old | np.isin(places, iceberg.delete_index(places)["place"].to_numpy())
 
-    def clustered(self, state: State, rows: DataFrame, size: int) -> DataFrame:
-        """By the current spec."""
-        return self._rows(state).clustered(rows, size)
-
-    def write(self, state: State, rows: DataFrame) -> pa.Table:
+    def write(self, state: State, rows: DataFrame, operation: str) -> pa.Table:  # noqa: ARG002
         """New files in the current spec."""
         return self._rows(state).write(rows, _target(_iceberg(state)))
 

@@ -9,7 +9,7 @@ from partita.formats.on_spark.job import Job, Outcome, total
 from partita.formats.parquet import FILE_BYTES
 from partita.formats.plan import Where, identities, make_plan
 from partita.formats.store import Change, Store
-from partita.spark.rows import translated
+from partita.spark.rows import repacked, translated
 from partita.spark.session import session
 
 SMALL = FILE_BYTES * 3 // 4
@@ -28,7 +28,7 @@ def rewrite(store: Store, where: Where | None) -> Outcome:
         return Outcome(None)
     rows = store.scan(session(), job.state, places, job.state.schema.names)
     with translated():
-        told = job.written(store.clustered(job.state, rows, _bytes(job, places)))
+        told = job.written(rows if job.state.spec.fields else repacked(rows, _bytes(job, places)))
     counts = {"rows_rewritten": total(told["rows"]), "files_added": told.num_rows, "files_removed": len(places)}
     return job.commit(Change(job.operation, told, places, metrics=counts, looked_at=places))
 

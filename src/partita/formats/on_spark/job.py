@@ -69,7 +69,7 @@ class Job:
     def written(self, rows: DataFrame) -> pa.Table:
         """New files of the table's rows; a row of `TOLD` for each."""
         with translated():
-            return self.store.write(self.state, rows)
+            return self.store.write(self.state, rows, self.operation)
 
     def without(self, places: np.ndarray, predicate: Predicate) -> Changed:
         """The files at those places without the rows that match."""

@@ -19,7 +19,7 @@ from tests.formats.iceberg.transaction.tables import MeddledCatalog, data_file, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyiceberg.io import OutputFile
+    from pyiceberg.io.pyarrow import PyArrowFile
 
 KILLED = 9
 
@@ -30,7 +30,7 @@ class CountingIO(PyArrowFileIO):
     last: int | None = None
     begun = 0
 
-    def new_output(self, location: str) -> OutputFile:
+    def new_output(self, location: str) -> PyArrowFile:
         if self.begun == self.last:
             os._exit(KILLED)
         self.begun += 1

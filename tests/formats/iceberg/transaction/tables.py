@@ -135,6 +135,11 @@ def append(table: Table, *files: DataFile, **more: Any) -> int:
     return commit(table, table.metadata.current_snapshot_id, Changes("append", files, **more))
 
 
+def change(table: Table, changes: Changes) -> int:
+    """Commit changes to the table as it is in hand."""
+    return commit(table, table.metadata.current_snapshot_id, changes)
+
+
 def again(table: Table) -> Table:
     """The same table, opened by somebody else."""
     return table.catalog.load_table(table.name())

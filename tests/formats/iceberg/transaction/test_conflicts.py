@@ -25,7 +25,7 @@ from tests.formats.iceberg.transaction.tables import (
     metadata_files,
     named_files,
     new_table,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -355,9 +355,14 @@ def test_a_concurrent_evolution(world: World) -> None:
 
 def test_repeated_retries(world: World) -> None:
     """Five get ahead, of all kinds; ours lands on top of all."""
+
+    def evolve_and_append() -> None:
+        evolve(again(world.table), drop=["region"])
+        append(again(world.table), world.new(51))
+
     acts: list[Callable[[], object]] = [
         lambda: append(again(world.table), world.new(50)),
-        lambda: (evolve(again(world.table), drop=["region"]), append(again(world.table), world.new(51))),
+        evolve_and_append,
         lambda: commit(again(world.table), world.base, Changes("row_delta", [world.deletes(0, 0)])),
         lambda: commit(again(world.table), world.base, Changes("delete", removed=world.paths(1))),
         change_schema(world.table, lambda update: update.add_column("note", StringType())),

@@ -144,14 +144,14 @@ REFUSED: list[tuple[Evolve, type[Exception], str]] = [
     (lambda t: evolve(t, rename={"shard": ""}), SpecError, "a partition field has a name"),
     (lambda t: evolve(t, drop=["shard"], rename={"shard": "x"}), SpecError, "both dropped and renamed"),
     (lambda t: evolve(t, add=[day("ts").alias("d")]), SpecError, "day of 'ts' is a partition field twice"),
-    (lambda t: evolve(t, add=["region", identity("Region").alias("r")]), SpecError, "identity of 'Region' is a partition"),
+    (lambda t: evolve(t, add=["region", identity("Region").alias("r")]), SpecError, "identity of 'Region' is"),
     (lambda t: evolve(t, add=[hour("ts").alias("SHARD")]), SpecError, "two partition fields are called"),
     (lambda t: evolve(t, rename={"shard": "ts_day"}), SpecError, "two partition fields are called 'ts_day'"),
     (lambda t: evolve(t, add=[bucket("id", 4).alias("region")]), SpecError, "has the name of a column"),
     (lambda t: evolve(t, rename={"shard": "price"}), SpecError, "'price' has the name of a column"),
     (lambda t: evolve(t, add=[identity("region").alias("id")]), SpecError, "'id' has the name of a column"),
     (lambda t: evolve(t, add=["nope"]), UnknownColumn, "column 'nope' is not in the schema"),
-    (lambda t: evolve(t, add=[bucket("price", 4)]), TransformError, "bucket.4. can't partition column 'price' of type double"),
+    (lambda t: evolve(t, add=[bucket("price", 4)]), TransformError, "can't partition column 'price' of type double"),
     (lambda t: evolve(t, add=[month("id")]), TransformError, "it doesn't take this type"),
     (lambda t: evolve(t, add=["tags"]), TransformError, "'tags' of type list<string>"),
     (lambda t: evolve(t, add=["tags.element"]), SpecError, "Invalid partition field parent: list<string>"),
@@ -263,7 +263,7 @@ def test_an_answer_that_was_lost(table: Table, error: Exception) -> None:
 
 
 def test_an_error_of_the_catalog(table: Table) -> None:
-    with pytest.raises(TableError, match="evolve: the catalog did not take the new spec of db.t: broken"):
+    with pytest.raises(TableError, match=r"evolve: the catalog did not take the new spec of db\.t: broken"):
         evolve(meddled(table, before=[failing(ValueError("broken"))]), add=["region"])
 
 

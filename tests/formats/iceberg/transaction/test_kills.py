@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from partita.algebra.functions import bucket
-from partita.formats.iceberg.transaction import Changes, commit, evolve, remove_orphans
+from partita.formats.iceberg.transaction import Changes, evolve, remove_orphans
 from tests.formats.iceberg.transaction.killed import KILLED
 from tests.formats.iceberg.transaction.tables import (
     append,
     catalog_at,
+    change,
     check_totals,
     data_file,
     ids_of,
@@ -21,7 +22,7 @@ from tests.formats.iceberg.transaction.tables import (
     metadata_files,
     named_files,
     new_table,
-)  # fmt: skip
+)
 
 FILES = 7
 """Two manifests of added, two of existing and two of deleted files, and their list."""
@@ -62,7 +63,7 @@ def test_killed_at(folders: dict[str, Path], step: str) -> None:
 
     # Whoever comes next is not disturbed.
     rest = frozenset(path for path, _, _ in live_files(table))
-    commit(table, table.metadata.current_snapshot_id, Changes("delete", removed=rest))
+    change(table, Changes("delete", removed=rest))
     append(table, data_file(table, [{"id": 7, "region": "eu"}]))
     assert ids_of(table) == [7]
 

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from pyiceberg.io.fsspec import FsspecFileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from partita.errors import TableError
-from partita.formats.iceberg.transaction import Changes, commit, remove_orphans
-from tests.formats.iceberg.transaction.tables import again, append, data_file, delete_file, ids_of, new_table
+from partita.formats.iceberg.transaction import Changes, remove_orphans
+from partita.formats.iceberg.transaction.orphans import _listed, _plain
+from tests.formats.iceberg.transaction.tables import again, append, change, data_file, delete_file, ids_of, new_table
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -30,9 +34,7 @@ def table(tmp_path: Path) -> Table:
     made = new_table(tmp_path)
     file = data_file(made, [{"id": 1, "region": "eu"}, {"id": 2, "region": "eu"}])
     append(made, file)
-    commit(
-        made, made.metadata.current_snapshot_id, Changes("row_delta", [delete_file(made, {file.file_path: [0]}, file)])
-    )
+    change(made, Changes("row_delta", [delete_file(made, {file.file_path: [0]}, file)]))
     return made
 
 
@@ -74,17 +76,60 @@ def test_files_of_snapshots_that_are_not_current_stay(table: Table) -> None:
     assert sorted(again(table).scan(snapshot_id=later).to_arrow()["id"].to_pylist()) == [2, 3]
 
 
-def test_names_with_and_without_a_scheme_are_the_same_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["", "file:", "file://", "file:///"])
+def test_a_location_is_the_same_file_however_it_starts(tmp_path: Path, start: str) -> None:
     table = new_table(tmp_path)
     file = data_file(table, [{"id": 1, "region": "eu"}])
-    file[1] = file.file_path.removeprefix("file://")
+    file[1] = start + file.file_path.removeprefix("file://")
     append(table, file)
     assert remove_orphans(table, -60) == []
-    assert ids_of(table) == [1]
+    assert Path(file.file_path.removeprefix("file:")).exists()
+
+
+@pytest.mark.parametrize("name", ["a%2Fb", "a b", "a?b#c", "é", "a+b", "_a"])
+def test_a_location_is_plain_text(tmp_path: Path, name: str) -> None:
+    """What looks like a URI's escapes stands for itself, and what is named so must not go."""
+    table = new_table(tmp_path)
+    file = data_file(table, [{"id": 1, "region": "eu"}])
+    old = Path(file.file_path.removeprefix("file://"))
+    new = old.parent / f"region={name}" / old.name
+    new.parent.mkdir()
+    old.rename(new)
+    file[1] = f"file://{new}"
+    append(table, file)
+    (new.parent / "orphan.parquet").write_text("x")
+    assert remove_orphans(table, -60) == [str(new.parent / "orphan.parquet")]
+    assert new.exists()
+
+
+STORES = [
+    ("s3a://bucket/wh/t/data/x", "s3://bucket/wh/t/data/x"),
+    ("abfss://c@account.dfs.core.windows.net/wh/t/x", "az://c/wh/t/x"),
+    ("gs://bucket/wh//t/x", "gs://bucket/wh/t/x"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), STORES)
+def test_schemes_of_one_store_name_one_file(one: str, other: str) -> None:
+    assert _plain(one) == _plain(other)
+
+
+def test_files_of_an_object_store_are_listed_under_its_location(table: Table, tmp_path: Path) -> None:
+    """Pyarrow's own file system stands for the store here: what it lists has another root than the location."""
+    (tmp_path / "bucket" / "t" / "data").mkdir(parents=True)
+    (tmp_path / "bucket" / "t" / "data" / "x.parquet").write_text("x")
+    io = PyArrowFileIO()
+    io.fs_by_scheme = lambda *_: SubTreeFileSystem(str(tmp_path), LocalFileSystem())
+    assert [path for path, _ in _listed(io, "s3://bucket/t/")] == ["s3://bucket/t/data/x.parquet"]
+
+
+def test_what_can_not_be_listed_is_refused() -> None:
+    with pytest.raises(TableError, match="can't be listed through FsspecFileIO"):
+        _listed(FsspecFileIO({}), "s3://bucket/t")
 
 
 def test_shared_files_are_not_deleted(table: Table) -> None:
     with table.transaction() as transaction:
         transaction.set_properties({"gc.enabled": "false"})
-    with pytest.raises(TableError, match="gc.enabled is false"):
+    with pytest.raises(TableError, match="enabled is false"):
         remove_orphans(table, -60)

@@ -14,7 +14,6 @@ from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import UnknownTransform
-from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -31,28 +30,27 @@ from pyiceberg.types import (
     TimestamptzType,
     TimeType,
     UUIDType,
-)  # fmt: skip
+)
 
 from partita.algebra.functions import bucket, truncate
 from partita.errors import PartitionsError, PartitionValueError, TableError, UnknownSpec, UnsupportedFeature
 from partita.formats.iceberg.transaction import (
     Changes,
     check_writable,
-    commit,
     evolve,
     expire_snapshots,
     remove_orphans,
     validate_data_file,
-)  # fmt: skip
+)
 from tests.formats.iceberg.transaction.tables import (
-    SCHEMA,
     append,
+    change,
     data_file,
     delete_file,
     metadata_files,
     new_table,
     spec,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,9 +173,9 @@ def refused(file: Callable[[Table, DataFile], Changes], match: str, kind: type[E
         refused(lambda _, f: Changes("append", [f], frozenset({"x"})), "an append takes nothing away", TableError),
         refused(lambda _, f: Changes("overwrite", [f, f]), "is added twice", PartitionsError),
         refused(lambda _, f: Changes("overwrite", [f], frozenset({f.file_path})), "added and removed", PartitionsError),
-        refused(lambda _, f: Changes("delete", removed=frozenset({"x"})), "data file x is not in the table", TableError),
+        refused(lambda *_: Changes("delete", removed=frozenset({"x"})), "data file x is not in the", TableError),
         refused(
-            lambda _, f: Changes("row_delta", removed_deletes=frozenset({"x"})), "delete file x is not in", TableError
+            lambda *_: Changes("row_delta", removed_deletes=frozenset({"x"})), "delete file x is not in", TableError
         ),
         refused(
             lambda t, f: Changes("row_delta", [delete_file(t, {"x": [0]}, f)]), "data file x is not in", TableError
@@ -195,7 +193,7 @@ def test_changes_that_no_commit_could_make_right(
     append(table, data_file(table, [{"id": 1, "region": "eu"}]))
     before = metadata_files(table)
     with pytest.raises(kind, match=match):
-        commit(table, table.metadata.current_snapshot_id, changes(table, data_file(table, [{"id": 2, "region": "eu"}])))
+        change(table, changes(table, data_file(table, [{"id": 2, "region": "eu"}])))
     assert metadata_files(table) == before
 
 
@@ -206,7 +204,7 @@ def test_equality_deletes_are_not_written(tmp_path: Path) -> None:
     wrong = delete_file(table, {file.file_path: [0]}, file)
     wrong[0] = DataFileContent.EQUALITY_DELETES
     with pytest.raises(UnsupportedFeature, match="equality deletes"):
-        commit(table, table.metadata.current_snapshot_id, Changes("row_delta", [wrong]))
+        change(table, Changes("row_delta", [wrong]))
 
 
 def test_version_1_has_no_deletes(tmp_path: Path) -> None:
@@ -214,9 +212,8 @@ def test_version_1_has_no_deletes(tmp_path: Path) -> None:
     file = data_file(table, [{"id": 1, "region": "eu"}])
     append(table, file)
     with pytest.raises(TableError, match="version 1 has no delete files"):
-        commit(
+        change(
             table,
-            table.metadata.current_snapshot_id,
             Changes("row_delta", [delete_file(table, {file.file_path: [0]}, file)]),
         )
 
@@ -227,14 +224,14 @@ def test_version_3_is_not_written(tmp_path: Path) -> None:
     # pyiceberg reads version 3, and does not write it.
     file.write_text(json.dumps({**json.loads(file.read_text()), "format-version": 3, "next-row-id": 0}))
     table.refresh()
-    for change in (
+    for act in (
         lambda: append(table, data_file(table, [{"id": 1, "region": "eu"}])),
         lambda: evolve(table, drop=["region"]),
         lambda: expire_snapshots(table),
         lambda: remove_orphans(table),
     ):
         with pytest.raises(UnsupportedFeature, match=r"format version 3 \(versions 1 and 2 are written\)"):
-            change()
+            act()
 
 
 def test_a_table_with_an_unknown_transform_is_not_written(tmp_path: Path) -> None:
@@ -261,8 +258,8 @@ def test_a_delete_is_of_the_partition_of_its_file(tmp_path: Path, told: str) -> 
     }[told]()
     before = metadata_files(table)
     paths = frozenset({file.file_path, other.file_path}) if told == "several" else frozenset()
-    with pytest.raises(PartitionsError, match="delete file .* is of spec"):
-        commit(table, table.metadata.current_snapshot_id, Changes("row_delta", [wrong], referenced=paths))
+    with pytest.raises(PartitionsError, match=r"delete file \S+ is of spec"):
+        change(table, Changes("row_delta", [wrong], referenced=paths))
     assert metadata_files(table) == before
 
 
@@ -274,7 +271,4 @@ def test_each_data_file_that_is_pointed_into_has_a_delete_of_its_partition(tmp_p
     with pytest.raises(
         PartitionsError, match=f"no added delete file is of the spec and the partition of {other.file_path}"
     ):
-        commit(
-            table, table.metadata.current_snapshot_id,
-            Changes("row_delta", [deletes], referenced=frozenset({one.file_path, other.file_path})),
-        )  # fmt: skip
+        change(table, Changes("row_delta", [deletes], referenced=frozenset({one.file_path, other.file_path})))

@@ -30,21 +30,25 @@ _FORM = b"1"
 
 def cached(key: str, make: Callable[[], pa.Table]) -> pa.Table:
     """The table of that key, made where it isn't known yet."""
-    found = _kept.get(key)
-    if found is not None:
-        return found
-    table = _read(key)
+    table = found(key)
+    return keep(key, make()) if table is None else table
+
+
+def found(key: str) -> pa.Table | None:
+    """The table of that key, or None where it has to be made."""
+    table = _kept.get(key)
     if table is None:
-        table = make()
-        _write(key, table)
-    _kept.put(key, table)
+        table = _read(key)
+        if table is not None:
+            _kept.put(key, table)
     return table
 
 
-def is_cached(key: str) -> bool:
-    """Whether the table of that key is there without being made."""
-    file = _file(key)
-    return _kept.get(key) is not None or (file is not None and file.exists())
+def keep(key: str, table: pa.Table) -> pa.Table:
+    """Keep a table that was made; it is given back."""
+    _write(key, table)
+    _kept.put(key, table)
+    return table
 
 
 def forget() -> None:

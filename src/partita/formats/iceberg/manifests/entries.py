@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
 from partita.arrow.buffers import one_array
 from partita.errors import TableError, UnsupportedFeature
 from partita.formats.iceberg.manifests.avro import read_avro
-from partita.formats.iceberg.manifests.cache import cached, evict, is_cached
+from partita.formats.iceberg.manifests.cache import evict, found, keep
 from partita.formats.iceberg.specs import arrow_type, is_dropped
 
 if TYPE_CHECKING:
@@ -66,10 +66,11 @@ def live_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Ta
 
     `manifests` are rows of `partita.formats.iceberg.manifests.MANIFESTS`.
     """
+    if pc.any(manifests["encrypted"]).as_py():
+        raise UnsupportedFeature(("encrypted manifests",), "reading")
     listed = [_Manifest(at, **row) for at, row in enumerate(manifests.select(_OF_MANIFEST).to_pylist())]
-    _check_plain(manifests)
     columns = partition_columns(history)
-    paths = manifests["path"].combine_chunks()
+    paths = one_array(manifests["path"]).cast(pa.string())
     decoded = zip(listed, _decoded(io, listed), strict=True)
     tables = [_entries(one, flat, history, columns, paths) for one, flat in decoded if flat.num_rows]
     schema = _schema(columns, tables)
@@ -99,37 +100,28 @@ class _Manifest:
 
     @property
     def key(self) -> str:
-        return f"manifest {self.snapshot_id} {self.length} {self.path}"
+        return f"manifest {self.snapshot_id} {self.sequence_number} {self.spec_id} {self.length} {self.path}"
 
 
-def _check_plain(manifests: pa.Table) -> None:
-    if pc.any(manifests["encrypted"]).as_py():
-        raise UnsupportedFeature(("encrypted manifests",), "reading")
-
-
-def _decoded(io: FileIO, manifests: Sequence[_Manifest]) -> Iterator[pa.Table]:
+def _decoded(io: FileIO, manifests: Sequence[_Manifest]) -> list[pa.Table]:
     """What is in the manifests; those that aren't known yet are opened several at once."""
-    missing = [m for m in manifests if not is_cached(m.key)]
+    tables = [found(m.key) for m in manifests]
+    missing = [at for at, table in enumerate(tables) if table is None]
     if missing:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(lambda m: _one(io, m), missing))
+            made = pool.map(lambda at: _flat(read_avro(io, manifests[at].path), manifests[at]), missing)
+            for at, table in zip(missing, made, strict=True):
+                tables[at] = keep(manifests[at].key, table)
         evict()
-    return (_one(io, m) for m in manifests)
+    return tables
 
 
 _AT_ONCE = 8
 
-
-def _one(io: FileIO, manifest: _Manifest) -> pa.Table:
-    return cached(manifest.key, lambda: _flat(read_avro(io, manifest.path), manifest.path))
-
-
-# --- one manifest, as it is kept: without what it inherits
+# --- one manifest, as it is kept
 
 _DELETED = 2
 
-_OUTER = {"status": (0, pa.int32()), "snapshot_id": (1, pa.int64()), "sequence_number": (3, pa.int64()),
-          "file_sequence_number": (4, pa.int64())}  # fmt: skip
 _FILE = {
     "content": 134, "path": 100, "format": 101, "record_count": 103, "file_size": 104, "value_counts": 109,
     "null_value_counts": 110, "nan_value_counts": 137, "lower_bounds": 125, "upper_bounds": 128, "equality_ids": 135,
@@ -139,27 +131,52 @@ _FILE = {
 _PARTITION, _KEY_METADATA, _DATA_FILE = "f102", "f131", "f2"
 
 
-def _flat(records: pa.Table, path: str) -> pa.Table:
-    """The live entries of a manifest; those of its partition's fields are called by their ids."""
+def _flat(records: pa.Table, manifest: _Manifest) -> pa.Table:
+    """The live entries of a manifest: the columns of `ENTRIES` but for the last, and its partition's by their ids."""
     if _DATA_FILE not in records.column_names:
-        raise TableError(f"{path} is not a manifest: its entries have no data file")
+        raise TableError(f"{manifest.path} is not a manifest: its entries have no data file")
     records = records.filter(pc.not_equal(records["f0"], _DELETED)).combine_chunks()
     file = _fields(one_array(records[_DATA_FILE]))
-    if _KEY_METADATA in file and file[_KEY_METADATA].null_count < len(file[_KEY_METADATA]):
+    if _KEY_METADATA in file and file[_KEY_METADATA].null_count < records.num_rows:
         raise UnsupportedFeature(("encrypted data files",), "reading")
-    size = records.num_rows
-    outer = {f"f{number}": records for number, _ in _OUTER.values()}
-    columns: dict[str, pa.Array] = {}
-    for name, (number, type_) in _OUTER.items():
-        known = f"f{number}" in records.column_names
-        columns[name] = one_array(outer[f"f{number}"][f"f{number}"]).cast(type_) if known else pa.nulls(size, type_)
+    columns = {
+        "spec_id": pa.array(np.full(records.num_rows, manifest.spec_id, np.int32)),
+        "snapshot_id": pc.fill_null(_number(records, 1), manifest.snapshot_id),
+        "sequence_number": _sequence(records, 3, manifest),
+        "file_sequence_number": _sequence(records, 4, manifest),
+    }
     for name, number in _FILE.items():
         type_ = ENTRIES.field(name).type
-        columns[name] = _as(file[f"f{number}"], type_) if f"f{number}" in file else pa.nulls(size, type_)
+        columns[name] = _as(file[f"f{number}"], type_) if f"f{number}" in file else pa.nulls(records.num_rows, type_)
     columns["content"] = pc.fill_null(columns["content"], DATA)
-    if _PARTITION in file:
-        columns |= {f"{PARTITION}{name}": values for name, values in _fields(file[_PARTITION]).items()}
-    return pa.table(columns)
+    partition = _fields(file[_PARTITION]) if _PARTITION in file else {}
+    ordered = {name: columns[name] for name in ENTRIES.names[:-1]}
+    return pa.table(ordered | {f"{PARTITION}{name}": values for name, values in partition.items()})
+
+
+_ADDED = 1
+
+
+def _sequence(records: pa.Table, number: int, manifest: _Manifest) -> pa.Array:
+    """Sequence numbers as the format says that they are inherited: by what was added, and by all of version 1."""
+    given = _number(records, number)
+    if manifest.sequence_number == 0:
+        return pc.fill_null(given, 0)
+    is_added = pc.equal(one_array(records["f0"]), _ADDED)
+    found = pc.coalesce(given, pc.if_else(is_added, manifest.sequence_number, pa.scalar(None, pa.int64())))
+    if number == _OF_DATA and found.null_count:
+        raise TableError(f"{manifest.path} lists an existing file without its sequence number")
+    return found
+
+
+_OF_DATA = 3
+
+
+def _number(records: pa.Table, number: int) -> pa.Array:
+    name = f"f{number}"
+    if name not in records.column_names:
+        return pa.nulls(records.num_rows, pa.int64())
+    return one_array(records[name]).cast(pa.int64())
 
 
 def _fields(structs: pa.StructArray) -> dict[str, pa.Array]:
@@ -186,39 +203,12 @@ def _entries(
     manifest: _Manifest, flat: pa.Table, history: SpecHistory, columns: Mapping[str, Any], paths: pa.Array
 ) -> pa.Table:
     size = flat.num_rows
-    inherited = {
-        "spec_id": pa.array(np.full(size, manifest.spec_id, np.int32)),
-        "snapshot_id": pc.fill_null(flat["snapshot_id"], manifest.snapshot_id),
-        "sequence_number": _sequence(flat, "sequence_number", manifest),
-        "file_sequence_number": _sequence(flat, "file_sequence_number", manifest),
-        "format": flat["format"],
-        "manifest": pa.DictionaryArray.from_arrays(np.full(size, manifest.at, np.int32), paths),
-    }
-    arrays = [inherited[f.name] if f.name in inherited else flat[f.name] for f in ENTRIES]
+    places = pa.array(np.full(size, manifest.at, np.int32))
+    arrays = [*flat.columns[: len(ENTRIES) - 1], pa.DictionaryArray.from_arrays(places, paths, safe=False)]
     spec = history.spec(manifest.spec_id)
     values = {history.column_name(spec, f): _values(flat, f, spec, history, manifest) for f in spec.fields}
-    arrays += [values.get(name, pa.nulls(size, type_ or pa.null())) for name, type_ in columns.items()]
+    arrays += [values[n] if n in values else pa.nulls(size, type_ or pa.null()) for n, type_ in columns.items()]
     return pa.table(arrays, names=[*ENTRIES.names, *(PARTITION + name for name in columns)])
-
-
-_ADDED = 1
-
-
-def _sequence(flat: pa.Table, name: str, manifest: _Manifest) -> pa.ChunkedArray:
-    """Sequence numbers as the format says that they are inherited: by what was added, and by all of version 1."""
-    given = flat[name]
-    if given.null_count == 0:
-        return given
-    if manifest.sequence_number == 0:
-        return pc.fill_null(given, 0)
-    found = pc.if_else(
-        pc.and_(pc.is_null(given), pc.equal(flat["status"], _ADDED)),
-        pa.scalar(manifest.sequence_number, pa.int64()),
-        given,
-    )
-    if name == "sequence_number" and found.null_count:
-        raise TableError(f"{manifest.path} lists an existing file without its sequence number")
-    return found
 
 
 def _values(

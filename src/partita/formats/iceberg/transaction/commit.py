@@ -92,7 +92,9 @@ class _Commit:
             if _is_other(metadata, seen):
                 check_schema(written_for, metadata, self.changes)
                 validate(metadata, self.changes)
-                planner, seen = self._planner(), metadata
+                if metadata.format_version != seen.format_version:
+                    planner = self._planner()
+                seen = metadata
             head = metadata.current_snapshot()
             check_conflicts(planner.entries, self.base, head, self.changes)
             plan = planner.plan(head)
@@ -240,7 +242,7 @@ def _update(
 
 
 def _is_other(metadata: TableMetadata, seen: TableMetadata) -> bool:
-    """Whether what manifests are made by has changed: version, schema or specs."""
+    """Whether what files are held to has changed: version, schema or specs."""
     return (metadata.format_version, metadata.current_schema_id, metadata.specs()) != (
         seen.format_version, seen.current_schema_id, seen.specs(),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.manifest import DataFileContent, ManifestEntry, ManifestEntryStatus
+from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestEntryStatus
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from partita.errors import Conflict, PartitionsError, TableError
@@ -76,8 +76,13 @@ def _check_files(entries: Entries, base: int | None, head: Snapshot | None, chan
             _refuse_missing(entries, base, head, changes, missing)
         _check_deletes(changes, {path: partition_of(file) for path, file in found.items()})
     if changes.removed_deletes and (head is None or head.snapshot_id == base):
-        there = {file.file_path for file in entries.files(head) if file.content != DataFileContent.DATA}
-        missing = changes.removed_deletes - there
+        there = [
+            entry
+            for each in entries.manifests(head)
+            if each.content == ManifestContent.DELETES
+            for entry in entries.of_paths(each, changes.removed_deletes)
+        ]
+        missing = changes.removed_deletes - {entry.data_file.file_path for entry in there}
         if missing:
             raise TableError(f"delete file {min(missing)} is not in the table, so it can't be removed")
 

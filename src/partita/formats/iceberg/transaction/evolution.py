@@ -77,9 +77,10 @@ def evolved(
     for field in metadata.spec().fields:
         if field.field_id in dropped and field.field_id in renamed:
             raise SpecError(f"partition field {field.name!r} can't be both dropped and renamed")
-    added = list(_added(metadata, columns, add))
-    taken = {name.casefold() for name in (*renamed.values(), *(field.name for field in added))}
-    fields = (*_kept(metadata, columns, dropped, renamed, taken), *added)
+    functions = [identity(given) if isinstance(given, str) else given for given in add]
+    taken = {name.casefold() for name in (*renamed.values(), *(function.name for function in functions))}
+    kept = tuple(_kept(metadata, columns, dropped, renamed, taken))
+    fields = (*kept, *_added(metadata, columns, functions, {field.field_id for field in kept}))
     _check_distinct(fields, columns)
     wanted = PartitionSpec(*fields, spec_id=max(metadata.specs()) + 1)
     try:
@@ -175,12 +176,11 @@ def _voided(field: PartitionField, columns: _Columns, taken: set[str]) -> Partit
 
 
 def _added(
-    metadata: TableMetadata, columns: _Columns, add: Sequence[PartitionFunction | str]
+    metadata: TableMetadata, columns: _Columns, functions: Sequence[PartitionFunction], kept: set[int]
 ) -> Iterator[PartitionField]:
     past = [field for spec in metadata.partition_specs for field in spec.fields]
     last = max([metadata.last_partition_id or 0, PARTITION_FIELD_ID_START - 1, *(field.field_id for field in past)])
-    for given in add:
-        function = identity(given) if isinstance(given, str) else given
+    for function in functions:
         column = columns.find(function.source)
         transform = parse_transform(str(function.transform))
         if isinstance(transform, UnknownTransform):
@@ -194,9 +194,11 @@ def _added(
         name = _checked_name(function.name)
         if name.casefold() == function.source.casefold():
             name = str(metadata.schema().find_column_name(column.field_id))
-        before = [f for f in past if f.source_id == column.field_id and f.transform == transform]
-        if before and metadata.format_version != 1:
-            field_id = before[0].field_id
+        before = [f.field_id for f in past if f.source_id == column.field_id and f.transform == transform]
+        # A table that was of version 1 may have had one id for two fields.
+        free = [field_id for field_id in before if field_id not in kept]
+        if free and metadata.format_version != 1:
+            field_id = free[0]
         else:
             last += 1
             field_id = last

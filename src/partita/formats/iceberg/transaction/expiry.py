@@ -152,6 +152,11 @@ def _landed(table: Table, refs: set[str], expired: list[Snapshot]) -> bool:
         response = table.catalog.commit_table(table, tuple(requirements), tuple(updates))
     except CommitFailedException:
         return False
+    except Exception as error:
+        raise TableError(
+            f"expire_snapshots: the catalog did not say whether it took the change of {name_of(table)}; no file was "
+            "deleted, and remove_orphans deletes what it let go of"
+        ) from error
     table.metadata = response.metadata
     table.metadata_location = response.metadata_location
     return True

@@ -32,7 +32,7 @@ def history(table: Table) -> pa.Table:
     metadata = table.metadata
     current = {snapshot.snapshot_id for snapshot in ancestors_of(metadata.current_snapshot(), metadata)}
     rows = []
-    for snapshot in sorted(metadata.snapshots, key=lambda each: each.timestamp_ms, reverse=True):
+    for snapshot in sorted(metadata.snapshots, key=lambda each: each.timestamp_ms)[::-1]:
         summary = snapshot.summary
         rows.append(
             {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pydantic_core import to_json
-from pyiceberg.avro.codecs import AVRO_CODEC_KEY
+from pyiceberg.avro.codecs import AVRO_CODEC_KEY, AvroCompressionCodec
 from pyiceberg.avro.file import AvroFile, AvroOutputFile
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 
 _BLOCK = 250
 """Entries in a block; the size of a manifest is looked at after each."""
+MOST_ENTRIES = 10_000
+"""Entries in a manifest, however small they are: whoever takes one file away writes all the others anew."""
+_CODEC: AvroCompressionCodec = "deflate"
+"""What Iceberg's own writers compress manifests with, whatever the table says of its data files."""
 _NAMES = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}
 
 
@@ -131,7 +135,7 @@ class Output:
                 if len(block) == _BLOCK:
                     writer.write_block([tally.counted(each) for each in block])
                     block = []
-                    if writer.tell() >= target:
+                    if writer.tell() >= target or len(tally.partitions) >= MOST_ENTRIES:
                         break
             if block:
                 writer.write_block([tally.counted(each) for each in block])
@@ -148,7 +152,7 @@ class Output:
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=parent,
             sequence_number=sequence_number,
-            avro_compression=_codec(metadata),  # type: ignore[arg-type]
+            avro_compression=_CODEC,
         ) as writer:
             writer.add_manifests(list(manifests))
         return path
@@ -266,13 +270,8 @@ def _header(metadata: TableMetadata, spec: PartitionSpec, content: ManifestConte
         "partition-spec-id": str(spec.spec_id),
         "format-version": str(metadata.format_version),
         "content": _NAMES[content],
-        AVRO_CODEC_KEY: _codec(metadata),
+        AVRO_CODEC_KEY: _CODEC,
     }
-
-
-def _codec(metadata: TableMetadata) -> str:
-    default = TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
-    return metadata.properties.get(TableProperties.WRITE_AVRO_COMPRESSION, default)
 
 
 def _setting(metadata: TableMetadata, name: str, default: int) -> int:

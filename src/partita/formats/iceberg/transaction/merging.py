@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table import TableProperties
 
+from partita.formats.iceberg.transaction.manifests import MOST_ENTRIES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -37,15 +39,21 @@ def bins(
         yield group, len(group) > 1 and not waits
 
 
+def _entries(manifest: ManifestFile) -> int:
+    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+
+
 def _packed(manifests: Sequence[ManifestFile], target: int) -> Iterator[list[ManifestFile]]:
     """Filled from the oldest, so that full groups stay as they are when newer manifests come."""
     groups: list[list[ManifestFile]] = []
     size = 0
     for manifest in reversed(manifests):
-        if groups and size + manifest.manifest_length <= target:
+        # Which of both is nearer to the most that a manifest holds: its bytes, or its entries.
+        length = max(manifest.manifest_length, _entries(manifest) * target // MOST_ENTRIES)
+        if groups and size + length <= target:
             groups[-1].append(manifest)
-            size += manifest.manifest_length
+            size += length
         else:
             groups.append([manifest])
-            size = manifest.manifest_length
+            size = length
     return (group[::-1] for group in reversed(groups))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -58,19 +58,17 @@ def _named(table: Table) -> Iterator[str]:
 
 
 def _listed(io: FileIO, location: str) -> Iterable[tuple[str, float]]:
-    """Path and time of every file in the folder and below, each path under the scheme of the location."""
-    scheme, rest = _split(location)
-    if scheme in ("", "file"):
-        root = Path(unquote(rest) if scheme else rest)
-        return [(str(path), path.stat().st_mtime) for path in root.rglob("*") if path.is_file()]
+    """Path and time of every file in the folder and below."""
+    if _is_local(location):
+        return [(str(path), path.stat().st_mtime) for path in Path(_plain(location)).rglob("*") if path.is_file()]
     if not isinstance(io, PyArrowFileIO):
         raise TableError(
             f"files at {location} can't be listed through {type(io).__name__}; set py-io-impl to pyarrow's"
         )
-    _, netloc, path = io.parse_location(location, io.properties)
-    infos = io.fs_by_scheme(scheme, netloc).get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
-    prefix = location[: len(location) - len(rest)]
-    return [(f"{prefix}{info.path}", info.mtime.timestamp()) for info in infos if info.type == FileType.File]
+    scheme, netloc, folder = io.parse_location(location, io.properties)
+    infos = io.fs_by_scheme(scheme, netloc).get_file_info(FileSelector(folder, recursive=True, allow_not_found=True))
+    root, below = location.rstrip("/"), len(folder.rstrip("/"))
+    return [(f"{root}{info.path[below:]}", info.mtime.timestamp()) for info in infos if info.type == FileType.File]
 
 
 def _is_others(path: str) -> bool:
@@ -78,14 +76,15 @@ def _is_others(path: str) -> bool:
     return name.startswith(".") or name == "version-hint.text"
 
 
-def _split(location: str) -> tuple[str, str]:
-    parts = urlsplit(location)
-    return (
-        (parts.scheme, f"{parts.netloc}{parts.path}") if "://" in location or parts.scheme == "file" else ("", location)
-    )
+def _is_local(location: str) -> bool:
+    return location.startswith(("/", "file:"))
 
 
 def _plain(path: str) -> str:
-    """A path without its scheme: writers disagree on `s3` and `s3a`, and on whether a local path has one."""
-    scheme, rest = _split(path)
-    return str(PurePosixPath(unquote(rest) if scheme == "file" else rest))
+    """A path without what writers disagree on: the scheme, and the name of the bucket or the account.
+
+    Nothing is decoded: a location is a text, in which `%2F` and `?` stand for themselves.
+    """
+    _, colon, rest = path.partition("://")
+    bare = f"/{rest.partition('/')[2]}" if colon else path.removeprefix("file:")
+    return re.sub("/+", "/", bare)

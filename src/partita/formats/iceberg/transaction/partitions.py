@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from partita.formats.iceberg.transaction.pointers import spec_of
 
@@ -19,6 +19,19 @@ def partition_of(file: DataFile) -> Partition:
     return spec_of(file), tuple(
         _comparable(value) for value in (file.partition[at] for at in range(len(file.partition)))
     )
+
+
+def place_of(file: DataFile) -> tuple[tuple[Any, ...], ...]:
+    """Where a file's partition stands among others of its spec: values in order, then NaN, then null."""
+    return tuple(_place(file.partition[at]) for at in range(len(file.partition)))
+
+
+def _place(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return (2,)
+    if isinstance(value, float) and math.isnan(value):
+        return (1,)
+    return 0, getattr(value, "bytes", value)
 
 
 def _comparable(value: object) -> Hashable:

@@ -15,8 +15,9 @@ from partita.formats.iceberg.transaction.grouping import group_files_by_spec
 from partita.formats.iceberg.transaction.manifests import Output, content_of, entry_of, is_live, read_entries
 from partita.formats.iceberg.transaction.merging import bins
 from partita.formats.iceberg.transaction.partition_summaries import may_hold
-from partita.formats.iceberg.transaction.partitions import partition_of
+from partita.formats.iceberg.transaction.partitions import partition_of, place_of
 from partita.formats.iceberg.transaction.pointers import referenced_path, widened
+from partita.formats.iceberg.transaction.probing import may_mention
 from partita.formats.iceberg.transaction.schemas import partition_type
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ Kind: TypeAlias = tuple[int, ManifestContent]
 Made: TypeAlias = list[ManifestFile]
 Going: TypeAlias = dict[ManifestContent, frozenset[str]]
 """The paths of data and of delete files that go."""
+_LARGE = 500
+"""Entries that take longer to decode than to look for a path in their bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +56,14 @@ class Entries:
     def live(self, manifest: ManifestFile) -> list[ManifestEntry]:
         """The entries whose files are a part of the table."""
         return [entry for entry in self.of(manifest) if is_live(entry)]
+
+    def of_paths(self, manifest: ManifestFile, paths: frozenset[str]) -> list[ManifestEntry]:
+        """The live entries of files at some paths; a large manifest that has none isn't decoded."""
+        is_large = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0) > _LARGE
+        path = manifest.manifest_path
+        if not paths or (is_large and path not in self._read and not may_mention(self.table.io, path, paths)):
+            return []
+        return [entry for entry in self.live(manifest) if entry.data_file.file_path in paths]
 
     def manifests(self, snapshot: Snapshot | None) -> list[ManifestFile]:
         """The manifests of a snapshot that have any live file."""
@@ -95,8 +106,7 @@ class Planner:
         return Plan([self._counted(each) for each in manifests], [entry.data_file for entry in removed])
 
     def _loses(self, manifest: ManifestFile, going: Going) -> bool:
-        # A manifest of a kind that loses nothing isn't opened.
-        return bool(going.get(manifest.content)) and any(self._goes(e, going) for e in self.entries.live(manifest))
+        return bool(self.entries.of_paths(manifest, going.get(manifest.content, frozenset())))
 
     @staticmethod
     def _goes(entry: ManifestEntry, going: Going) -> bool:
@@ -124,7 +134,9 @@ class Planner:
                 (ManifestContent.DELETES, self.changes.added_deletes),
             ):
                 for spec_id, group in group_files_by_spec(map(widened, files)).items():
-                    new = [entry_of(file, ManifestEntryStatus.ADDED, self.output.snapshot_id) for file in group]
+                    # Files of a partition lie together, so that summaries tell manifests apart.
+                    ordered = sorted(group, key=place_of)
+                    new = [entry_of(file, ManifestEntryStatus.ADDED, self.output.snapshot_id) for file in ordered]
                     made += self.output.write_manifests(spec_id, content, new)
             self._added = made
         return self._added
@@ -195,7 +207,7 @@ def located(
     found: dict[str, DataFile] = {}
     for group in (likely, [each for each in listed if each.manifest_path not in chosen]):
         for each in group:
-            found |= {e.data_file.file_path: e.data_file for e in entries.live(each) if e.data_file.file_path in paths}
+            found |= {entry.data_file.file_path: entry.data_file for entry in entries.of_paths(each, paths)}
         if len(found) == len(paths):
             break
     return found

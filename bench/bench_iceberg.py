@@ -1,0 +1,199 @@
+"""Iceberg tables on Spark: our writes, changes and reads beside those of Iceberg's own runtime, at its best settings.
+
+Each turn of a change works on a table of its own, registered from the same metadata file, so that all begin alike and
+share the data files, which nobody changes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import partita as pt
+from bench.bench_delta import COLUMNS, PARTITIONS, ROWS
+from bench.harness import Row, Side, at_least, compare
+from partita.formats.iceberg.catalogs import CATALOG_FILE, CATALOG_NAME, lake_catalog
+from partita.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+REPEAT = 3
+RUNTIME = {
+    "spark.jars.packages": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.xerial:sqlite-jdbc:3.46.1.3",
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.driver.memory": "8g",
+}
+SETTINGS = {
+    "format-version": "2", "write.distribution-mode": "hash", "write.delete.distribution-mode": "hash",
+    "write.update.distribution-mode": "hash", "write.merge.distribution-mode": "hash",
+    "write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read", "write.merge.mode": "merge-on-read",
+    "write.delete.granularity": "partition", "write.parquet.compression-codec": "zstd",
+}  # fmt: skip
+"""What the runtime is quickest with here: deletes by partition, and no fanout writers."""
+
+
+def rows() -> Iterator[Row]:
+    """All in one session, over the same rows, which a Parquet file holds."""
+    with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
+        spark = _session(folder)
+        spark.range(0, ROWS, 1, 4).selectExpr(*COLUMNS).write.parquet(f"{folder}/rows")
+        data = spark.read.parquet(f"{folder}/rows")
+        lake = pt.Lake(folder)
+        yield from _appends(spark, lake, data)
+        _two_specs_of_ours(lake, data)
+        _two_specs_of_theirs(spark, data)
+        yield from _changes(spark, lake)
+        yield from _reads(spark, lake)
+
+
+def _session(folder: str) -> SparkSession:
+    catalog = f"spark.sql.catalog.{CATALOG_NAME}"
+    return session(
+        **RUNTIME,
+        **{
+            catalog: "org.apache.iceberg.spark.SparkCatalog",
+            f"{catalog}.type": "jdbc",
+            f"{catalog}.uri": f"jdbc:sqlite:{folder}/{CATALOG_FILE}",
+            f"{catalog}.jdbc.schema-version": "V1",
+            f"{catalog}.warehouse": folder,
+            f"{catalog}.cache-enabled": "false",
+        },
+    )
+
+
+def _appends(spark: SparkSession, lake: pt.Lake, data: DataFrame) -> Iterator[Row]:
+    number = count()
+    yield compare(
+        f"append {ROWS:,} rows of 12 columns into {PARTITIONS} partitions",
+        ours=Side("append", lambda: _made(lake, data, f"b.ours{next(number)}").append(data)),
+        theirs=Side(f"Iceberg {_forks()}", lambda: _appended(spark, data, f"b.theirs{next(number)}")),
+        goal=at_least(1 / 0.8),
+        repeat=REPEAT,
+    )
+
+
+def _forks() -> str:
+    """Whether Hadoop forks a chmod for each file, which it does where its native library is missing."""
+    places = [Path(p) for p in os.environ.get("LD_LIBRARY_PATH", "").split(":") if p]
+    home = os.environ.get("HADOOP_HOME")
+    places += [Path(home) / "lib/native"] if home else []
+    native = any((place / "libhadoop.so").exists() for place in places)
+    return "1.12" if native else "1.12, with a chmod forked for each file"
+
+
+def _made(lake: pt.Lake, data: DataFrame, name: str) -> pt.Table:
+    return lake.create_table(name, data.schema, format="iceberg", partition_by=["p"])
+
+
+def _appended(spark: SparkSession, data: DataFrame, name: str) -> None:
+    _create_theirs(spark, data, name)
+    _their_way(spark, lambda: data.writeTo(f"{CATALOG_NAME}.{name}").append())
+
+
+def _create_theirs(spark: SparkSession, data: DataFrame, name: str) -> None:
+    columns = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in data.schema.fields)
+    settings = ", ".join(f"'{key}'='{value}'" for key, value in SETTINGS.items())
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG_NAME}.b")
+    spark.sql(
+        f"CREATE TABLE {CATALOG_NAME}.{name} ({columns}) USING iceberg PARTITIONED BY (p) TBLPROPERTIES ({settings})"
+    )
+
+
+def _their_way(spark: SparkSession, run: Callable[[], object]) -> object:
+    """Without the coalescing of shuffles, which leaves Iceberg's writers with too few tasks."""
+    key = "spark.sql.adaptive.coalescePartitions.enabled"
+    spark.conf.set(key, "false")
+    try:
+        return run()
+    finally:
+        spark.conf.unset(key)
+
+
+def _two_specs_of_ours(lake: pt.Lake, data: DataFrame) -> None:
+    table = _made(lake, data, "b.mine")
+    table.append(data.where("id % 2 = 0"))
+    table.evolve(add=[pt.bucket("user_id", 2)])
+    table.append(data.where("id % 2 = 1"))
+
+
+def _two_specs_of_theirs(spark: SparkSession, data: DataFrame) -> None:
+    _create_theirs(spark, data, "b.other")
+    name = f"{CATALOG_NAME}.b.other"
+    _their_way(spark, lambda: data.where("id % 2 = 0").writeTo(name).append())
+    spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(2, user_id)")
+    _their_way(spark, lambda: data.where("id % 2 = 1").writeTo(name).append())
+
+
+def _changes(spark: SparkSession, lake: pt.Lake) -> Iterator[Row]:
+    source = spark.range(0, ROWS, 100).selectExpr("id", "1.5D as price")
+    source = source.union(spark.range(ROWS, ROWS + ROWS // 100).selectExpr("id", "2.5D as price"))
+    source.write.parquet(f"{lake.uri}/source")
+    source = spark.read.parquet(f"{lake.uri}/source")
+    source.createOrReplaceTempView("source")
+    changes: list[tuple[str, Callable[[pt.Table], object], str]] = [
+        ("DELETE a scattered 1 %", lambda t: t.delete("id % 100 = 7"), "DELETE FROM {} WHERE id % 100 = 7"),
+        (
+            "UPDATE 1 %",
+            lambda t: t.update({"price": "price * 2"}, "id % 100 = 7"),
+            "UPDATE {} SET price = price * 2 WHERE id % 100 = 7",
+        ),
+        (
+            "MERGE 2 %",
+            lambda t: t.merge(
+                source,
+                "t.id = s.id",
+                pt.when_matched().update({"price": "s.price"}),
+                pt.when_not_matched().insert({"id": "s.id", "p": "0", "price": "s.price"}),
+            ),
+            (
+                "MERGE INTO {} t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET price = s.price "
+                "WHEN NOT MATCHED THEN INSERT (id, p, price) VALUES (s.id, 0, s.price)"
+            ),
+        ),
+    ]
+    for name, change, sql in changes:
+        word = name.partition(" ")[0].lower()
+        mine, other = (iter(_registered(lake, whose, word)) for whose in ("mine", "other"))
+        yield compare(
+            f"{name} of {ROWS:,} rows in two specs",
+            ours=Side("partita", lambda c=change, i=mine: c(lake.table(next(i)))),  # type: ignore[misc] # defaults bind
+            theirs=Side(
+                f"Iceberg {_forks()}",
+                lambda s=sql, i=other: _their_way(spark, lambda: spark.sql(s.format(f"{CATALOG_NAME}.{next(i)}"))),  # type: ignore[misc] # the same
+            ),
+            goal=at_least(1.0),
+            repeat=REPEAT,
+        )
+
+
+def _registered(lake: pt.Lake, name: str, word: str) -> list[str]:
+    """As many tables as there are turns, each at the snapshot of the named one."""
+    catalog = lake_catalog(lake.storage)
+    location = catalog.load_table(f"b.{name}").metadata_location
+    names = [f"b.{name}_{word}{at}" for at in range(REPEAT + 1)]
+    for copy in names:
+        catalog.register_table(copy, location)
+    return names
+
+
+def _reads(spark: SparkSession, lake: pt.Lake) -> Iterator[Row]:
+    """After the MERGE, with its deletes."""
+    table = lake.table("b.mine_merge0")
+    theirs = f"{CATALOG_NAME}.b.other_merge0"
+    assert table.read().count() == spark.table(theirs).count()
+    for what, where in (("one partition", "p = 42"), ("all", "true")):
+        yield compare(
+            f"read {what} after that",
+            ours=Side("partita", lambda w=where: _drained(table.read(w))),  # type: ignore[misc] # defaults bind
+            theirs=Side("Iceberg 1.12", lambda w=where: _drained(spark.table(theirs).where(w))),  # type: ignore[misc] # the same
+            goal=at_least(1.0),
+        )
+
+
+def _drained(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()

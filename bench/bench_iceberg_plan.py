@@ -1,0 +1,173 @@
+"""Planning over many files of an Iceberg table, against pyiceberg's `plan_files`.
+
+Cold: nothing is known, every manifest that the predicate needs is opened and decoded. Warm: what was decoded before is
+in the cache on disk, as for the next process. The data files need not exist. pyiceberg plans a tenth of the files where
+it would take too long; the manifests there are as large, and a tenth as many.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+from pyiceberg.typedef import Record
+
+from bench.harness import Row, Side, at_least, compare
+from partita.algebra.functions import bucket, day
+from partita.algebra.schema import Schema
+from partita.formats.iceberg.catalogs import create, lake_catalog
+from partita.formats.iceberg.manifests import cache
+from partita.formats.iceberg.state import state_of
+from partita.formats.plan import make_plan
+from partita.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+
+FILES = 100_000
+MANIFESTS = 20
+SHARE = 0.1
+BLOCK = 64
+"""Entries in a block of Avro; other engines write blocks of 64 KiB."""
+DAY = 86_400_000_000
+NUMBERS, TEXTS = range(4, 10), range(10, 13)
+COLUMNS = {"id": "long", "ts": "timestamp_ntz", "country": "string"}
+COLUMNS |= {f"n{at}": "long" for at in NUMBERS} | {f"t{at}": "string" for at in TEXTS}
+
+BY_STATISTICS = "n5 < 1000000"
+BY_BUCKET = "id = 34"
+BY_DAY = "ts >= '2022-06-01T00:00:00' AND ts < '2022-06-02T00:00:00'"
+
+
+def rows() -> Iterator[Row]:
+    """Plans are compared on the smaller table before times are."""
+    with tempfile.TemporaryDirectory() as folder:
+        many = _table(Path(folder, "many"), FILES)
+        few = _table(Path(folder, "few"), int(FILES * SHARE))
+        os.environ["PARTITA_CACHE"] = f"{folder}/cache"
+        yield from _rows("statistics", BY_STATISTICS, many, few)
+        yield from _rows("a bucket", BY_BUCKET, many, few)
+        yield from _rows("a day, which one manifest in twenty has", BY_DAY, many, None)
+
+
+def _rows(by: str, where: str, table: Table, few: Table | None) -> Iterator[Row]:
+    peer, share = (table, 1.0) if few is None else (few, SHARE)
+    assert _ours(peer, where) == _theirs(peer, where)
+    theirs = Side("pyiceberg's plan_files", lambda: _theirs(peer, where), share=share)
+    name = f"plan over {FILES:,} files by {by}"
+    cold = Side("partita, no cache", _without_cache(lambda: _ours(table, where)))
+    yield compare(f"{name}, cold", ours=cold, theirs=theirs, goal=at_least(3), repeat=3)
+    warm = Side("partita, from the cache on disk", lambda: _ours(table, where))
+    yield compare(f"{name}, warm", ours=warm, theirs=theirs, goal=at_least(100), repeat=3)
+
+
+def _ours(table: Table, where: str) -> set[str]:
+    cache.forget()
+    return set(make_plan(state_of(table, where), where).files["path"].to_pylist())
+
+
+def _theirs(table: Table, where: str) -> set[str]:
+    return {task.file.file_path for task in table.scan(row_filter=where).plan_files()}
+
+
+def _without_cache(run: Callable[[], object]) -> Callable[[], object]:
+    def cold() -> object:
+        kept = os.environ["PARTITA_CACHE"]
+        os.environ["PARTITA_CACHE"] = "off"
+        try:
+            return run()
+        finally:
+            os.environ["PARTITA_CACHE"] = kept
+
+    return cold
+
+
+# --- a table of manifests alone
+
+_SNAPSHOT = 77
+
+
+def _table(folder: Path, files: int) -> Table:
+    table = create(
+        lake_catalog(Storage.at(folder)), "bench.files", f"{folder}/files", Schema.of(COLUMNS),
+        [day("ts"), bucket("id", 16)], {},
+    )  # fmt: skip
+    random, numbers = Random(7), count()
+    per_manifest = FILES // MANIFESTS
+    made = [
+        _manifest(table, [_entry(table, next(numbers), random) for _ in range(per_manifest)])
+        for _ in range(files // per_manifest)
+    ]
+    location = f"{table.location()}/metadata/snap-{_SNAPSHOT}-{uuid4()}.avro"
+    with write_manifest_list(2, table.io.new_output(location), _SNAPSHOT, None, 1, "deflate") as writer:
+        writer.add_manifests(made)
+    snapshot = Snapshot.model_validate(
+        {"snapshot-id": _SNAPSHOT, "sequence-number": 1, "timestamp-ms": int(time.time() * 1000),
+         "manifest-list": location, "summary": Summary(Operation.APPEND), "schema-id": 0}
+    )  # fmt: skip
+    main = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": _SNAPSHOT})
+    with table.transaction() as transaction:
+        transaction._apply((AddSnapshotUpdate(snapshot=snapshot), main), ())  # noqa: SLF001 - no public way adds one
+    return table
+
+
+def _manifest(table: Table, entries: list[ManifestEntry]) -> ManifestFile:
+    out = table.io.new_output(f"{table.location()}/metadata/{uuid4()}-m0.avro")
+    with write_manifest(2, table.spec(), table.schema(), out, _SNAPSHOT, "deflate") as writer:
+        # Its own method makes a block of each entry, which no other engine does and which both sides read slowly.
+        for start in range(0, len(entries), BLOCK):
+            block = entries[start : start + BLOCK]
+            writer._added_files += len(block)  # noqa: SLF001 - the same
+            writer._partitions += [entry.data_file.partition for entry in block]  # noqa: SLF001 - the same
+            writer._writer.write_block(block)  # noqa: SLF001 - the same
+    return writer.to_manifest_file()
+
+
+def _entry(table: Table, number: int, random: Random) -> ManifestEntry:
+    """A file of one day and bucket, 500 files a day."""
+    days, shard = 19_000 + number // 500, number % 16
+    least = random.randrange(10**9)
+    low, high = struct.pack("<q", least), struct.pack("<q", least + 1000)
+    lower = {1: struct.pack("<q", 0), 2: struct.pack("<q", days * DAY), 3: b"DE"}
+    upper = {1: struct.pack("<q", 2**40), 2: struct.pack("<q", (days + 1) * DAY - 1), 3: b"US"}
+    ids = range(1, 1 + len(COLUMNS))
+    name = f"{number:08}-{UUID(int=random.getrandbits(128))}.parquet"
+    file = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"{table.location()}/data/ts_day={days}/id_bucket={shard}/{name}",
+        file_format=FileFormat.PARQUET,
+        partition=Record(days, shard),
+        record_count=1000,
+        file_size_in_bytes=100_000 + number,
+        column_sizes={at: 8000 + at for at in ids},
+        value_counts=dict.fromkeys(ids, 1000),
+        null_value_counts=dict.fromkeys(ids, 0),
+        nan_value_counts={},
+        lower_bounds=lower | dict.fromkeys(NUMBERS, low) | dict.fromkeys(TEXTS, b"aaaaaaaaaaaaaaaa"),
+        upper_bounds=upper | dict.fromkeys(NUMBERS, high) | dict.fromkeys(TEXTS, b"zzzzzzzzzzzzzzzz"),
+        split_offsets=[4],
+        equality_ids=None,
+        sort_order_id=0,
+    )
+    file.spec_id = 0
+    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=_SNAPSHOT, data_file=file)

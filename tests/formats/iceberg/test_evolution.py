@@ -1,0 +1,214 @@
+"""DELETE, UPDATE and MERGE on tables whose partitioning evolved: rows, and the spec of every manifest and file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.iceberg.tables import (
+    DATA,
+    MODES,
+    POSITIONS,
+    added_specs,
+    agreed,
+    iceberg,
+    jvm_session,
+    listed,
+    positions_in,
+    roll_back,
+    specs_of,
+    unchanged,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+SCHEMA = pt.Schema.of({"id": "long", "region": "string", "ts": "timestamp", "amount": "int", "note": "string"})
+REGIONS = ["eu", "us", None]
+
+
+def orders(first: int, count: int) -> pa.Table:
+    """Orders over three days and three regions, one of them null; every ninth has no amount."""
+    every = range(first, first + count)
+    return pa.table(
+        {
+            "id": pa.array(every, pa.int64()),
+            "region": pa.array([REGIONS[i % 3] for i in every], pa.string()),
+            "ts": pa.array([START + timedelta(days=i // 3 % 3, hours=i % 5) for i in every], pa.timestamp("us", "UTC")),
+            "amount": pa.array([None if i % 9 == 0 else 10 * i for i in every], pa.int32()),
+            "note": pa.array([f"n{i}" for i in every], pa.string()),
+        }
+    )
+
+
+class Evolved:
+    """A table with files of spec 0 by day and of spec 1 by day and region, and a plain copy of its rows."""
+
+    def __init__(self, spark: SparkSession, folder: Path, **properties: str) -> None:
+        self.table = pt.Lake(str(folder)).create_table(
+            "sales.orders", SCHEMA, format="iceberg", partition_by=[pt.day("ts")], properties=properties
+        )
+        self.table.append(orders(0, 18))
+        self.table.evolve(add=["region"])
+        self.table.append(orders(18, 18))
+        self.base = self.table.version
+        self.jvm = jvm_session(spark, folder)
+        self.old = {found.path for found in listed(self.table)}
+
+    def begin(self, spark: SparkSession) -> Evolved:
+        """The table as it was made."""
+        roll_back(self.table, self.base)
+        self.copy = PlainCopy(spark, orders(0, 36))
+        return self
+
+    def same(self) -> None:
+        """All readers find the rows of the copy."""
+        assert agreed(self.table, self.jvm) == self.copy.rows
+
+    @property
+    def specs(self) -> tuple[list[int], list[int]]:
+        """The specs that data files are of, and delete files, each once."""
+        return sorted(set(specs_of(self.table, DATA))), sorted(set(specs_of(self.table, POSITIONS)))
+
+    @property
+    def survivors(self) -> set[int]:
+        """The specs of the files from before that still have rows."""
+        loaded = iceberg(self.table)
+        gone: dict[str, int] = {}
+        for delete in listed(self.table, POSITIONS):
+            for path, positions in positions_in(loaded, delete).items():
+                gone[path] = gone.get(path, 0) + len(positions)
+        return {
+            found.spec_id
+            for found in listed(self.table, DATA)
+            if found.path in self.old and found.file.record_count > gone.get(found.path, 0)
+        }
+
+
+@pytest.fixture(scope="module", params=MODES)
+def made(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Evolved:
+    return Evolved(spark, tmp_path_factory.mktemp("lake"), **MODES[request.param])
+
+
+@pytest.fixture
+def evolved(spark: SparkSession, made: Evolved) -> Evolved:
+    return made.begin(spark)
+
+
+def is_marked(evolved: Evolved) -> bool:
+    """Whether the table marks rows as gone, rather than copying files."""
+    loaded = iceberg(evolved.table)
+    return loaded.metadata.format_version == 2 and "write.delete.mode" not in loaded.properties
+
+
+def test_delete_with_partition_evolution(evolved: Evolved) -> None:
+    where = "amount % 4 = 2 or id in (9, 27)"
+    outcome = evolved.table.delete(where)
+    before = len(evolved.copy.rows)
+    evolved.copy.delete(where)
+    assert outcome.counts["rows_deleted"] == before - len(evolved.copy.rows)
+    evolved.same()
+    if is_marked(evolved):
+        assert evolved.specs == ([0, 1], [0, 1])
+        assert evolved.survivors == {0, 1}
+        assert {found.path for found in listed(evolved.table, DATA)} <= evolved.old
+    else:
+        # What is left of copied files is new, and so of the default spec.
+        assert set(added_specs(evolved.table, DATA)) == {1}
+        assert not listed(evolved.table, POSITIONS)
+
+
+def test_update_with_partition_evolution(evolved: Evolved) -> None:
+    values = {"amount": "id", "note": "concat(note, '+', cast(amount as string))"}
+    where = "id % 6 in (1, 2) and (region is null or region <> 'eu')"
+    counts = evolved.table.update(values, where).counts
+    evolved.copy.update(values, where)
+    evolved.same()
+    assert (counts["rows_updated"], counts["rows_deleted"], counts["rows_inserted"]) == (12, 0, 0)
+    if is_marked(evolved):
+        assert evolved.specs == ([0, 1], [0, 1])
+        assert evolved.survivors == {0, 1}
+
+
+def test_merge_with_partition_evolution(evolved: Evolved) -> None:
+    source = orders(14, 26).append_column("gone", pa.array([i % 4 == 0 for i in range(26)]))
+    clauses = [
+        pt.when_matched("s.gone").delete(),
+        pt.when_matched("t.amount is not null").update({"amount": "t.amount + s.amount", "region": "'apac'"}),
+        pt.when_not_matched("not s.gone").insert(
+            {"id": "s.id", "ts": "s.ts", "note": "'new'", "region": "s.region"}
+        ),
+        pt.when_not_matched_by_source("t.id < 3").update({"note": "'left'"}),
+        pt.when_not_matched_by_source("t.id < 6").delete(),
+    ]  # fmt: skip
+    on = "t.id = s.id and t.region <=> s.region"
+    evolved.table.merge(source, on, *clauses)
+    evolved.copy.merge(source, on, *clauses)
+    evolved.same()
+    assert set(added_specs(evolved.table, DATA)) == {1}
+    if is_marked(evolved):
+        assert evolved.specs == ([0, 1], [0, 1])
+        assert evolved.survivors == {0, 1}
+
+
+def test_delete_files_inherit_the_spec_of_their_data(evolved: Evolved) -> None:
+    # Again and again, for the files of deletes of before are replaced by ones that hold their rows too.
+    for digit in (1, 2, 3):
+        where = f"id % 10 = {digit}"
+        evolved.table.delete(where)
+        evolved.copy.delete(where)
+    evolved.same()
+    if is_marked(evolved):
+        tuples = {(found.spec_id, found.partition) for found in listed(evolved.table, POSITIONS)}
+        assert {len(partition) for spec_id, partition in tuples if spec_id == 0} == {1}
+        assert {len(partition) for spec_id, partition in tuples if spec_id == 1} == {2}
+        assert len(tuples) == len(listed(evolved.table, POSITIONS)), "one for each partition"
+
+
+def test_update_writes_new_files_with_default_spec(evolved: Evolved) -> None:
+    # Both sides of a swap are of before it; the rows move to other partitions, and one to a new region.
+    values = {"region": "case when id = 4 then 'apac' else note end", "note": "region", "ts": "ts + interval 1 day"}
+    where = "id in (0, 4, 5, 20, 22)"
+    evolved.table.update(values, where)
+    evolved.copy.update(values, where)
+    evolved.same()
+    assert set(added_specs(evolved.table, DATA)) == {1}
+    if is_marked(evolved):
+        assert set(added_specs(evolved.table, POSITIONS)) == {0, 1}
+        new = [found for found in listed(evolved.table, DATA) if found.path not in evolved.old]
+        assert {found.partition[1] for found in new} == {"n0", "apac", "n5", "n20", "n22"}
+
+
+def test_overwrite_of_partitions_reaches_every_spec(evolved: Evolved) -> None:
+    given = orders(100, 2)
+    evolved.table.overwrite_partitions(given)
+    evolved.copy.overwrite(given, ["date(ts)", "region"])
+    evolved.same()
+    assert set(added_specs(evolved.table, DATA)) == {1}
+
+
+REFUSED: dict[str, Any] = {
+    "delete of nothing": lambda t: t.delete("id = 1000"),
+    "delete by what no file can hold": lambda t: t.delete("ts > '2030-01-01'"),
+    "delete of what was deleted": lambda t: t.delete("id in (3, 21)"),
+    "update of nothing": lambda t: t.update({"amount": "1"}, "note = 'nobody'"),
+    "merge of nothing": lambda t: t.merge(orders(500, 3), "t.id = s.id", pt.when_matched().delete()),
+    "merge of no rows": lambda t: t.merge(orders(0, 0), "t.id = s.id", pt.when_not_matched().insert()),
+    "append of no rows": lambda t: t.append(orders(0, 0)),
+}
+
+
+def test_what_changes_nothing_commits_nothing(evolved: Evolved) -> None:
+    evolved.table.delete("id in (3, 21)")
+    for name, change in REFUSED.items():
+        with unchanged(evolved.table):
+            assert change(evolved.table).version is None, name

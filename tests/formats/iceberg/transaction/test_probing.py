@@ -1,0 +1,63 @@
+"""Paths looked for in the bytes of manifests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import fastavro
+import pytest
+
+from partita.formats.iceberg.transaction import Changes
+from partita.formats.iceberg.transaction.probing import may_mention
+from tests.formats.iceberg.transaction.tables import (
+    append,
+    avro,
+    change,
+    check_totals,
+    data_file,
+    live_files,
+    manifest_list,
+    new_table,
+)
+from tests.formats.iceberg.transaction.test_manifests import copied
+
+
+@pytest.mark.parametrize("codec", ["deflate", "null"])
+def test_a_path_that_is_there_is_found(tmp_path: Path, codec: str) -> None:
+    table = new_table(tmp_path)
+    file = data_file(table, [{"id": 1, "region": "eu"}])
+    files = [copied(file, f"{file.file_path}-{uuid4()}") for _ in range(600)]
+    append(table, *files)
+    [manifest] = manifest_list(table)
+    header, entries = avro(table, manifest["manifest_path"])
+    copy = tmp_path / "copy.avro"
+    with copy.open("wb") as out:
+        fastavro.writer(out, json.loads(header["avro.schema"]), entries, codec=codec, sync_interval=1000)
+
+    def found(*paths: str) -> bool:
+        return may_mention(table.io, f"file://{copy}", frozenset(paths))
+
+    assert all(found(each.file_path) for each in files)
+    assert found(f"{file.file_path}-no", files[7].file_path)
+    assert found(files[0].file_path, files[599].file_path, f"{file.file_path}-{uuid4()}")
+    assert not found(f"{file.file_path}-{uuid4()}")
+    assert not found(*(f"{file.file_path}-{uuid4()}" for _ in range(50)))
+    # Texts with nothing in common aren't looked for.
+    assert found("a", "b")
+
+
+def test_large_manifests_lose_only_what_goes(tmp_path: Path) -> None:
+    table = new_table(tmp_path, properties={"commit.manifest.target-size-bytes": "8000"})
+    file = data_file(table, [{"id": 1, "region": "eu"}])
+    files = [copied(file, f"{file.file_path}-{uuid4()}") for _ in range(2500)]
+    for start in range(0, 2500, 625):
+        append(table, *files[start : start + 625])
+    before = {m["manifest_path"] for m in manifest_list(table)}
+    gone = frozenset({files[3].file_path, files[2499].file_path})
+    change(table, Changes("delete", removed=gone))
+    assert [path for path, _, _ in live_files(table)] == sorted({f.file_path for f in files} - gone)
+    after = {m["manifest_path"] for m in manifest_list(table) if m["added_files_count"]}
+    assert len(before - after) == 2
+    check_totals(table)
