@@ -18,6 +18,7 @@ from partita.errors import KeyFormatError, PartitaError
 
 COMMANDS = {
     "key": "write, read and name partition keys",
+    "sql": "run a SQL statement on the tables of a lake",
     "demo": "see partitioning, keys and pruning at work on an embedded Spark",
 }
 

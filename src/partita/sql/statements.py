@@ -172,14 +172,14 @@ def _insert(words: Words) -> Insert:
 
 def _delete(words: Words) -> Delete:
     words.expect("from")
-    table = Target(words.name(), words.alias("where"))
+    table = Target(words.name(), words.alias())
     where = words.until() if words.accept("where") else None
     words.end()
     return Delete(table, where)
 
 
 def _update(words: Words) -> Update:
-    table = Target(words.name(), words.alias("set"))
+    table = Target(words.name(), words.alias())
     words.expect("set")
     values = _assignments(words.until("where", "from"))
     where = words.until() if words.accept("where") else None
@@ -191,12 +191,12 @@ def _merge(words: Words) -> Merge:
     if words.accept("with", "schema", "evolution"):
         raise unsupported("MERGE WITH SCHEMA EVOLUTION")
     words.expect("into")
-    table = Target(words.name(), words.alias("using"))
+    table = Target(words.name(), words.alias())
     words.expect("using")
     source = words.inside() if words.peek() == "(" else words.name()
     if isinstance(source, Piece) and source.tokens[0].text.lower() not in _QUERIES:
         source.fail("a query is expected here")
-    alias = words.alias("on")
+    alias = words.alias()
     if words.peek() == "(":
         words.fail("the source of a MERGE can't have a list of column names; name them in its query")
     words.expect("on")

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 DIALECT: Any = sqlglot.Dialect.get_or_raise("spark")
 
-_MARKS = frozenset("()[]{}.,;=*") | {""}
+_NO_NAMES = frozenset("()[]{}.,;=*") | {"as", "from", "on", "select", "set", "using", "when", "where"}
+"""What is no name without quotes: words that may stand right after one, and marks."""
 _OPEN = {"L_PAREN", "L_BRACKET", "L_BRACE", "CASE"}
 _CLOSE = {"R_PAREN", "R_BRACKET", "R_BRACE", "END"}
 
@@ -115,18 +116,16 @@ class Words:
         """One part of a name."""
         token = self.tokens[self.at] if self.at < len(self.tokens) else None
         kind = None if token is None else token.token_type.name
-        if token is None or kind in ("STRING", "NUMBER") or not token.text or word_of(token) in _MARKS - {""}:
+        if token is None or kind in ("STRING", "NUMBER") or not token.text or word_of(token) in _NO_NAMES:
             self.fail("a name is expected here")
         self.at += 1
         return str(token.text)
 
-    def alias(self, *ends: str) -> str | None:
-        """`AS name`, or a name alone unless it is one of the words that end it."""
+    def alias(self) -> str | None:
+        """`AS name`, or a name alone; None where no name comes next."""
         if self.accept("as"):
             return self.part()
-        if self.at == len(self.tokens) or self.peek() in (*ends, "(", ","):
-            return None
-        return self.part()
+        return None if self.at == len(self.tokens) or self.peek() in _NO_NAMES else self.part()
 
     def until(self, *words: str) -> Piece:
         """What comes before any of those words outside of all parentheses, or before the end; it can't be nothing."""

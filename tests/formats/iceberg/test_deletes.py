@@ -160,6 +160,12 @@ def test_the_one_file_that_deletes_point_into() -> None:
     assert referenced(deletes).to_pylist() == ["x", "y", None, None, None]
 
 
+def test_bounds_that_are_no_text_rule_nothing_out() -> None:
+    broken = {"lower_bounds": [(PATH_COLUMN, b"\xff")], "upper_bounds": [(PATH_COLUMN, b"\xff")]}
+    delete = table_of([row("d", PARTITIONS[0], 1, content=1, **broken)])
+    assert applicable(table_of([row("f", PARTITIONS[0], 1)]), delete, SPECS)[0].tolist() == [0]
+
+
 def test_pairs_are_those_of_pyiceberg(tmp_path: Path) -> None:
     table = new_table(tmp_path, Schema.of({"id": "long", "country": "string"}), [identity("country")])
 

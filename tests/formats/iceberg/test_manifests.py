@@ -19,7 +19,7 @@ from pyiceberg.types import LongType
 from partita.algebra.functions import bucket, day, hour, identity, month, truncate, year
 from partita.algebra.schema import Schema
 from partita.errors import StorageError, TableError, UnknownSpec, UnsupportedFeature
-from partita.formats.iceberg.manifests import ENTRIES, PARTITION, cache, live_entries, manifest_list
+from partita.formats.iceberg.manifests import ENTRIES, PARTITION, cache, listing, live_entries, manifest_list
 from partita.formats.iceberg.manifests.summaries import needed
 from partita.formats.iceberg.specs import spec_history
 from tests.formats.iceberg.written import added, existing, file_of, manifest, new_table, plan_of, snapshot
@@ -50,7 +50,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "string": ("é", "é"),
     "binary": (b"\x00\xff", b"\x00\xff"),
     "fixed(5)": (b"abcde", b"abcde"),
-    "uuid": (UUID(int=5), UUID(int=5)),
+    "uuid": (UUID(int=5), UUID(int=5).bytes),
 }
 
 
@@ -244,6 +244,17 @@ def test_a_manifest_that_is_gone_or_broken_is_an_error_of_ours(tmp_path: Path) -
     file.unlink()
     with pytest.raises(StorageError, match=r"can't read .*m0.avro"):
         entries_of(table)
+
+
+def test_what_version_1_leaves_out_of_a_manifest_list() -> None:
+    """Old lists have no spec, no content and no numbers; names of counts have changed, and ids have not."""
+    records = pa.table({"f500": ["m"], "f501": [100], "f503": [7], "f504": pa.array([3], pa.int32())})
+    (row,) = listing._columns(records).to_pylist()
+    assert row == {
+        "path": "m", "length": 100, "snapshot_id": 7, "added_files": 3, "spec_id": 0, "content": 0, "encrypted": False,
+        "sequence_number": 0, "min_sequence_number": 0, "existing_files": None, "deleted_files": None,
+        "partitions": None,
+    }  # fmt: skip
 
 
 # --- the cache

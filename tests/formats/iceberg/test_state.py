@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import duckdb
 import numpy as np
@@ -13,7 +14,15 @@ import pytest
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import FileFormat
-from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, IdentityTransform, TruncateTransform
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    TruncateTransform,
+    parse_transform,
+)
 from pyiceberg.types import (
     GeographyType,
     ListType,
@@ -274,6 +283,37 @@ def test_the_reason_for_what_is_skipped(tmp_path: Path) -> None:
     assert (skipped["path"], skipped["reason"], skipped["key"]) == ("b", "country = 'US'", "country=s:RlI")
 
 
+def test_an_unknown_transform_is_read_past(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country"), identity("id")])
+    snapshot(table, (0, [added(file_of("a", "US", 1)), added(file_of("b", None, 2))]))
+    strange, known = table.spec().fields
+    spec = PartitionSpec(strange.model_copy(update={"transform": parse_transform("zorder[4]")}), known, spec_id=0)
+    table.metadata = table.metadata.model_copy(update={"partition_specs": [spec]})
+    state = state_of(table)
+    assert state.partitions["country"].to_pylist() == ["US", None]
+    assert kept(state, "country = 'FR'") == ({"a", "b"}, set())
+    assert kept(state_of(table, "country = 'FR'"), "country = 'FR'") == ({"a", "b"}, set())
+    assert kept(state, "country = 'FR' AND id = 2")[0] == {"b"}
+    assert partition_table(state, None, NAME)["files"].to_pylist() == [1, 1]
+
+
+def test_partitions_of_every_type_can_be_listed(tmp_path: Path) -> None:
+    types = [
+        "boolean", "int", "long", "float", "double", "decimal(9,2)", "date", "time", "timestamp", "timestamp_ntz",
+        "string", "binary", "fixed(3)", "uuid",
+    ]  # fmt: skip
+    schema = Schema.of({f"c{at}": type_ for at, type_ in enumerate(types)})
+    table = new_table(tmp_path, schema, [identity(name) for name in schema.names])
+    values = [True, 1, 2, 1.5, 2.5, Decimal("1.25"), 3, 4, 5, 6, "x", b"y", b"abc", UUID(int=7)]
+    snapshot(table, (0, [added(file_of(path, *values)) for path in "ab"] + [added(file_of("c", *[None] * 14))]))
+    state = state_of(table)
+    found = partition_table(state, None, NAME)
+    assert (found["files"].to_pylist(), found["key"].to_pylist()) == ([2, 1], [None, None])
+    assert found["c13"].to_pylist() == [UUID(int=7).bytes, None]
+    assert kept(state, "c13 IS NULL")[0] == {"c"}
+    assert kept(state, "c1 = 1 AND c5 = 1.25")[0] == {"a", "b"}
+
+
 # --- what deletes do to counts
 
 
@@ -302,6 +342,27 @@ def test_a_deletion_vector_says_how_many_rows_are_gone(tmp_path: Path) -> None:
     (pair,) = index
     row = state.deletes.to_pylist()[pair["delete"]]
     assert (pair["place"], row["path"], row["content_offset"], row["content_size_in_bytes"]) == (0, "dv", 4, 40)
+
+
+@pytest.mark.parametrize("where", ["country = 'US'", "country IS NULL", "country = 'FR' OR id = 3", "country > 'Z'"])
+def test_manifests_that_are_not_opened_have_no_deletes_that_count(where: str, tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country")])
+    snapshot(table, *((0, [added(file_of(f"{value}", value))]) for value in ("US", "FR", None)))
+    with table.update_spec() as update:
+        update.remove_field("country")
+    deletes = [(0, [added(file_of(f"of {value}", value, content=1))]) for value in ("US", "FR", None)]
+    everywhere = file_of("everywhere", content=2, spec_id=1, equality_ids=[1])
+    snapshot(table, *deletes, (1, [added(everywhere)]), (1, [added(file_of("new", spec_id=1))]))
+
+    def pairs(state: IcebergState) -> set[tuple[str, str]]:
+        kept_places = make_plan(state, where).kept
+        paths, others = state.files["path"].to_pylist(), state.deletes["path"].to_pylist()
+        return {(paths[p["place"]], others[p["delete"]]) for p in state.delete_index(kept_places).to_pylist()}
+
+    whole, part = state_of(table), state_of(table, where)
+    assert pairs(part) == pairs(whole)
+    assert part.deletes.num_rows < whole.deletes.num_rows
+    assert ("new", "everywhere") not in pairs(whole)
 
 
 # --- what can't be read

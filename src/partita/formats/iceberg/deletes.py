@@ -23,13 +23,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.algebra.spec import SpecHistory
+from partita.algebra.types import STRING
 from partita.arrow.buffers import Array, Bools, Ints, one_array
 from partita.errors import TableError
 from partita.formats.iceberg.manifests import EQUALITY_DELETES, PARTITION, POSITION_DELETES
-from partita.formats.iceberg.statistics import of_column
+from partita.formats.iceberg.statistics import decoded, of_column
 
 PATH_COLUMN = 2147483546
 """The id of `file_path` in position-delete files; the specification reserves it."""
+
+LOCATED = ["path", "spec_id", "sequence_number"]
 
 Pairs: TypeAlias = tuple[Ints, Ints]
 """Rows of data files, and of the delete files that can apply to them."""
@@ -45,7 +48,7 @@ _MOST = 4_000_000
 def applicable(data: pa.Table, deletes: pa.Table, history: SpecHistory) -> Pairs:
     """The pairs of a data file and a delete file that can apply to it, in the order of the data files.
 
-    Both are rows of `partita.formats.iceberg.manifests.ENTRIES`.
+    Both are rows of `partita.formats.iceberg.manifests.ENTRIES`; of data files `LOCATED` and the partition are enough.
     """
     if not data.num_rows or not deletes.num_rows:
         return _NONE
@@ -72,9 +75,7 @@ def referenced(deletes: pa.Table) -> Array:
 
 
 def _path_bounds(deletes: pa.Table) -> tuple[Array, Array]:
-    lower, upper = (
-        of_column(deletes[name], PATH_COLUMN).cast(pa.string()) for name in ("lower_bounds", "upper_bounds")
-    )
+    lower, upper = (decoded(of_column(deletes[name], PATH_COLUMN), STRING) for name in ("lower_bounds", "upper_bounds"))
     return lower, upper
 
 
@@ -225,7 +226,7 @@ def partition_groups(both: pa.Table) -> Ints:
     """A number for each spec and partition of files."""
     names = ["spec_id", *(name for name in both.column_names if name.startswith(PARTITION))]
     groups = np.zeros(both.num_rows, np.int64)
-    for name in names:
+    for name in names if both.num_rows else ():
         codes = _codes(both[name])
         _, groups = np.unique(groups * (int(codes.max()) + 1) + codes, return_inverse=True)
         groups = groups.ravel().astype(np.int64)

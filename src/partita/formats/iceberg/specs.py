@@ -53,6 +53,9 @@ def arrow_type(field: PartitionField) -> pa.DataType | None:
         return pa.date32()
     if not field.transform.known or field.result_type.kind is Kind.OTHER:
         return None
+    if field.result_type.kind is Kind.UUID:
+        # Arrow groups by no extension types.
+        return pa.binary(16)
     return to_arrow(field.result_type)
 
 

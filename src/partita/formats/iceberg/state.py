@@ -17,7 +17,7 @@ from partita.arrow.buffers import one_array
 from partita.arrow.prune import Statistics
 from partita.errors import UnsupportedFeature
 from partita.formats.iceberg.columns import field_ids
-from partita.formats.iceberg.deletes import applicable, is_vector
+from partita.formats.iceberg.deletes import LOCATED, applicable, is_vector
 from partita.formats.iceberg.manifests import (
     DATA,
     MANIFESTS,
@@ -54,7 +54,7 @@ class IcebergState(State):
 
         `place` is a data file's place in `files`, and `delete` the row in `deletes`; ordered by the places' order.
         """
-        left, right = applicable(self.entries.take(pa.array(places)), self.deletes, self.specs)
+        left, right = applicable(_located(self.entries, places), self.deletes, self.specs)
         return pa.table({"place": np.asarray(places, np.int64)[left], "delete": right})
 
 
@@ -103,10 +103,8 @@ def _statistics(
 
 def _row_counts(entries: pa.Table, deletes: pa.Table, history: SpecHistory, places: np.ndarray) -> pa.Array:
     """How many rows the files have; where deletes may apply, only a deletion vector says how many."""
-    data = entries.select([*_OF_COUNTS, *(n for n in entries.column_names if n.startswith(PARTITION))])
-    data = data.take(pa.array(places))
-    counts = one_array(data["record_count"])
-    left, right = applicable(data, deletes, history)
+    counts = one_array(entries["record_count"].take(pa.array(places)))
+    left, right = applicable(_located(entries, places), deletes, history)
     if not len(left):
         return counts
     vectors = is_vector(deletes)
@@ -118,7 +116,10 @@ def _row_counts(entries: pa.Table, deletes: pa.Table, history: SpecHistory, plac
     return pa.array(counts.to_numpy() - gone, pa.int64(), mask=unknown)
 
 
-_OF_COUNTS = ["path", "spec_id", "sequence_number", "record_count"]
+def _located(entries: pa.Table, places: np.ndarray) -> pa.Table:
+    """What tells which deletes apply to the files at some places."""
+    fields = [name for name in entries.column_names if name.startswith(PARTITION)]
+    return entries.select([*LOCATED, *fields]).take(pa.array(places))
 
 
 # --- what can be read

@@ -24,10 +24,15 @@ from partita.formats.iceberg.transaction.pointers import PATH_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import CommitTableResponse, Table
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 Row = dict[str, Any]
+
+EXISTING, ADDED, DELETED = 0, 1, 2
+"""The statuses of manifest entries."""
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
@@ -138,6 +143,13 @@ def append(table: Table, *files: DataFile, **more: Any) -> int:
 def change(table: Table, changes: Changes) -> int:
     """Commit changes to the table as it is in hand."""
     return commit(table, table.metadata.current_snapshot_id, changes)
+
+
+def snapshot_of(table: Table) -> Snapshot:
+    """The current snapshot of the table as it is in hand."""
+    found = table.current_snapshot()
+    assert found is not None
+    return found
 
 
 def again(table: Table) -> Table:
@@ -254,6 +266,42 @@ def plain(value: Any, type_: IcebergType) -> Any:
     from pyiceberg.partitioning import _to_partition_representation
 
     return _to_partition_representation(type_, value)
+
+
+def copied(file: DataFile, path: str) -> DataFile:
+    made = DataFile(*[file[at] for at in range(len(file))])
+    made[1] = path
+    made.spec_id = file.spec_id
+    return made
+
+
+def strict_rows(table: Table) -> list[int]:
+    """The ids that are left, by a reader that heeds a delete's spec, partition and sequence number."""
+    import pyarrow.parquet as pq
+
+    live = [e for e in entries_of(table) if e["status"] != DELETED]
+    number = {e["data_file"]["file_path"]: e["sequence_number"] or e["manifest"]["sequence_number"] for e in live}
+    place = {e["data_file"]["file_path"]: (e["spec_id"], repr(e["data_file"]["partition"])) for e in live}
+    gone: set[tuple[str, int]] = set()
+    for entry in live:
+        if entry["data_file"]["content"] == 1:
+            path = entry["data_file"]["file_path"]
+            for row in pq.read_table(path.removeprefix("file://")).to_pylist():
+                target = row["file_path"]
+                if target in place and place[target] == place[path] and number[target] <= number[path]:
+                    gone.add((target, row["pos"]))
+    ids = []
+    for entry in live:
+        path = entry["data_file"]["file_path"]
+        if entry["data_file"]["content"] == 0:
+            rows = pq.read_table(path.removeprefix("file://"))["id"].to_pylist()
+            ids += [row for at, row in enumerate(rows) if (path, at) not in gone]
+    return sorted(ids)
+
+
+def manifests(table: Table) -> list[ManifestFile]:
+    """The manifests of the current snapshot, as pyiceberg has them."""
+    return snapshot_of(table).manifests(table.io)
 
 
 class MeddledCatalog(SqlCatalog):

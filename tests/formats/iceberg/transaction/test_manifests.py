@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import json
-import math
-import struct
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid4
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
-import pytest
-from pyiceberg.manifest import DATA_FILE_TYPE, DataFile, DataFileContent
 from pyiceberg.schema import Schema
-from pyiceberg.typedef import Record
 from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
     LongType,
     NestedField,
-    PrimitiveType,
     StringType,
-    TimestamptzType,
-    UUIDType,
 )
 
-from partita.algebra.functions import bucket, day, hour, truncate
-from partita.errors import SchemaError
-from partita.formats.iceberg.transaction import Changes, commit, evolve, find_compatible_schema, read_entries
-from partita.formats.iceberg.transaction.partition_summaries import may_hold, partition_summaries
-from partita.formats.iceberg.transaction.pointers import may_point_into, referenced_path, widened
-from partita.formats.iceberg.transaction.schemas import partition_type
+from partita.algebra.functions import bucket
+from partita.formats.iceberg.transaction import Changes, commit, evolve
 from tests.formats.iceberg.transaction.tables import (
-    BY_REGION,
+    ADDED,
+    DELETED,
+    EXISTING,
     append,
     avro,
     change,
     check_totals,
+    copied,
     data_file,
     delete_file,
     entries_of,
@@ -51,12 +33,11 @@ from tests.formats.iceberg.transaction.tables import (
     manifest_list,
     new_table,
     spec,
+    strict_rows,
 )
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-
-ADDED, DELETED, EXISTING = 1, 2, 0
 
 
 def statuses(table: Table) -> list[tuple[int, int, int, int | None]]:
@@ -171,104 +152,6 @@ def test_large_commits_are_split_by_size(tmp_path: Path) -> None:
     check_totals(table)
 
 
-def copied(file: DataFile, path: str) -> DataFile:
-    made = DataFile(*[file[at] for at in range(len(file))])
-    made[1] = path
-    made.spec_id = file.spec_id
-    return made
-
-
-def test_small_manifests_merge_within_their_spec_and_content(tmp_path: Path) -> None:
-    table = new_table(tmp_path, properties={"commit.manifest.min-count-to-merge": "3"})
-    evolve(table, add=[bucket("id", 4)])
-    kept = [data_file(table, [{"id": at, "region": "eu"}, {"id": 100 + at, "region": "eu"}], at % 2) for at in range(8)]
-    for file in kept:
-        append(table, file)
-        change(table, Changes("row_delta", [delete_file(table, {file.file_path: [1]}, file)]))
-    per_kind: dict[tuple[int, int], int] = {}
-    for manifest in manifest_list(table):
-        key = (manifest["content"], manifest["partition_spec_id"])
-        per_kind[key] = per_kind.get(key, 0) + 1
-    assert per_kind.keys() == {(0, 0), (0, 1), (1, 0), (1, 1)}
-    assert max(per_kind.values()) <= 3
-    assert ids_of(table) == list(range(8))
-    numbers = {
-        e["data_file"]["file_path"]: e["sequence_number"] or e["manifest"]["sequence_number"] for e in entries_of(table)
-    }
-    assert [numbers[file.file_path] for file in kept] == [1, 3, 5, 7, 9, 11, 13, 15]
-    assert all(
-        e["status"] == ADDED or (e["sequence_number"] is not None and e["file_sequence_number"] is not None)
-        for e in entries_of(table)
-    )
-    check_totals(table)
-
-
-def test_nothing_merges_where_the_table_says_so(tmp_path: Path) -> None:
-    table = new_table(
-        tmp_path, properties={"commit.manifest.min-count-to-merge": "2", "commit.manifest-merge.enabled": "false"}
-    )
-    for at in range(5):
-        append(table, data_file(table, [{"id": at, "region": "eu"}]))
-    assert len(manifest_list(table)) == 5
-
-
-def test_merging_keeps_the_partitions_of_a_dropped_column(tmp_path: Path) -> None:
-    """The JVM runtime 1.12 makes these null, and brings deleted rows back with that."""
-    table = new_table(tmp_path, properties={"commit.manifest.min-count-to-merge": "2"})
-    regions = ["eu", "us", None]
-    old = [
-        data_file(table, [{"id": 10 * at, "region": region}, {"id": 10 * at + 1, "region": region}])
-        for at, region in enumerate(regions)
-    ]
-    for file in old:
-        append(table, file)
-        change(table, Changes("row_delta", [delete_file(table, {file.file_path: [1]}, file)]))
-    evolve(table, drop=["region"], add=[bucket("id", 4)])
-    with table.update_schema() as update:
-        update.delete_column("region")
-    before = [line for line in live_files(table) if line[1] == 0]
-    for at in range(3):
-        append(table, data_file(table, [{"id": 100 + at}]))
-    assert [line for line in live_files(table) if line[1] == 0] == before
-    assert len([m for m in manifest_list(table) if (m["partition_spec_id"], m["content"]) == (0, 0)]) == 1
-    merged = next(m for m in manifest_list(table) if (m["partition_spec_id"], m["content"]) == (0, 0))
-    assert merged["partitions"] == [
-        {"contains_null": True, "contains_nan": False, "lower_bound": b"eu", "upper_bound": b"us"}
-    ]
-    header, _ = avro(table, next(m["manifest_path"] for m in manifest_list(table) if m["partition_spec_id"] == 0))
-    assert header["schema-id"] == "0"
-    # Deletes still find their files, and new ones of the old spec can be written.
-    last = delete_file(table, {old[0].file_path: [0]}, old[0])
-    change(table, Changes("row_delta", [last]))
-    change(table, Changes("delete", removed=frozenset({old[1].file_path})))
-    assert strict_rows(table) == ids_of(table) == [20, 100, 101, 102]
-    check_totals(table)
-
-
-def strict_rows(table: Table) -> list[int]:
-    """The ids that are left, by a reader that heeds a delete's spec, partition and sequence number."""
-    import pyarrow.parquet as pq
-
-    live = [e for e in entries_of(table) if e["status"] != DELETED]
-    number = {e["data_file"]["file_path"]: e["sequence_number"] or e["manifest"]["sequence_number"] for e in live}
-    place = {e["data_file"]["file_path"]: (e["spec_id"], repr(e["data_file"]["partition"])) for e in live}
-    gone: set[tuple[str, int]] = set()
-    for entry in live:
-        if entry["data_file"]["content"] == 1:
-            path = entry["data_file"]["file_path"]
-            for row in pq.read_table(path.removeprefix("file://")).to_pylist():
-                target = row["file_path"]
-                if target in place and place[target] == place[path] and number[target] <= number[path]:
-                    gone.add((target, row["pos"]))
-    ids = []
-    for entry in live:
-        path = entry["data_file"]["file_path"]
-        if entry["data_file"]["content"] == 0:
-            rows = pq.read_table(path.removeprefix("file://"))["id"].to_pylist()
-            ids += [row for at, row in enumerate(rows) if (path, at) not in gone]
-    return sorted(ids)
-
-
 def test_equal_tuples_under_different_specs_stay_apart(tmp_path: Path) -> None:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "other", LongType()))
     table = new_table(tmp_path, schema, spec((1, "bucket[4]", "shard")))
@@ -283,115 +166,6 @@ def test_equal_tuples_under_different_specs_stay_apart(tmp_path: Path) -> None:
     check_totals(table)
 
 
-Case = tuple[PrimitiveType, list[Any], bytes | None, bytes | None, bool, bool]
-
-PARTITIONS: list[Case] = [
-    (StringType(), ["b", "a", "é", None], b"a", "é".encode(), True, False),
-    (StringType(), ["x" * 40, "y" * 40], b"x" * 40, b"y" * 40, False, False),
-    (StringType(), [None], None, None, True, False),
-    (IntegerType(), [5, -5], struct.pack("<i", -5), struct.pack("<i", 5), False, False),
-    (DoubleType(), [math.nan, 1.5, -2.5], struct.pack("<d", -2.5), struct.pack("<d", 1.5), False, True),
-    (DoubleType(), [math.nan, None], None, None, True, True),
-    (DoubleType(), [0.0, -0.0], struct.pack("<d", -0.0), struct.pack("<d", 0.0), False, False),
-    (DoubleType(), [-0.0, 0.0], struct.pack("<d", -0.0), struct.pack("<d", 0.0), False, False),
-    (FloatType(), [-0.0, 0.5], struct.pack("<f", -0.0), struct.pack("<f", 0.5), False, False),
-    (DecimalType(9, 2), [Decimal("1.00"), Decimal("-1.28")], b"\x80", b"\x64", False, False),
-    (UUIDType(), [UUID(int=2), UUID(int=1)], UUID(int=1).bytes, UUID(int=2).bytes, False, False),
-    (BinaryType(), [b"\xff", b"\x00"], b"\x00", b"\xff", False, False),
-    (BooleanType(), [True, False], b"\x00", b"\x01", False, False),
-    (DateType(), [1, -1], struct.pack("<i", -1), struct.pack("<i", 1), False, False),
-    (TimestamptzType(), [1, -1], struct.pack("<q", -1), struct.pack("<q", 1), False, False),
-]
-
-
-@pytest.mark.parametrize("case", PARTITIONS)
-def test_partitions_are_summarised(tmp_path: Path, case: Case) -> None:
-    type_, values, lower, upper, null, nan = case
-    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", type_))
-    table = new_table(tmp_path, schema, spec((2, "identity", "p")))
-    append(table, *(data_file(table, [{"id": at}], partition=[value]) for at, value in enumerate(values)))
-    [manifest] = manifest_list(table)
-    [summary] = manifest["partitions"]
-    assert summary == {"contains_null": null, "contains_nan": nan, "lower_bound": lower, "upper_bound": upper}
-    struct_type = partition_type(table.metadata, table.spec())
-    told = partition_summaries(struct_type, [Record(value) for value in values])
-    assert all(may_hold(told, struct_type, Record(value)) for value in values)
-    read = [entry.data_file.partition[0] for entry in read_entries(table.io, manifests(table)[0])]
-    assert sorted(map(comparable, read)) == sorted(map(comparable, values))
-
-
-def comparable(value: Any) -> str:
-    return repr(getattr(value, "bytes", value))
-
-
-def manifests(table: Table) -> list[Any]:
-    snapshot = table.current_snapshot()
-    assert snapshot is not None
-    return snapshot.manifests(table.io)
-
-
-def test_summaries_rule_partitions_out(tmp_path: Path) -> None:
-    table = new_table(tmp_path)
-    type_ = partition_type(table.metadata, table.spec())
-    told = partition_summaries(type_, [Record("b"), Record("d")])
-    held = {value: may_hold(told, type_, Record(value)) for value in ("a", "b", "c", "d", "e", None)}
-    assert held == {"a": False, "b": True, "c": True, "d": True, "e": False, None: False}
-    assert may_hold(None, type_, Record("a"))
-
-
-def test_summaries_of_a_narrower_type_are_read(tmp_path: Path) -> None:
-    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", IntegerType()))
-    table = new_table(tmp_path, schema, spec((2, "identity", "p")))
-    file = data_file(table, [{"id": 1, "p": 7}, {"id": 2, "p": 7}])
-    append(table, file)
-    with table.update_schema() as update:
-        update.update_column("p", LongType())
-    change(table, Changes("row_delta", [delete_file(table, {file.file_path: [0]}, file)]))
-    assert ids_of(table) == [2]
-
-
-def test_void_fields_of_required_columns_are_null(tmp_path: Path) -> None:
-    schema = Schema(
-        NestedField(1, "id", LongType(), required=True), NestedField(2, "region", StringType(), required=True)
-    )
-    table = new_table(tmp_path, schema, BY_REGION, version=1)
-    append(table, data_file(table, [{"id": 1, "region": "eu"}]))
-    evolve(table, drop=["region"])
-    append(table, data_file(table, [{"id": 2, "region": "eu"}]))
-    assert [(spec_id, values) for _, spec_id, values in sorted(live_files(table), key=lambda line: line[1])] == [
-        (0, ("eu",)), (1, (None,)),
-    ]  # fmt: skip
-    assert ids_of(table) == [1, 2]
-
-
-def test_the_schema_of_a_spec_is_the_newest_that_has_its_columns(tmp_path: Path) -> None:
-    table = new_table(tmp_path)
-    old = table.spec()
-    evolve(table, drop=["region"])
-    with table.update_schema() as update:
-        update.add_column("note", StringType())
-    with table.update_schema() as update:
-        update.delete_column("region")
-    with table.update_schema() as update:
-        update.add_column("place", LongType())
-    assert find_compatible_schema(table.metadata, table.spec()).schema_id == table.metadata.current_schema_id
-    assert find_compatible_schema(table.metadata, old).schema_id == 1
-    assert str(partition_type(table.metadata, old).fields[0].field_type) == "string"
-    gone = table.metadata.model_copy(update={"schemas": [table.schema()]})
-    with pytest.raises(SchemaError, match="no schema of the table has all columns that partition spec 0"):
-        find_compatible_schema(gone, old)
-
-
-def test_days_and_hours_are_told_by_type(tmp_path: Path) -> None:
-    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "ts", TimestamptzType()))
-    table = new_table(tmp_path, schema, spec((2, "day", "ts_day")))
-    evolve(table, drop=[day("ts")], add=[hour("ts"), truncate("id", 10)])
-    moment = datetime(2025, 1, 15, 7, tzinfo=UTC)
-    append(table, data_file(table, [{"id": 11, "ts": moment}], 0), data_file(table, [{"id": 12, "ts": moment}], 1))
-    assert {values for _, _, values in live_files(table)} == {(date(2025, 1, 15),), (482479, 10)}
-    assert ids_of(table) == [11, 12]
-
-
 def test_names_that_avro_has_no_letters_for(tmp_path: Path) -> None:
     table = new_table(tmp_path, partitioned=spec((2, "truncate[1]", "région 1")))
     append(table, data_file(table, [{"id": 1, "region": "eu"}]))
@@ -399,50 +173,3 @@ def test_names_that_avro_has_no_letters_for(tmp_path: Path) -> None:
     change(table, Changes("replace", [data_file(table, [{"id": 1, "region": "eu"}])], going))
     assert ids_of(table) == [1]
     assert [values for _, _, values in live_files(table)] == [("e",)]
-
-
-def test_a_delete_keeps_the_path_that_it_names(tmp_path: Path) -> None:
-    """A manifest of version 2 that pyiceberg rewrites would lose `referenced_data_file`."""
-    table = new_table(tmp_path)
-    files = [data_file(table, [{"id": at, "region": "eu"}]) for at in range(3)]
-    append(table, *files)
-    deletes = [delete_file(table, {file.file_path: [0]}, file) for file in files[:2]]
-    named = DataFile.from_args(
-        _table_format_version=3,
-        **{f.name: deletes[0][at] for at, f in enumerate(DATA_FILE_TYPE[2].fields)},
-        referenced_data_file=files[0].file_path,
-    )
-    named.spec_id = 0
-    named[10] = named[11] = None
-    change(table, Changes("row_delta", [named, deletes[1]]))
-    change(table, Changes("replace", removed_deletes=frozenset({deletes[1].file_path})))
-    kept = [e for e in entries_of(table, content=1) if e["status"] == EXISTING]
-    assert [e["data_file"]["referenced_data_file"] for e in kept] == [files[0].file_path]
-    assert [
-        referenced_path(e.data_file)
-        for m in manifests(table)
-        if m.content == 1
-        for e in read_entries(table.io, m)
-        if e.status == EXISTING
-    ] == [files[0].file_path]
-    change(table, Changes("delete", removed=frozenset({files[0].file_path})))
-    assert [e for e in entries_of(table, content=1) if e["status"] != DELETED] == []
-    check_totals(table)
-
-
-def test_which_files_a_delete_may_point_into(tmp_path: Path) -> None:
-    table = new_table(tmp_path)
-    like = data_file(table, [{"id": 1, "region": "eu"}])
-    one = delete_file(table, {"m": [0]}, like)
-    several = delete_file(table, {"c": [0], "m": [1]}, like)
-    unknown = delete_file(table, {"c": [0], "m": [1]}, like)
-    unknown[10] = unknown[11] = None
-    equality = delete_file(table, {"c": [0]}, like)
-    equality[0] = DataFileContent.EQUALITY_DELETES
-    paths = ["a", "c", "k", "m", "z"]
-    assert [path for path in paths if may_point_into(one, path)] == ["m"]
-    assert [path for path in paths if may_point_into(several, path)] == ["c", "k", "m"]
-    assert [path for path in paths if may_point_into(unknown, path)] == paths
-    assert [path for path in paths if may_point_into(equality, path)] == paths
-    assert [referenced_path(file) for file in (one, several, unknown, equality, like)] == ["m", None, None, None, None]
-    assert len(widened(one)) == len(DATA_FILE_TYPE[3].fields)

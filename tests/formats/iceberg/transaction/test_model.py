@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from partita.algebra.functions import bucket, truncate
 from partita.formats.iceberg.transaction import Changes, commit, evolve
-from tests.formats.iceberg.transaction.tables import check_totals, data_file, delete_file, entries_of, new_table
-from tests.formats.iceberg.transaction.test_manifests import strict_rows
+from tests.formats.iceberg.transaction.tables import (
+    check_totals,
+    data_file,
+    delete_file,
+    entries_of,
+    new_table,
+    strict_rows,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile

@@ -16,12 +16,12 @@ from tests.formats.iceberg.transaction.tables import (
     avro,
     change,
     check_totals,
+    copied,
     data_file,
     live_files,
     manifest_list,
     new_table,
 )
-from tests.formats.iceberg.transaction.test_manifests import copied
 
 
 @pytest.mark.parametrize("codec", ["deflate", "null"])

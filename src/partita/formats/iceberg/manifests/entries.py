@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
 from partita.arrow.buffers import one_array
 from partita.errors import TableError, UnsupportedFeature
+from partita.formats.iceberg.manifests import cache
 from partita.formats.iceberg.manifests.avro import read_avro
-from partita.formats.iceberg.manifests.cache import evict, found, keep
 from partita.formats.iceberg.specs import arrow_type, is_dropped
 
 if TYPE_CHECKING:
@@ -105,14 +105,14 @@ class _Manifest:
 
 def _decoded(io: FileIO, manifests: Sequence[_Manifest]) -> list[pa.Table]:
     """What is in the manifests; those that aren't known yet are opened several at once."""
-    tables = [found(m.key) for m in manifests]
+    tables = [cache.found(m.key) for m in manifests]
     missing = [at for at, table in enumerate(tables) if table is None]
     if missing:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             made = pool.map(lambda at: _flat(read_avro(io, manifests[at].path), manifests[at]), missing)
             for at, table in zip(missing, made, strict=True):
-                tables[at] = keep(manifests[at].key, table)
-        evict()
+                tables[at] = cache.keep(manifests[at].key, table)
+        cache.evict()
     return tables
 
 
@@ -238,8 +238,6 @@ def typed(values: Any, type_: pa.DataType | None) -> Any:
         return values
     if pa.types.is_timestamp(type_) and pa.types.is_timestamp(values.type):
         return values.cast(pa.int64()).cast(type_)
-    if type_ == pa.uuid():
-        return pa.chunked_array([pa.ExtensionArray.from_storage(type_, one_array(values).cast(pa.binary(16)))])
     return values.cast(type_)
 
 

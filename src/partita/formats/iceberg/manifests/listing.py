@@ -41,7 +41,7 @@ MANIFESTS = pa.schema(
 _IDS = dict(
     zip(MANIFESTS.names, (500, 501, 502, 517, 515, 516, 503, 504, 505, 506, 507, 519), strict=True),
 )
-_DEFAULTS = {"spec_id": 0, "content": 0, "sequence_number": 0, "min_sequence_number": 0}
+_DEFAULTS = {"spec_id": 0, "content": 0, "sequence_number": 0, "min_sequence_number": 0, "encrypted": False}
 """What version 1 leaves out."""
 
 

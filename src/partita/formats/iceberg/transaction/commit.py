@@ -62,6 +62,7 @@ class _Commit:
     base: int | None
     changes: Changes
     output: Output = field(init=False)
+    is_sent: bool = False
     in_doubt: bool = False
 
     def __post_init__(self) -> None:
@@ -72,9 +73,7 @@ class _Commit:
             with translated(self.table):
                 return self._tried()
         except Exception:
-            # What may be a part of the table is left alone.
-            if not self.in_doubt:
-                delete_all(self.table.io, self.output.written)
+            self._discard()
             raise
 
     def _tried(self) -> int:
@@ -87,7 +86,7 @@ class _Commit:
         while True:
             metadata = self.table.metadata
             if self.changes.transaction is not None and _is_seen(metadata, self.changes.transaction):
-                delete_all(self.table.io, self.output.written)
+                self._discard()
                 return _made_by(metadata, self.changes.transaction)
             if _is_other(metadata, seen):
                 check_schema(written_for, metadata, self.changes)
@@ -105,6 +104,7 @@ class _Commit:
             refresh(self.table)
             if self._is_there():
                 break
+            self.is_sent = False
             if not goes_on:
                 raise self._exhausted(retries)
         self._clean(plan)
@@ -131,6 +131,7 @@ class _Commit:
     def _landed(self, metadata: TableMetadata, snapshot: Snapshot) -> bool:
         """Hand the snapshot to the catalog; False where another was first, or may have been."""
         updates, requirements = _update(metadata, snapshot, self.changes)
+        self.is_sent = True
         try:
             response = self.table.catalog.commit_table(self.table, requirements, updates)
         except CommitFailedException:
@@ -158,6 +159,11 @@ class _Commit:
         except Exception as error:
             raise self._unknown() from error
         return self._is_there()
+
+    def _discard(self) -> None:
+        """Delete what was written, unless it was sent and is, or may be, a part of the table."""
+        if not (self.is_sent or self.in_doubt):
+            delete_all(self.table.io, self.output.written)
 
     def _clean(self, plan: Plan) -> None:
         """Delete what earlier tries wrote and the one that landed didn't need."""

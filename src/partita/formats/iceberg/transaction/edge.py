@@ -53,5 +53,6 @@ def delete_all(io: FileIO, paths: Iterable[str]) -> None:
 
 
 def _delete(io: FileIO, path: str) -> None:
-    with suppress(OSError):
+    # Each store has errors of its own, and none of them undoes what was committed.
+    with suppress(Exception):
         io.delete(path)

@@ -1,0 +1,238 @@
+"""Random changes of tables whose partitioning evolves, each step held to the same statement on a plain copy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from partita.errors import ConstraintError, PartitaError, SchemaError, SpecError
+from tests.formats.delta.tables import rows
+from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.iceberg.tables import CATALOG, MODES, agreed, jvm_session, unchanged
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = pt.Schema.of(
+    {"id": "long", "p": "string", "ts": "timestamp", "d": "date", "k": "int", "x": "double", "m": "decimal(9,2)"}
+)
+ARROW = pa.schema(
+    [("id", pa.int64()), ("p", pa.string()), ("ts", pa.timestamp("us", "UTC")), ("d", pa.date32()), ("k", pa.int32()),
+     ("x", pa.float64()), ("m", pa.decimal128(9, 2))]
+)  # fmt: skip
+START = datetime(2025, 1, 31, 22, tzinfo=UTC)
+TEXTS = [None, "", "a", "b c", "é/%", "ab"]
+FLOATS = [None, float("nan"), 0.0, -0.0, 1.0, 2.5, float("-inf")]
+
+
+def drawn(draw: random.Random, first: int, count: int) -> pa.Table:
+    """Rows of few values, null and odd ones among them."""
+    made = []
+    for number in range(first, first + count):
+        at = START + timedelta(hours=draw.choice([0, 1, 2, 3, 26, 27]))
+        made.append(
+            {
+                "id": number,
+                "p": draw.choice(TEXTS),
+                "ts": draw.choice([at, at, at, None]),
+                "d": draw.choice([at.date(), at.date(), None]),
+                "k": draw.choice([None, -11, 0, 1, 2, 3, 12]),
+                "x": draw.choice(FLOATS),
+                "m": draw.choice([None, "-0.01", "0.00", "12.34"]),
+            }
+        )
+    table = pa.Table.from_pylist([{**row, "m": None} for row in made], ARROW)
+    amounts = pa.array([row["m"] for row in made], pa.string()).cast(ARROW.field("m").type)
+    return table.set_column(ARROW.get_field_index("m"), ARROW.field("m"), amounts)
+
+
+PREDICATES = [
+    "k > 1", "not (k > 1)", "k is null or p = 'a'", "x > 1", "x <= 0 and p <> 'a'", "x = 0", "isnan(x)", "p is null",
+    "p in ('a', 'é/%') and id % 2 = 0", "id between 5 and 15", "ts >= '2025-02-01'", "d = '2025-02-01' or ts is null",
+    "date(ts) = '2025-01-31' and k <> 0", "m < 0 or m = 12.34", "p like 'a%'", "true", "k = 1000",
+]  # fmt: skip
+SETTINGS: list[dict[str, str]] = [
+    {"k": "k + 1"},
+    {"x": "x * 2", "k": "null"},
+    {"p": "cast(k as string)", "k": "length(p)"},
+    {"ts": "ts + interval 1 day", "d": "null"},
+    {"p": "case when k > 1 then null else 'new' end", "m": "m + 1"},
+    {"x": "-x", "ts": "case when x > 0 then ts else null end"},
+]
+FIELDS = [
+    "p", "d", "x", "m", "k", pt.year("ts"), pt.month("d"), pt.day("ts"), pt.hour("ts"), pt.bucket("id", 3),
+    pt.bucket("id", 4), pt.bucket("p", 2), pt.truncate("p", 1), pt.truncate("k", 10), pt.truncate("m", 10),
+]  # fmt: skip
+
+
+@dataclass
+class Pair:
+    """A table, and the plain copy that goes the same way."""
+
+    table: pt.Table
+    copy: PlainCopy
+    draw: random.Random
+    next_id: int = 0
+    steps: list[str] = field(default_factory=list)
+
+    def rows(self, count: int) -> pa.Table:
+        self.next_id += count
+        return drawn(self.draw, self.next_id - count, count)
+
+    def append(self) -> None:
+        given = self.rows(6)
+        self._note("append")
+        self.table.append(given)
+        self.copy.append(given)
+
+    def delete(self) -> None:
+        where = self.draw.choice(PREDICATES)
+        self._note("delete", where)
+        counts = self.table.delete(where).counts
+        before = self.copy.table.num_rows
+        self.copy.delete(where)
+        assert counts["rows_deleted"] == before - self.copy.table.num_rows
+
+    def update(self) -> None:
+        values, where = self.draw.choice(SETTINGS), self.draw.choice(PREDICATES)
+        self._note("update", values, where)
+        self.table.update(values, where)
+        self.copy.update(values, where)
+
+    def merge(self) -> None:
+        known = self.copy.table["id"].to_pylist()
+        source = self.rows(9).to_pylist()
+        for row, old in zip(source, self.draw.sample(known, min(6, len(known))), strict=False):
+            row["id"] = self.draw.choice([old, old, old, None])
+        given = pa.Table.from_pylist(source, ARROW)
+        clauses = self.draw.choice(
+            [
+                [
+                    pt.when_matched("s.k is null").delete(),
+                    pt.when_matched("s.k > 0").update({"p": "s.p", "x": "t.x", "ts": "s.ts"}),
+                    pt.when_matched().update(),
+                    pt.when_not_matched("s.p is not null").insert(),
+                    pt.when_not_matched_by_source("t.k = 0").delete(),
+                    pt.when_not_matched_by_source("t.p is null").update({"p": "'lost'", "k": "t.k + 1"}),
+                ],
+                [pt.when_matched().delete(), pt.when_not_matched().insert({"id": "s.id", "ts": "s.ts", "k": "7"})],
+                [pt.when_matched("t.p <> s.p").update({"p": "s.p"}), pt.when_not_matched().insert()],
+            ]
+        )
+        on = self.draw.choice(["t.id = s.id", "t.id = s.id and t.p = s.p", "t.id = s.id and t.x <=> s.x"])
+        self._note("merge", on, clauses)
+        self.table.merge(given, on, *clauses)
+        self.copy.merge(given, on, *clauses)
+
+    def overwrite_partitions(self) -> None:
+        given = self.rows(2)
+        by = [_spark_sql(field.function) for field in self.table.spec.fields if field.transform.name != "void"]
+        self._note("overwrite", by)
+        self.table.overwrite_partitions(given)
+        self.copy.overwrite(given, by)
+
+    def evolve(self) -> None:
+        add, drop = [self.draw.choice(FIELDS)], []
+        living = [field.name for field in self.table.spec.fields if field.transform.name != "void"]
+        if living and self.draw.random() < 0.6:
+            drop = [self.draw.choice(living)]
+        self._note("evolve", add, drop)
+        try:
+            self.table.evolve(add=add, drop=drop)
+        except SpecError as error:
+            self.steps.append(f"refused: {error}")
+
+    def _note(self, *what: Any) -> None:
+        self.steps.append(" ".join(map(str, what)))
+
+
+def _spark_sql(function: Any) -> str:
+    """A partition function in Spark's SQL, by the JVM's own functions."""
+    name, column = function.transform.name, function.source
+    if name == "identity":
+        # Two zeros are two partitions, and NaN is one.
+        return f"cast({column} as string)" if column == "x" else column
+    if name in {"year", "month", "day", "hour"}:
+        return f"{CATALOG}.system.{name}s({column})"
+    return f"{CATALOG}.system.{name}({function.transform.width}, {column})"
+
+
+STEPS: list[Callable[[Pair], None]] = [
+    Pair.append, Pair.delete, Pair.delete, Pair.update, Pair.update, Pair.merge, Pair.merge, Pair.overwrite_partitions,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("mode", MODES)
+def test_random_changes_are_those_of_a_plain_copy(spark: SparkSession, tmp_path: Path, mode: str, seed: int) -> None:
+    draw = random.Random(f"{mode} {seed}")  # noqa: S311
+    table = pt.Lake(str(tmp_path)).create_table(
+        "t.t", SCHEMA, format="iceberg", partition_by=[draw.choice(FIELDS)], properties=MODES[mode]
+    )
+    jvm = jvm_session(spark, tmp_path)
+    pair = Pair(table, PlainCopy(jvm, ARROW.empty_table()), draw)
+    pair.append()
+    pair.evolve()
+    pair.append()
+    for at in range(7):
+        if at in (2, 4):
+            pair.evolve()
+        draw.choice(STEPS)(pair)
+        assert rows(table.read()) == pair.copy.rows, pair.steps
+    assert agreed(table, None if seed else jvm) == pair.copy.rows, pair.steps
+
+
+# --- what is refused
+
+TWO = drawn(random.Random(1), 1, 2)  # noqa: S311
+
+
+@pytest.fixture(scope="module", params=["merge on read", "copy on write"])
+def strict(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> pt.Table:
+    """A table of two specs, with a column that may not be null."""
+    schema = pt.Schema(tuple(replace(f, nullable=f.name != "id") for f in SCHEMA))
+    table = pt.Lake(str(tmp_path_factory.mktemp("strict"))).create_table(
+        "t.t", schema, format="iceberg", partition_by=["p"], properties=MODES[request.param]
+    )
+    table.append(TWO)
+    table.evolve(add=[pt.bucket("id", 4)])
+    return table
+
+
+REFUSED: dict[str, tuple[type[PartitaError], Callable[[pt.Table], object]]] = {
+    "a row that matches twice, to delete": (
+        ConstraintError,
+        lambda t: t.merge(pa.concat_tables([TWO, TWO]), "t.id = s.id", pt.when_matched().delete()),
+    ),
+    "a row that matches twice, to update": (
+        ConstraintError,
+        lambda t: t.merge(pa.concat_tables([TWO, TWO]), "t.id = s.id", pt.when_matched().update({"k": "s.k"})),
+    ),
+    "a null that may not be": (ConstraintError, lambda t: t.update({"id": "null"}, "id = 1")),
+    "a null in what is appended": (ConstraintError, lambda t: t.append(TWO.set_column(0, "id", pa.array([1, None])))),
+    "a value that is too large": (ConstraintError, lambda t: t.update({"k": "id + 3000000000"}, "id = 1")),
+    "another type": (SchemaError, lambda t: t.append(TWO.set_column(4, "k", pa.array(["1", "2"])))),
+    "a column that isn't there": (SchemaError, lambda t: t.append(TWO.append_column("new", pa.array([1, 2])))),
+    "an update of no column": (PartitaError, lambda t: t.update({"nothing": "1"})),
+    "a predicate that doesn't parse": (PartitaError, lambda t: t.delete("k >")),
+    "a field that is there": (SpecError, lambda t: t.evolve(add=["p"])),
+    "a drop of what isn't there": (SpecError, lambda t: t.evolve(drop=["k"])),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_changes_nothing(spark: SparkSession, strict: pt.Table, name: str) -> None:
+    error, change = REFUSED[name]
+    with unchanged(strict), pytest.raises(error):
+        change(strict)
+    assert rows(strict.read()) == rows(TWO)

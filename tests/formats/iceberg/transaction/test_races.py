@@ -1,0 +1,272 @@
+"""Lost races and lost answers: one snapshot in the end, or none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.types import StringType
+
+from partita.algebra.functions import bucket
+from partita.errors import Conflict, PartitaError, TableError, TableMissing
+from partita.formats.iceberg.transaction import Changes, evolve
+from tests.formats.iceberg.transaction.tables import (
+    MeddledCatalog,
+    again,
+    append,
+    avro,
+    catalog_at,
+    change,
+    check_totals,
+    data_file,
+    ids_of,
+    live_files,
+    manifest_list,
+    meddled,
+    metadata_files,
+    named_files,
+    new_table,
+    snapshot_of,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+def test_a_transaction_that_another_was_first_with(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    file = data_file(table, [{"id": 1, "region": "eu"}])
+    ours = meddled(table, before=[lambda: append(again(table), file, transaction=("job", 1))])
+    made = append(ours, data_file(table, [{"id": 1, "region": "eu"}]), transaction=("job", 1))
+    assert made == again(table).metadata.current_snapshot_id
+    assert ids_of(table) == [1]
+    assert metadata_files(table) == named_files(table)
+
+
+def test_a_lost_race_writes_only_what_must_change(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    evolve(table, add=[bucket("id", 4)])
+    kept, gone = (data_file(table, [{"id": at, "region": "eu"}], 0) for at in (1, 2))
+    append(table, kept, gone)
+    others = [data_file(table, [{"id": at, "region": "eu"}]) for at in (11, 12, 13)]
+    ours = meddled(table, before=[lambda file=file: append(again(table), file) for file in others])  # type: ignore[misc]
+    made = change(
+        ours,
+        Changes("overwrite", [data_file(table, [{"id": 3, "region": "eu"}])], frozenset({gone.file_path})),
+    )
+    assert ids_of(table) == [1, 3, 11, 12, 13]
+    assert made == again(table).metadata.current_snapshot_id
+    assert metadata_files(table) == named_files(table)
+    assert len([m for m in manifest_list(table) if m["added_snapshot_id"] == made]) == 3
+    assert "-3-" in snapshot_of(again(table)).manifest_list
+    check_totals(table)
+
+
+def test_a_retry_after_an_evolution_restamps_nothing(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    file = data_file(table, [{"id": 1, "region": "eu"}])
+
+    def meddle() -> None:
+        evolve(again(table), drop=["region"], add=[bucket("id", 4)])
+        append(again(table), data_file(again(table), [{"id": 2}]))
+
+    append(meddled(table, before=[meddle]), file)
+    assert {(values, spec_id) for _, spec_id, values in live_files(table)} == {(("eu",), 0), ((0,), 1)}
+    assert ids_of(table) == [1, 2]
+    assert again(table).metadata.default_spec_id == 1
+
+
+def test_a_retry_after_an_upgrade_writes_the_new_version(tmp_path: Path) -> None:
+    table = new_table(tmp_path, version=1)
+    kept = data_file(table, [{"id": 1, "region": "eu"}])
+    append(table, kept)
+
+    def upgrade() -> None:
+        other = again(table)
+        with other.transaction() as transaction:
+            transaction.upgrade_table_version(2)
+        append(other, data_file(table, [{"id": 2, "region": "eu"}]))
+
+    ours = meddled(table, before=[upgrade])
+    append(ours, data_file(table, [{"id": 3, "region": "eu"}]))
+    assert ids_of(table) == [1, 2, 3]
+    versions = {
+        avro(table, m["manifest_path"])[0]["format-version"]: m["sequence_number"] for m in manifest_list(table)
+    }
+    assert versions == {"1": 0, "2": 1}
+    assert metadata_files(table) == named_files(table)
+
+
+def test_when_retries_end(tmp_path: Path) -> None:
+    table = new_table(tmp_path, properties={"commit.retry.num-retries": "2"})
+    others = [data_file(table, [{"id": at, "region": "eu"}]) for at in range(3)]
+    ours = meddled(table, before=[lambda file=file: append(again(table), file) for file in others])  # type: ignore[misc]
+    with pytest.raises(Conflict, match=r"append: another writer in version \d+ was first in all of 3 tries"):
+        append(ours, data_file(table, [{"id": 9, "region": "eu"}]))
+    assert ids_of(table) == [0, 1, 2]
+    assert metadata_files(table) == named_files(table)
+
+
+def fail(error: Exception) -> Any:
+    def failing() -> NoReturn:
+        raise error
+
+    return failing
+
+
+LOST = [CommitStateUnknownException("no answer"), ConnectionResetError("gone"), CommitFailedException("seen before")]
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
+def test_an_answer_that_was_lost_after_the_catalog_took_it(tmp_path: Path, error: Exception) -> None:
+    table = new_table(tmp_path)
+    ours = meddled(table, after=[fail(error)])
+    made = append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
+    assert [s.snapshot_id for s in again(table).metadata.snapshots] == [made]
+    assert ids_of(table) == [1]
+    assert metadata_files(table) == named_files(table)
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
+def test_an_error_on_the_way_to_the_catalog_is_tried_again(tmp_path: Path, error: Exception) -> None:
+    table = new_table(tmp_path)
+    ours = meddled(table, before=[fail(error)])
+    append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
+    assert ids_of(table) == [1]
+    assert named_files(table) <= metadata_files(table)
+
+
+def test_an_answer_that_was_lost_and_others_came_after(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+
+    def after() -> NoReturn:
+        append(again(table), data_file(table, [{"id": 2, "region": "eu"}]))
+        raise CommitStateUnknownException("no answer")
+
+    made = append(meddled(table, after=[after]), data_file(table, [{"id": 1, "region": "eu"}]))
+    assert made == again(table).metadata.snapshots[0].snapshot_id
+    assert ids_of(table) == [1, 2]
+
+
+def test_nothing_is_deleted_while_the_outcome_is_unknown(tmp_path: Path) -> None:
+    """The catalog takes it, then can't be reached: what the snapshot lists must not go."""
+    table = new_table(tmp_path)
+    ours = meddled(table)
+    catalog = ours.catalog
+    assert isinstance(catalog, MeddledCatalog)
+
+    def cut() -> NoReturn:
+        catalog.is_reachable = False
+        raise ConnectionResetError("gone")
+
+    catalog.after.append(cut)
+    with pytest.raises(TableError, match="the catalog did not say whether it took snapshot"):
+        append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
+    assert ids_of(table) == [1]
+
+
+def test_an_error_that_will_not_pass_leaves_its_files(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    with pytest.raises(TableError, match="did not say whether it took snapshot"):
+        append(meddled(table, before=[fail(ValueError("broken"))]), data_file(table, [{"id": 1, "region": "eu"}]))
+    assert again(table).metadata.snapshots == []
+    assert len(metadata_files(table)) == 2
+
+
+def test_a_table_that_was_dropped(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    ours = meddled(table, before=[lambda: (table.catalog.drop_table("db.t"), fail(CommitFailedException("gone"))())])
+    with pytest.raises(TableMissing):
+        append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
+    assert metadata_files(table) == set()
+
+
+def test_a_table_that_was_made_anew(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    file = data_file(table, [{"id": 1, "region": "eu"}])
+
+    def anew() -> None:
+        table.catalog.drop_table("db.t")
+        new_table(tmp_path)
+
+    with pytest.raises(TableError, match="dropped and made anew"):
+        append(meddled(table, before=[anew]), file)
+    assert again(table).metadata.snapshots == []
+
+
+WRITERS = 2
+
+
+COMMITS = 25
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.formats.iceberg.transaction.tables import append, catalog_at, data_file
+table = catalog_at(Path(sys.argv[1])).load_table("db.t")
+for at in range(int(sys.argv[3])):
+    append(table, data_file(table, [{"id": 1000 * int(sys.argv[2]) + at, "region": f"r{at % 3}"}]))
+"""
+
+
+def test_two_processes_all_land(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    root = str(Path(__file__).parents[4])
+    running = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(writer), str(COMMITS)], cwd=root)
+        for writer in range(WRITERS)
+    ]
+    assert [each.wait(timeout=300) for each in running] == [0] * WRITERS
+    check_all_landed(table)
+
+
+def test_two_threads_all_land(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    failed: list[PartitaError] = []
+
+    def write(writer: int) -> None:
+        mine = catalog_at(tmp_path).load_table("db.t")
+        try:
+            for at in range(COMMITS):
+                append(mine, data_file(mine, [{"id": 1000 * writer + at, "region": f"r{at % 3}"}]))
+        except PartitaError as error:
+            failed.append(error)
+
+    running = [threading.Thread(target=write, args=(writer,)) for writer in range(WRITERS)]
+    for each in running:
+        each.start()
+    for each in running:
+        each.join()
+    assert failed == []
+    check_all_landed(table)
+
+
+def check_all_landed(table: Table) -> None:
+    assert ids_of(table) == sorted(1000 * writer + at for writer in range(WRITERS) for at in range(COMMITS))
+    metadata = again(table).metadata
+    assert len(metadata.snapshots) == WRITERS * COMMITS
+    assert [s.sequence_number for s in metadata.snapshots] == list(range(1, WRITERS * COMMITS + 1))
+    parents = [s.parent_snapshot_id for s in metadata.snapshots]
+    assert parents == [None, *(s.snapshot_id for s in metadata.snapshots[:-1])]
+    assert metadata_files(table) == named_files(table)
+    check_totals(table)
+
+
+def test_a_column_that_another_adds(tmp_path: Path) -> None:
+    """A column that another adds meanwhile is no conflict; the snapshot says the schema that was there."""
+    table = new_table(tmp_path)
+
+    def add_column() -> None:
+        with again(table).update_schema() as update:
+            update.add_column("note", StringType())
+
+    append(meddled(table, before=[add_column]), data_file(table, [{"id": 1, "region": "eu"}]))
+    fresh = again(table)
+    assert snapshot_of(fresh).schema_id == fresh.metadata.current_schema_id == 1
+    assert ids_of(table) == [1]

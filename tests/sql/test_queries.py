@@ -1,0 +1,156 @@
+"""The tables of a query are those that it doesn't define itself, and only what is sound is said of one alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from partita import Schema
+from partita.errors import PartitaError, PredicateError, TableError
+from partita.sql.names import edited
+from partita.sql.queries import pushed, read_query
+from partita.sql.words import Piece, read_words
+
+SCHEMA = Schema.of({"id": "long", "ts": "timestamp", "country": "string", "o": "struct<id:int>"})
+
+
+def piece(text: str) -> Piece:
+    words = read_words(text)
+    return Piece(words.source, tuple(words.tokens))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM a.b JOIN c ON true, d AS x", ["a.b", "c", "d"]),
+        ("SELECT * FROM `a`.`b c` WHERE id IN (SELECT id FROM e.f)", ["a.b c", "e.f"]),
+        ("WITH c AS (SELECT * FROM a.b) SELECT * FROM C", ["a.b"]),
+        ("WITH c AS (SELECT * FROM c) SELECT * FROM c", ["c"]),
+        ("WITH RECURSIVE c AS (SELECT 1 UNION ALL SELECT * FROM c) SELECT * FROM c", []),
+        ("WITH c AS (SELECT * FROM d), d AS (SELECT * FROM c) SELECT * FROM c JOIN d", ["d"]),
+        ("SELECT * FROM (WITH c AS (SELECT 1) SELECT * FROM c) JOIN c", ["c"]),
+        ("WITH c AS (SELECT 1) SELECT * FROM x.c JOIN (SELECT * FROM c)", ["x.c"]),
+        ("WITH c AS (SELECT 1) SELECT (SELECT max(x) FROM c), (SELECT 1 FROM d)", ["d"]),
+        ("SELECT * FROM a UNION ALL SELECT * FROM b", ["a", "b"]),
+        ("SELECT * FROM range(3), VALUES (1) AS v(x), a.b", ["a.b"]),
+        ("SELECT * FROM (a.b JOIN c.d ON true)", ["a.b", "c.d"]),
+        ("VALUES (1), (2)", []),
+        ("SELECT 'FROM a.b' -- FROM c.d", []),
+    ],
+)
+def test_tables(text: str, expected: list[str]) -> None:
+    assert sorted(".".join(r.parts) for r in read_query(piece(text)).references) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM a.b", "SELECT * FROM {} AS `b`"),
+        ("SELECT * FROM a.b o WHERE o.id", "SELECT * FROM {} o WHERE o.id"),
+        ("SELECT a.b.id, b.*, a.b.* FROM a . `b`", "SELECT b.id, b.*, b.* FROM {} AS `b`"),
+        ("SELECT a.b.id FROM a.b o", "SELECT a.b.id FROM {} o"),
+        ("SELECT (SELECT a.b.id FROM c.d), (SELECT a.b.id FROM x AS a) FROM a.b",
+         "SELECT (SELECT b.id FROM {} AS `d`), (SELECT a.b.id FROM {} a) FROM {} AS `b`"),
+        ("SELECT * FROM a.b TABLESAMPLE (3 ROWS) o", "SELECT * FROM {} TABLESAMPLE (3 ROWS) o"),
+    ],
+)  # fmt: skip
+def test_tables_get_other_names(text: str, expected: str) -> None:
+    reading = read_query(piece(text))
+    edits = [edit for reference in reading.references for edit in reading.edits(reference, "{}")]
+    made = "".join(part for part, _ in edited(text, 0, len(text), edits))
+    assert made == expected.replace("{} a)", "{} AS a)")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("SELECT * FROM a.b VERSION AS OF 3", "as it is now"),
+        ("SELECT * FROM a.b TIMESTAMP AS OF '2025-01-01'", "as it is now"),
+        ("SELECT * FROM a.b TABLESAMPLE (3 ROWS)", "needs an alias"),
+        ("SELECT a.x.id FROM a.x JOIN b.x", "two tables are called 'x'"),
+    ],
+)
+def test_tables_that_get_none(text: str, problem: str) -> None:
+    reading = read_query(piece(text))
+    with pytest.raises(PredicateError, match=problem):
+        list(reading.edits(reading.references[0], "{}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("SELECT * FROM IDENTIFIER('a.b')", PredicateError),
+        ("SELECT FROM WHERE", PredicateError),
+        ("SELECT * FROM a.b WHERE (", PredicateError),
+        ("TABLE a.b", PredicateError),
+        ("WITH c AS (SELECT 1) INSERT INTO a.b SELECT * FROM c", TableError),
+        ("WITH c AS (SELECT 1) DELETE FROM a.b", TableError),
+        ("SELECT " + "(" * 2000 + "1" + ")" * 2000, PredicateError),
+    ],
+)
+def test_what_is_no_query(text: str, error: type[PartitaError]) -> None:
+    with pytest.raises(error):
+        read_query(piece(text))
+
+
+PUSHED = {
+    "SELECT * FROM a.b WHERE country = 'FR'": "country = 'FR'",
+    "SELECT * FROM a.b WHERE b.country = 'FR' AND a.b.id = 3 AND rand() < 1": "country = 'FR' AND id = 3",
+    "SELECT * FROM a.b WHERE id BETWEEN 1 AND 2 AND (country = 'x' AND id = 4) GROUP BY id":
+        "id BETWEEN 1 AND 2 AND (country = 'x' AND id = 4)",
+    "SELECT * FROM a.b WHERE id = 1 OR id = 2": "id = 1 OR id = 2",
+    "SELECT * FROM a.b WHERE CASE WHEN id = 1 AND true THEN true END AND id = 2": "id = 2",
+    "SELECT * FROM a.b AS o WHERE o.id = 1": "id = 1",
+    "SELECT * FROM a.b AS o WHERE o.o.id = 1": "o.id = 1",
+    "SELECT * FROM a.b o JOIN c ON o.id = c.id WHERE o.id = 1 AND id = 2 AND c.id = 3": "id = 1",
+    "SELECT * FROM c, a.b o WHERE o.id = 1": "id = 1",
+    "SELECT * FROM a.b o LEFT JOIN c ON true WHERE o.id = 1": "id = 1",
+    "SELECT * FROM a.b o LEFT ANTI JOIN c ON true WHERE o.id = 1": "id = 1",
+    "SELECT * FROM c RIGHT JOIN d ON true UNION SELECT * FROM a.b WHERE id = 1 ORDER BY 1": "id = 1",
+    "SELECT * FROM (SELECT * FROM a.b WHERE id = 1) FULL JOIN c ON true": "id = 1",
+    "WITH x AS (SELECT * FROM a.b WHERE id = 1) SELECT * FROM x WHERE id = 2": "id = 1",
+    "SELECT * FROM c WHERE EXISTS (SELECT 1 FROM a.b WHERE b.id = 1 AND b.id = c.id)": "id = 1",
+    "SELECT * FROM a.b LATERAL VIEW explode(x) e AS y WHERE b.id = 1 AND y = 2 AND id = 3": "id = 1",
+    "SELECT * FROM a.b WHERE id = 1 LIMIT 3": "id = 1",
+    "SELECT * FROM a.b WHERE country = 'a AND b' AND id = 1": "country = 'a AND b' AND id = 1",
+}  # fmt: skip
+
+NOT_PUSHED = [
+    "SELECT * FROM a.b",
+    "SELECT * FROM a.b WHERE rand() < 0.5",
+    "SELECT * FROM a.b WHERE year(ts) = 2025",
+    "SELECT * FROM a.b WHERE id = other",
+    "SELECT * FROM a.b WHERE outer.id = 1",
+    "SELECT * FROM a.b WHERE id IN (SELECT id FROM c)",
+    "SELECT * FROM a.b WHERE id = 1 AND country = 'x' OR true",
+    "SELECT * FROM a.b o JOIN c ON true WHERE id = 1",
+    "SELECT * FROM a.b o JOIN c AS o ON true WHERE o.id = 1",
+    "SELECT * FROM c LEFT JOIN a.b o ON true WHERE o.id = 1",
+    "SELECT * FROM a.b o RIGHT JOIN c ON true WHERE o.id = 1",
+    "SELECT * FROM a.b o FULL JOIN c ON true WHERE o.id = 1",
+    "SELECT * FROM a.b o NATURAL JOIN c WHERE o.id = 1",
+    "SELECT * FROM a.b AS o(id, x, y, z) WHERE o.id = 1",
+    "SELECT * FROM a.b TABLESAMPLE (3 ROWS) o WHERE o.id = 1",
+    "SELECT * FROM a.b PIVOT (max(ts) FOR country IN ('x')) WHERE id = 1",
+    "SELECT * FROM (a.b JOIN c ON true) WHERE id = 1",
+    "SELECT * FROM (SELECT id + 1 AS id FROM a.b) WHERE id = 1",
+    "SELECT id + 1 AS id FROM a.b GROUP BY id HAVING id = 1",
+    "SELECT * FROM a.b |> SELECT id + 1 AS id |> WHERE id = 1",
+    "SELECT * FROM a.b JOIN c ON b.id = 1",
+    "SELECT CASE WHEN id = 1 THEN 2 END FROM a.b",
+]
+
+
+@pytest.mark.parametrize("text", PUSHED)
+def test_what_is_said_of_one_table(text: str) -> None:
+    reading = read_query(piece(text))
+    found = next(r for r in reading.references if r.parts == ("a", "b"))
+    predicate = pushed(reading, found, SCHEMA)
+    assert predicate is not None
+    assert " AND ".join(str(p) for p in ([predicate] if predicate.text else predicate.parts)) == PUSHED[text]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("text", NOT_PUSHED)
+def test_when_in_doubt_nothing_is_said(text: str) -> None:
+    reading = read_query(piece(text))
+    found = next(r for r in reading.references if r.parts == ("a", "b"))
+    assert pushed(reading, found, SCHEMA) is None
