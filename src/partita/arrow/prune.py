@@ -107,8 +107,10 @@ def _by_spec(
     ids = column_of(partitions, "spec_id")
     if ids.null_count:
         raise PartitionsError("a partition has no 'spec_id'")
-    for spec_id in pc.unique(ids).to_pylist():
-        yield spec.spec(spec_id), pc.indices_nonzero(pc.equal(ids, spec_id))
+    known = pc.unique(ids).to_pylist()
+    for spec_id in known:
+        # Nearly every table has files of one spec, whose rows need no sorting out.
+        yield spec.spec(spec_id), None if len(known) == 1 else pc.indices_nonzero(pc.equal(ids, spec_id))
 
 
 def _of_spec(
@@ -117,7 +119,7 @@ def _of_spec(
     """The rows of one spec, with its fields under their own names."""
     if isinstance(specs, PartitionSpec):
         return partitions
-    return spec_columns(specs, spec, partitions.take(rows))
+    return spec_columns(specs, spec, partitions if rows is None else partitions.take(rows))
 
 
 def _taken(statistics: Mapping[str, Statistics], rows: Any) -> Mapping[str, Statistics]:

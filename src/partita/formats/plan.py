@@ -14,6 +14,7 @@ from partita.algebra.parse import parse_predicate
 from partita.algebra.predicate import ColumnRef, Predicate
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec, SpecHistory
+from partita.arrow.buffers import one_array
 from partita.arrow.key import key_ids, key_texts
 from partita.arrow.prune import Pruned, Statistics, prune
 from partita.arrow.spec import spec_columns
@@ -56,31 +57,36 @@ class Plan:
 
     version: int
     files: pa.Table
-    skipped: pa.Table
     kept: np.ndarray
     whole: np.ndarray
+    state: State
+    reasons: pa.Array
+
+    @property
+    def skipped(self) -> pa.Table:
+        """The files that are not needed; made anew each time, for most who plan don't look."""
+        places = np.setdiff1d(np.arange(self.state.files.num_rows), self.kept, assume_unique=True)
+        files = _keyed(self.state, places).drop_columns(["bytes"])
+        return files.append_column("reason", self.reasons.take(pa.array(places)))
 
 
 def make_plan(state: State, where: Where | None) -> Plan:
     """The plan of a predicate; None needs every file."""
-    every = state.files.add_column(2, "key", partition_keys(state))
+    size = state.files.num_rows
     if where is None:
-        kept, skipped = np.arange(every.num_rows), np.zeros(0, np.int64)
-        whole = np.ones(every.num_rows, bool)
-        reasons = pa.nulls(every.num_rows, pa.string())
+        kept, whole, reasons = np.arange(size), np.ones(size, bool), pa.nulls(size, pa.string())
     else:
         pruned = pruned_files(state, where)
-        may = pruned.may_match.to_numpy(zero_copy_only=False)
-        kept, skipped = np.flatnonzero(may), np.flatnonzero(~may)
+        kept = np.flatnonzero(pruned.may_match.to_numpy(zero_copy_only=False))
         whole, reasons = pruned.must_match.to_numpy(zero_copy_only=False)[kept], pruned.reasons
-    files, dropped = every.take(pa.array(kept)), every.take(pa.array(skipped)).drop_columns(["bytes"])
-    return Plan(
-        state.version,
-        files.add_column(3, "rows", state.row_counts(kept)),
-        dropped.append_column("reason", reasons.take(pa.array(skipped))),
-        kept,
-        whole,
-    )
+    files = _keyed(state, kept).add_column(3, "rows", state.row_counts(kept))
+    return Plan(state.version, files, kept, whole, state, reasons)
+
+
+def _keyed(state: State, places: np.ndarray) -> pa.Table:
+    """The files at those places, with their keys: path, spec_id, key, bytes."""
+    files = state.files.take(pa.array(places))
+    return files.add_column(2, "key", partition_keys(state, state.partitions.take(pa.array(places))))
 
 
 def pruned_files(state: State, where: Where) -> Pruned:
@@ -105,7 +111,7 @@ def partition_table(state: State, where: Where | None, asset: str) -> pa.Table:
     """The partitions that a predicate can match: key, id, spec_id, files, rows, bytes, and then the fields."""
     rows = state.row_counts(np.arange(state.files.num_rows))
     files = state.files.select(["spec_id", "bytes"]).append_column("rows", rows)
-    files = files.append_column("key", partition_keys(state))
+    files = files.append_column("key", partition_keys(state, state.partitions))
     fields = [name for name in state.partitions.column_names if name != "spec_id"]
     table = files
     for name in fields:
@@ -149,15 +155,15 @@ def _identity(column: pa.ChunkedArray) -> Sequence[object]:
     return cast("list[object]", column.to_pylist())
 
 
-def partition_keys(state: State) -> pa.Array:
-    """The canonical key of each file's partition; null where a name or a type of it can't be in a key."""
-    keys = pa.nulls(state.files.num_rows, pa.string())
-    ids = state.partitions["spec_id"].combine_chunks()
+def partition_keys(state: State, partitions: pa.Table) -> pa.Array:
+    """The canonical key of each of the partitions; null where a name or a type of it can't be in a key."""
+    keys = pa.nulls(partitions.num_rows, pa.string())
+    ids = partitions["spec_id"].combine_chunks()
     for spec in state.specs.specs:
         rows = pc.equal(ids, spec.spec_id)
         if not pc.any(rows).as_py():
             continue
-        texts = _spec_keys(spec_columns(state.specs, spec, state.partitions.filter(rows)), spec)
+        texts = _spec_keys(spec_columns(state.specs, spec, partitions.filter(rows)), spec)
         keys = pc.replace_with_mask(keys, rows, texts)
     return keys
 
@@ -171,7 +177,19 @@ def _spec_keys(partitions: pa.Table, spec: PartitionSpec) -> pa.Array:
         if f.transform.key_type(f.source_type, spec.family) != f.result_type:
             column = column.cast(pa.int32()).cast(pa.date32())
         columns[f.name] = column
+    first, places = _distinct(columns)
     try:
-        return key_texts(pa.table(columns))
+        return key_texts(pa.table(columns).take(first)).take(places)
     except KeyValueError:
         return pa.nulls(partitions.num_rows, pa.string())
+
+
+def _distinct(columns: Mapping[str, pa.ChunkedArray]) -> tuple[pa.Array, pa.Array]:
+    """The first row of each distinct one, and for every row which of them it is like."""
+    codes = np.zeros(len(next(iter(columns.values()))), np.int64)
+    first = codes[:1]
+    for column in columns.values():
+        encoded = pc.dictionary_encode(one_array(column), null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + np.asarray(encoded.indices)
+        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    return pa.array(first), pa.array(codes)
