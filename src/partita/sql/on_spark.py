@@ -181,7 +181,7 @@ def _where(target: Target, where: Piece | None, table: Table) -> Predicate | Non
     predicate = parse_predicate(rewritten(where, [Side(target.called, schema.names)]), schema)
     running = SparkSession.getActiveSession()
     zone = None if running is None else running.conf.get("spark.sql.session.timeZone")
-    if zone is not None and zone not in _AS_WE_DO["spark.sql.session.timeZone"] and _speaks_of_time(predicate, table):
+    if zone is not None and zone not in _AS_WE_DO["spark.sql.session.timeZone"] and _speaks_of_time(where.text, table):
         raise TableError(
             f"the session's time zone is {zone}, and a condition on times is read in UTC; "
             "set spark.sql.session.timeZone to UTC"
@@ -189,10 +189,10 @@ def _where(target: Target, where: Piece | None, table: Table) -> Predicate | Non
     return predicate
 
 
-def _speaks_of_time(predicate: Predicate, table: Table) -> bool:
-    text = predicate.sql().casefold()
+def _speaks_of_time(where: str, table: Table) -> bool:
+    text = where.casefold()
     named = [f.type for f in table.schema if f.name.replace("`", "``").casefold() in text]
-    return "timestamp" in text or any(_has_time(type_) for type_ in named)
+    return "timestamp" in text or any(map(_has_time, named))
 
 
 def _has_time(type_: LogicalType) -> bool:
@@ -246,9 +246,10 @@ def _all(said: MergeClause, source: Side, table: Table, on: Piece) -> dict[str, 
     return values
 
 
-def _generated(table: Table) -> set[str]:
-    """Columns that are made from others by the table's partitioning."""
-    return {f.name for f in table.spec.fields if f.transform.name != "identity"} & set(table.schema.names)
+def _generated(table: Table) -> frozenset[str]:
+    """The columns that the table makes from others."""
+    store = table._store  # noqa: SLF001 - what is generated is the format's to say
+    return store.generated(store.state())
 
 
 def _inserted_names(said: Insert, table: Table, rows: DataFrame) -> list[str] | None:

@@ -12,7 +12,7 @@ from partita.algebra.spec_text import parse_spec
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import Field
-from partita.errors import SpecError, TableExists
+from partita.errors import PartitaError, SpecError, TableExists
 from partita.formats.table import Table
 from partita.sql.statements import Create, Evolve, unsupported
 from partita.sql.words import Piece, Words, word_of
@@ -99,7 +99,7 @@ def _field(text: str, table: Table) -> PartitionField:
     problem = f"there is no partition field {text}; the table has {known}"
     try:
         wanted = _function(text, table)
-    except SpecError:
+    except PartitaError:
         raise SpecError(problem) from None
     for field in fields:
         if _is_same(wanted, field):

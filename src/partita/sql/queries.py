@@ -77,7 +77,7 @@ def read_query(piece: Piece) -> Reading:
     found = []
     for node in tree.find_all(exp.Table):
         identifiers = node.parts
-        if isinstance(node.this, exp.Anonymous) and node.name.casefold() == "identifier":
+        if isinstance(node.this, exp.Anonymous) and node.this.name.casefold() == "identifier":
             piece.fail("a table's name stands as it is; IDENTIFIER(...) is not supported")
         if not all(isinstance(i, exp.Identifier) and "start" in i.meta for i in identifiers):
             continue

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from partita.algebra.predicate import Predicate
 from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import NESTED
@@ -30,6 +29,7 @@ from partita.formats.iceberg.files import (
     new_data_file,
     new_delete_file,
 )
+from partita.formats.iceberg.isolation import touches
 from partita.formats.iceberg.manifests import POSITION_DELETES
 from partita.formats.iceberg.metrics import Described, measured_columns
 from partita.formats.iceberg.object_store import store_options
@@ -43,8 +43,8 @@ from partita.formats.iceberg.transaction import (
     history,
     remove_orphans,
 )
-from partita.formats.iceberg.values import directory, parse, text_of
-from partita.formats.plan import State, identities, pruned_files
+from partita.formats.iceberg.values import directory, parse, plain_array, text_of
+from partita.formats.plan import State, identities
 from partita.formats.store import Change, Edits, Store
 from partita.storage import Storage
 
@@ -125,7 +125,7 @@ class IcebergStore(Store):
         read = change.read
         if read is None or (property_ is not None and level.casefold() == "snapshot"):
             return None
-        return lambda table, entries: _touches(table, entries, read)
+        return lambda table, entries: touches(table, entries, read)
 
     def history(self) -> pa.Table:
         """The snapshots, newest first."""
@@ -166,8 +166,7 @@ class IcebergStore(Store):
         columns = {}
         for at, field in enumerate(fields):
             type_ = pa.int32() if field.transform.name == "day" else to_arrow(field.result_type)
-            values = pa.array([parse(texts[at], field) for texts in rows], _plain_type(type_))
-            columns[field.name] = values.cast(type_)
+            columns[field.name] = plain_array([parse(texts[at], field) for texts in rows], type_)
         return pa.table(columns)
 
     # --- on Spark
@@ -254,24 +253,6 @@ def _kind(change: Change) -> str:
     if kind is None:
         return "row_delta" if change.marked.num_rows else "overwrite"
     return "overwrite" if kind == "append" and (len(change.removed) or change.marked.num_rows) else kind
-
-
-def _touches(table: Table, entries: list[ManifestEntry], read: Predicate | frozenset[tuple[object, ...]]) -> bool:
-    """Whether any of those files can hold what was read; one that is gone again is taken to."""
-    if not entries:
-        return False
-    now = state_of(table)
-    added = {entry.data_file.file_path for entry in entries}
-    here = np.isin(one_array(now.files["path"]).to_numpy(zero_copy_only=False), list(added))
-    if here.sum() < len(added):
-        return True
-    if isinstance(read, Predicate):
-        return bool(pruned_files(now, read).may_match.to_numpy(zero_copy_only=False)[here].any())
-    current = here & (now.files["spec_id"].to_numpy() == now.spec.spec_id)
-    if current.sum() < here.sum():
-        return True
-    partitions = spec_columns(now.specs, now.spec, now.partitions.filter(pa.array(current)))
-    return any(partition in read for partition in identities(partitions))
 
 
 def _copies(state: IcebergState, operation: str) -> bool:
@@ -374,9 +355,3 @@ def _positional(state: IcebergState, places: np.ndarray) -> pa.Table:
     index = state.delete_index(places)
     wanted = (state.deletes["content"].to_numpy() == POSITION_DELETES) & ~is_vector(state.deletes)
     return index.filter(pa.array(wanted[index["delete"].to_numpy()]))
-
-
-def _plain_type(type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_date32(type_):
-        return pa.int32()
-    return pa.int64() if pa.types.is_timestamp(type_) or pa.types.is_time64(type_) else type_

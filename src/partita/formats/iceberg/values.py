@@ -45,6 +45,15 @@ def _parsed(text: str, type_: LogicalType) -> object:
     return text == "True" if type_.kind is Kind.BOOLEAN else text
 
 
+def plain_array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
+    """Such values as Arrow's."""
+    if pa.types.is_date32(type_):
+        return pa.array(values, pa.int32()).cast(type_)
+    if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
+        return pa.array(values, pa.int64()).cast(type_)
+    return pa.array(values, type_)
+
+
 def directory(fields: Sequence[PartitionField], texts: Sequence[str | None]) -> str:
     """The folder of a partition, for people: `ts_day=2025-01-15/region=us`."""
     return "/".join(_step(field, text) for field, text in zip(fields, texts, strict=True))

@@ -89,8 +89,8 @@ class _Commit:
                 self._discard()
                 return _made_by(metadata, self.changes.transaction)
             if _is_other(metadata, seen):
-                check_schema(written_for, metadata, self.changes)
                 validate(metadata, self.changes)
+                check_schema(written_for, metadata, self.changes)
                 if metadata.format_version != seen.format_version:
                     planner = self._planner()
                 seen = metadata
