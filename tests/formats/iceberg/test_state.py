@@ -344,7 +344,7 @@ def test_a_deletion_vector_says_how_many_rows_are_gone(tmp_path: Path) -> None:
     assert (pair["place"], row["path"], row["content_offset"], row["content_size_in_bytes"]) == (0, "dv", 4, 40)
 
 
-@pytest.mark.parametrize("where", ["country = 'US'", "country IS NULL", "country = 'FR' OR id = 3", "country > 'Z'"])
+@pytest.mark.parametrize("where", ["country = 'US'", "country IS NULL", "country = 'FR' AND id = 3", "country > 'Z'"])
 def test_manifests_that_are_not_opened_have_no_deletes_that_count(where: str, tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, [identity("country")])
     snapshot(table, *((0, [added(file_of(f"{value}", value))]) for value in ("US", "FR", None)))

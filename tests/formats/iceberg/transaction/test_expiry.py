@@ -118,6 +118,13 @@ def test_tags_and_branches_keep_what_they_reach(table: Table) -> None:
     assert {each: read_at(table, each) for each in kept} == {each: reads[each] for each in kept}
 
 
+def test_a_tag_keeps_one_snapshot_however_many_branches_keep(table: Table) -> None:
+    ids = [s.snapshot_id for s in table.metadata.snapshots]
+    table.manage_snapshots().create_tag(ids[1], "audit").commit()
+    expire_snapshots(table, now(), 3)
+    assert [s.snapshot_id for s in again(table).metadata.snapshots] == ids[1:]
+
+
 def test_refs_that_are_too_old_go(table: Table) -> None:
     ids = [s.snapshot_id for s in table.metadata.snapshots]
     table.manage_snapshots().create_tag(ids[0], "old", max_ref_age_ms=1).create_tag(ids[1], "kept").commit()

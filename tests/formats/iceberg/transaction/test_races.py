@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.types import StringType
 
 from partita.algebra.functions import bucket
-from partita.errors import Conflict, PartitaError, TableError, TableMissing
+from partita.errors import Conflict, PartitaError, StorageError, TableError, TableMissing
 from partita.formats.iceberg.transaction import Changes, evolve
 from tests.formats.iceberg.transaction.tables import (
     MeddledCatalog,
@@ -95,10 +96,8 @@ def test_a_retry_after_an_upgrade_writes_the_new_version(tmp_path: Path) -> None
     ours = meddled(table, before=[upgrade])
     append(ours, data_file(table, [{"id": 3, "region": "eu"}]))
     assert ids_of(table) == [1, 2, 3]
-    versions = {
-        avro(table, m["manifest_path"])[0]["format-version"]: m["sequence_number"] for m in manifest_list(table)
-    }
-    assert versions == {"1": 0, "2": 1}
+    told = [(avro(table, m["manifest_path"])[0]["format-version"], m["sequence_number"]) for m in manifest_list(table)]
+    assert sorted(told) == [("1", 0), ("2", 1), ("2", 2)]
     assert metadata_files(table) == named_files(table)
 
 
@@ -170,6 +169,27 @@ def test_nothing_is_deleted_while_the_outcome_is_unknown(tmp_path: Path) -> None
     assert ids_of(table) == [1]
 
 
+class SlowCatalog(SqlCatalog):
+    """Gives no answer, and keeps the requests to do them later."""
+
+    def commit_table(self, *request: Any) -> NoReturn:
+        self.kept = [*getattr(self, "kept", []), request]
+        raise CommitStateUnknownException("no answer yet")
+
+
+def test_a_commit_that_lands_after_it_was_given_up(tmp_path: Path) -> None:
+    """What its first try wrote is still there for it; the second one can't land any more."""
+    table = new_table(tmp_path, properties={"commit.retry.num-retries": "1"})
+    catalog = SlowCatalog("lake", **table.catalog.properties)
+    with pytest.raises(TableError, match="the catalog did not say whether it took snapshot"):
+        append(catalog.load_table("db.t"), data_file(table, [{"id": 1, "region": "eu"}]))
+    first, second = catalog.kept
+    SqlCatalog.commit_table(catalog, *first)
+    with pytest.raises(CommitFailedException):
+        SqlCatalog.commit_table(catalog, *second)
+    assert ids_of(table) == [1]
+
+
 def test_an_error_that_will_not_pass_leaves_its_files(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     with pytest.raises(TableError, match="did not say whether it took snapshot"):
@@ -179,11 +199,29 @@ def test_an_error_that_will_not_pass_leaves_its_files(tmp_path: Path) -> None:
 
 
 def test_a_table_that_was_dropped(tmp_path: Path) -> None:
+    """Nobody can say any more whether ours was in it, so its files stay."""
     table = new_table(tmp_path)
     ours = meddled(table, before=[lambda: (table.catalog.drop_table("db.t"), fail(CommitFailedException("gone"))())])
     with pytest.raises(TableMissing):
         append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
-    assert metadata_files(table) == set()
+    assert len(metadata_files(table)) == 2
+
+
+def test_a_failure_that_could_not_be_looked_into(tmp_path: Path) -> None:
+    """A catalog that says no to a request that it had taken before, and then can't be reached."""
+    table = new_table(tmp_path)
+    ours = meddled(table)
+    catalog = ours.catalog
+    assert isinstance(catalog, MeddledCatalog)
+
+    def cut() -> NoReturn:
+        catalog.is_reachable = False
+        raise CommitFailedException("taken before")
+
+    catalog.after.append(cut)
+    with pytest.raises(StorageError, match="no way to the catalog"):
+        append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
+    assert ids_of(table) == [1]
 
 
 def test_a_table_that_was_made_anew(tmp_path: Path) -> None:

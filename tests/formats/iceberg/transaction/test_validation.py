@@ -50,6 +50,7 @@ from tests.formats.iceberg.transaction.tables import (
     metadata_files,
     new_table,
     spec,
+    summary_of,
 )
 
 if TYPE_CHECKING:
@@ -261,6 +262,29 @@ def test_a_delete_is_of_the_partition_of_its_file(tmp_path: Path, told: str) -> 
     with pytest.raises(PartitionsError, match=r"delete file \S+ is of spec"):
         change(table, Changes("row_delta", [wrong], referenced=paths))
     assert metadata_files(table) == before
+
+
+def two_of_a_kind(folder: Path) -> tuple[Table, DataFile, DataFile]:
+    """A table with a file in each of two specs, whose partitions have the same values."""
+    table = new_table(folder)
+    evolve(table, drop=["region"], add=[truncate("region", 2).alias("start")])
+    one, other = (data_file(table, [{"id": at, "region": "eu"}], at) for at in (0, 1))
+    append(table, one, other)
+    return table, one, other
+
+
+def test_a_delete_of_another_spec_with_the_same_values(tmp_path: Path) -> None:
+    table, one, other = two_of_a_kind(tmp_path)
+    assert one.partition == other.partition
+    wrong = delete_file(table, {one.file_path: [0]}, one, spec_id=1)
+    with pytest.raises(PartitionsError, match=r"delete file \S+ is of spec 1"):
+        change(table, Changes("row_delta", [wrong]))
+    change(table, Changes("row_delta", [delete_file(table, {other.file_path: [0]}, one, spec_id=1)]))
+
+
+def test_partitions_of_different_specs_count_apart(tmp_path: Path) -> None:
+    table, _, _ = two_of_a_kind(tmp_path)
+    assert summary_of(table)["changed-partition-count"] == "2"
 
 
 def test_each_data_file_that_is_pointed_into_has_a_delete_of_its_partition(tmp_path: Path) -> None:
