@@ -17,21 +17,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JVM_FIXTURES = {"spark", "run_in_connect"}
+PACKAGES = (
+    "io.delta:delta-spark_4.1_2.13:4.4.0",
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    # What the runtime's JDBC catalog talks to SQLite and Postgres with.
+    "org.xerial:sqlite-jdbc:3.46.1.3",
+    "org.postgresql:postgresql:42.7.7",
+)
+EXTENSIONS = (
+    "io.delta.sql.DeltaSparkSessionExtension",
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+)
 CONNECTORS = {
-    "spark.jars.packages": ",".join(
-        [
-            "io.delta:delta-spark_4.1_2.13:4.4.0",
-            "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
-            "org.xerial:sqlite-jdbc:3.46.1.3",
-            "org.postgresql:postgresql:42.7.7",
-        ]
-    ),
-    "spark.sql.extensions": ",".join(
-        [
-            "io.delta.sql.DeltaSparkSessionExtension",
-            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        ]
-    ),
+    "spark.jars.packages": ",".join(PACKAGES),
+    "spark.sql.extensions": ",".join(EXTENSIONS),
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # It replays a log in 50 tasks unless told otherwise; the tests' have a few lines.
     "spark.databricks.delta.snapshotPartitions": "1",
@@ -62,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One classic Spark session, as Partita makes it, shared by the run; the JVM's connectors are in it, which ours is held to."""
+    """One classic Spark session, as Partita makes it, shared by the run, with the connectors that ours is held to."""
     from partita.spark import session
 
     running = session(

@@ -171,6 +171,9 @@ _TEMPORARY = ".partita-"
 
 def _normalised(uri: str) -> str:
     scheme, colon, rest = uri.partition("://")
+    if uri.startswith("file:/") and not uri.startswith("file://"):
+        # So Hadoop writes a path, and encodes nothing in it.
+        return os.path.abspath(uri.removeprefix("file:"))  # noqa: PTH100 - as below
     if not colon or "/" in scheme:
         return os.path.abspath(uri)  # noqa: PTH100 - Path.absolute keeps the dots, Path.resolve follows links
     if scheme == "file":

@@ -96,7 +96,7 @@ PUSHED = {
     "SELECT * FROM a.b WHERE country = 'FR'": "country = 'FR'",
     "SELECT * FROM a.b WHERE b.country = 'FR' AND a.b.id = 3 AND rand() < 1": "country = 'FR' AND id = 3",
     "SELECT * FROM a.b WHERE id BETWEEN 1 AND 2 AND (country = 'x' AND id = 4) GROUP BY id":
-        "id BETWEEN 1 AND 2 AND (country = 'x' AND id = 4)",
+        "`id` >= 1 AND `id` <= 2 AND country = 'x' AND id = 4",
     "SELECT * FROM a.b WHERE id = 1 OR id = 2": "id = 1 OR id = 2",
     "SELECT * FROM a.b WHERE CASE WHEN id = 1 AND true THEN true END AND id = 2": "id = 2",
     "SELECT * FROM a.b AS o WHERE o.id = 1": "id = 1",
@@ -119,7 +119,7 @@ NOT_PUSHED = [
     "SELECT * FROM a.b WHERE rand() < 0.5",
     "SELECT * FROM a.b WHERE year(ts) = 2025",
     "SELECT * FROM a.b WHERE id = other",
-    "SELECT * FROM a.b WHERE outer.id = 1",
+    "SELECT * FROM a.b WHERE p.id = 1",
     "SELECT * FROM a.b WHERE id IN (SELECT id FROM c)",
     "SELECT * FROM a.b WHERE id = 1 AND country = 'x' OR true",
     "SELECT * FROM a.b o JOIN c ON true WHERE id = 1",

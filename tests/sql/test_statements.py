@@ -86,8 +86,17 @@ def test_an_insert(text: str, columns: list[str] | None, by_name: bool, overwrit
     assert (said.by_name, said.overwrite, said.rows.text) == (by_name, overwrite, rows)
 
 
-@pytest.mark.parametrize("text", ["SELECT 1;", "/* c */ select ';' -- x", "WITH a AS (SELECT 1) SELECT * FROM a", "(SELECT 1)",
-                                  "VALUES (1)", "FROM a.b SELECT x"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1;",
+        "/**/ select ';' -- x",
+        "WITH a AS (SELECT 1) SELECT 2",
+        "(SELECT 1)",
+        "VALUES (1)",
+        "FROM a",
+    ],
+)
 def test_a_query(text: str) -> None:
     assert isinstance(read_statement(text), Query)
 

@@ -26,7 +26,7 @@ def show(answer: Any, limit: int) -> None:
     if isinstance(answer, Table):
         sys.stdout.write(f"{answer.name} is partitioned by {str(answer.spec) or 'nothing'}\n")
     elif hasattr(answer, "toArrow"):
-        _show_rows(_collected(answer, limit + 1), limit)
+        show_rows(_collected(answer, limit + 1), limit)
     else:
         sys.stdout.write(f"{_done(answer.version, answer.counts)}\n")
 
@@ -36,15 +36,19 @@ def show_json(answer: Any, limit: int | None) -> None:
     if isinstance(answer, Table):
         _print({"table": answer.name, "uri": answer.uri, "partitioned_by": str(answer.spec)})
     elif hasattr(answer, "toArrow"):
-        rows = _collected(answer, limit)
-        repeated = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
-        if repeated:
-            raise SchemaError(f"two columns are called {repeated[0]!r}, which JSON can't tell apart; name them with AS")
-        for batch in rows.to_batches():
-            for row in batch.to_pylist():
-                _print(json_value(row))
+        show_rows_json(_collected(answer, limit))
     else:
         _print({"version": answer.version, "counts": dict(answer.counts)})
+
+
+def show_rows_json(rows: pa.Table) -> None:
+    """One object for each row; two columns of one name are refused."""
+    repeated = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
+    if repeated:
+        raise SchemaError(f"two columns are called {repeated[0]!r}, which JSON can't tell apart; name them with AS")
+    for batch in rows.to_batches():
+        for row in batch.to_pylist():
+            _print(json_value(row))
 
 
 def json_value(value: Any) -> Any:
@@ -82,17 +86,17 @@ def _collected(rows: Any, limit: int | None) -> pa.Table:
     return found
 
 
-def _show_rows(rows: pa.Table, limit: int) -> None:
-    console = Console(highlight=False)
+def show_rows(rows: pa.Table, limit: int) -> None:
+    """A table of at most so many rows, and on stderr how many there are."""
     # A file or a pipe has no edge to cut a row at.
-    width = None if console.is_terminal else _WIDE
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
     grid = Grid(box=box.SIMPLE_HEAD)
     for field in rows.schema:
         grid.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left")
     for at in range(min(limit, rows.num_rows)):
         grid.add_row(*(_cell(column[at].as_py()) for column in rows.columns))
     if rows.num_columns:
-        console.print(grid, width=width)
+        console.print(grid)
     more = rows.num_rows > limit
     said = f"the first {limit:,} rows; --limit shows more" if more else _counted(rows.num_rows, "row")
     sys.stderr.write(f"{said}\n")

@@ -162,6 +162,10 @@ class Store(ABC):
         """New files of the table's rows; a row of `TOLD` for each."""
 
     @abstractmethod
+    def discard(self, state: State, told: pa.Table) -> None:
+        """Remove files that executors told of and that no commit will name."""
+
+    @abstractmethod
     def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:
         """Whether rows of the files at those places, with other values in some columns, can take the old ones' place.
 

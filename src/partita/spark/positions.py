@@ -70,9 +70,10 @@ def without_equal(
     return rows.join(F.broadcast(gone) if spread else gone, condition, "left_anti")
 
 
-def equality_rows(spark: SparkSession, schema: StructType, locations: Sequence[str]) -> DataFrame:
-    """The rows of equality-delete files, with the file that each is from."""
-    return parquet(spark, schema, locations).select("*", F.col("_metadata.file_path").alias(_FROM))
+def equality_rows(spark: SparkSession, schema: StructType, locations: Sequence[str], names: Sequence[str]) -> DataFrame:
+    """The rows of equality-delete files, whose columns get those names, with the file that each is from."""
+    columns = [F.col(quoted(f.name)).alias(name) for f, name in zip(schema.fields, names, strict=True)]
+    return parquet(spark, schema, locations).select(*columns, F.col("_metadata.file_path").alias(_FROM))
 
 
 def _position() -> Column:

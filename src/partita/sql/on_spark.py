@@ -39,9 +39,9 @@ class Statements:
         """The rows of a query."""
         reading = read_query(text)
         spark = session()
-        wanted: dict[str, list[Reference]] = {}
+        wanted: dict[tuple[str, ...], list[Reference]] = {}
         for reference in reading.references:
-            wanted.setdefault(".".join(reference.parts), []).append(reference)
+            wanted.setdefault(reference.parts, []).append(reference)
         frames: dict[str, Any] = {}
         edits: list[Edit] = []
         for references in wanted.values():

@@ -1,5 +1,7 @@
 """The truth: the same statements as queries, run by Spark on a plain copy of the rows."""
 
+# ruff: noqa: S608 - the queries are of the tests' own texts
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +14,7 @@ from tests.formats.delta.tables import Rows, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructField
 
 
 class PlainCopy:
@@ -50,8 +53,9 @@ class PlainCopy:
         self._view("source", given)
         keys = ", ".join(f"{sql} as k{at}" for at, sql in enumerate(by))
         same = " and ".join(f"c.k{at} <=> n.k{at}" for at in range(len(by))) or "true"
+        names = ", ".join(f"c.{name}" for name in self._types)
         self._becomes(
-            f"select {', '.join(f'c.{name}' for name in self._types)} from (select *{', ' * bool(by)}{keys} from copy) c "
+            f"select {names} from (select *{', ' * bool(by)}{keys} from copy) c "
             f"left anti join (select {keys or '1'} from source) n on {same}"
         )
         self.append(given)
@@ -86,7 +90,7 @@ class PlainCopy:
             columns.append(f"{chosen} as {name}")
         return ", ".join(columns)
 
-    def _view(self, name: str, given: pa.Table):  # noqa: ANN202 - Spark's
+    def _view(self, name: str, given: pa.Table) -> list[StructField]:
         frame = self._spark.createDataFrame(given)
         frame.createOrReplaceTempView(name)
         return frame.schema.fields

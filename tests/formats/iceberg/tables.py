@@ -1,4 +1,4 @@
-"""Iceberg tables in tests: as Partita, the JVM's runtime, pyiceberg and a strict reader see one, and how it is laid out."""
+"""Iceberg tables in tests: how Partita, the JVM, pyiceberg and a strict reader see one, and how it is laid out."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from tests.formats.delta.tables import Rows, plain, rows
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table as IcebergTable
+    from pyiceberg.types import PrimitiveType
     from pyspark.sql import DataFrame, SparkSession
 
 CATALOG = "partita"
@@ -73,9 +74,9 @@ def by_pyiceberg(table: pt.Table) -> pa.Table:
     return iceberg(table).scan().to_arrow()
 
 
-def agreed(table: pt.Table, jvm: SparkSession | None = None) -> Rows:
-    """The rows, which all readers agree on, of a table that is laid out as it should be."""
-    check_layout(table)
+def agreed(table: pt.Table, jvm: SparkSession | None = None, *, piled: bool = False) -> Rows:
+    """The rows, which all readers agree on, of a table that is laid out as it should be (`check_layout`)."""
+    check_layout(table, piled=piled)
     found = rows(table.read())
     assert rows(by_strict(table)) == found, "the strict reader"
     assert rows(by_pyiceberg(table)) == found, "pyiceberg"
@@ -87,7 +88,9 @@ def agreed(table: pt.Table, jvm: SparkSession | None = None) -> Rows:
 def roll_back(table: pt.Table, version: int) -> None:
     """Make an earlier snapshot the current one again."""
     with iceberg(table).transaction() as transaction:
-        transaction._apply((SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=version),), ())
+        transaction._apply(
+            (SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": version}),), ()
+        )
 
 
 # --- what the metadata says
@@ -282,8 +285,9 @@ def _check_manifest(loaded: IcebergTable, manifest: ManifestFile) -> None:
             continue
         type_ = spec.partition_type(_schema_of(loaded, field.source_id)).field(field.field_id)
         assert type_ is not None
-        least = from_bytes(type_.field_type, summary.lower_bound)
-        greatest = from_bytes(type_.field_type, cast("bytes", summary.upper_bound))
+        primitive = cast("PrimitiveType", type_.field_type)
+        least: Any = from_bytes(primitive, summary.lower_bound)
+        greatest: Any = from_bytes(primitive, cast("bytes", summary.upper_bound))
         numbers = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
         if numbers and isinstance(least, int):
             assert least <= min(numbers)
@@ -323,7 +327,7 @@ def _check_data(loaded: IcebergTable, found: Listed) -> None:
         lower = (found.file.lower_bounds or {}).get(number)
         values = [v for v in _plain_values(column) if v is not None and not (isinstance(v, float) and math.isnan(v))]
         if lower is not None and values:
-            type_ = schema.find_type(number)
+            type_ = cast("PrimitiveType", schema.find_type(number))
             assert from_bytes(type_, lower) <= min(values)
             upper = (found.file.upper_bounds or {}).get(number)
             assert upper is None or from_bytes(type_, upper) >= max(values)

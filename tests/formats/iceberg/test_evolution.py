@@ -93,9 +93,7 @@ class Evolved:
 
 
 @pytest.fixture(scope="module", params=MODES)
-def made(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Evolved:
+def made(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Evolved:
     return Evolved(spark, tmp_path_factory.mktemp("lake"), **MODES[request.param])
 
 

@@ -209,6 +209,10 @@ class DeltaStore(Store):
         few = asked or operation in ("update", "merge", "rewrite")
         return self._rows.write(metadata, rows, lambda zone: self.target(state, zone), few=few)
 
+    def discard(self, state: State, told: pa.Table) -> None:  # noqa: ARG002
+        """They are below the table's folder."""
+        self.storage.delete(told["path"].to_pylist())
+
     def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:  # noqa: ARG002
         """Unless a partition column is among them."""
         return not changed & set(_delta(state).metadata.partition_columns)

@@ -31,7 +31,7 @@ from pyiceberg.transforms import parse_transform
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction
-from partita.errors import StorageError, TableError, TableExists, TableMissing, UnsupportedFeature
+from partita.errors import PartitaError, StorageError, TableError, TableExists, TableMissing, UnsupportedFeature
 from partita.formats.iceberg.columns import field_ids, from_schema
 from partita.storage import Storage
 
@@ -131,6 +131,8 @@ def translated(what: str) -> Iterator[None]:
 
     try:
         yield
+    except PartitaError:
+        raise
     except (NoSuchTableError, NoSuchNamespaceError) as error:
         raise TableMissing(what) from error
     except TableAlreadyExistsError as error:

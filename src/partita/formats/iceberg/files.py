@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from partita.algebra.spec import PartitionField, PartitionSpec
 from partita.formats.iceberg.metrics import Described, metrics_of
+from partita.formats.iceberg.object_store import storage_at
 from partita.formats.iceberg.values import directory, parse, text_of
 from partita.formats.parquet import Footer, ParquetSink, pieces
 from partita.storage import Storage
@@ -77,7 +78,7 @@ class IcebergCopier:
     def pieces(self, file: int) -> Iterator[pa.RecordBatch]:
         """The rows of a file."""
         above, _, name = self.paths[file].rpartition("/")
-        return pieces(Storage.at(above, dict(self.options)), name, self.target.stored)
+        return pieces(storage_at(above, dict(self.options)), name, self.target.stored)
 
     def partition(self, file: int) -> tuple[str | None, ...]:
         """The texts of its partition."""

@@ -1,8 +1,10 @@
-"""How an object store is reached, by obstore's names, given what a catalog says by pyiceberg's."""
+"""Where files are as Iceberg names them, and how an object store is reached, given what a catalog says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from partita.storage import Storage
 
 _NAMES = {
     "s3.endpoint": "aws_endpoint",
@@ -15,6 +17,11 @@ _NAMES = {
     "adls.sas-token": "azure_storage_sas_token",
     "gcs.oauth2.token": "google_bearer_token",
 }
+
+
+def storage_at(uri: str, options: Mapping[str, str]) -> Storage:
+    """A folder as Iceberg's metadata names it: what is a URI of a local file there has nothing encoded."""
+    return Storage.at(f"/{uri.removeprefix('file:').lstrip('/')}" if uri.startswith("file:/") else uri, options)
 
 
 def store_options(uri: str, properties: Mapping[str, str]) -> dict[str, str]:

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.errors import TableError, UnsupportedFeature
+from partita.errors import ConstraintError, TableError, UnsupportedFeature
 from partita.formats.iceberg.deletes import is_vector
+from partita.formats.iceberg.field_ids import NAME_MAPPING, check_have_ids
 from partita.formats.iceberg.files import IcebergCopier, IcebergMarker, IcebergTarget
 from partita.formats.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES
 from partita.formats.iceberg.spark_schema import spark_json
@@ -191,7 +192,7 @@ class IcebergRows:
         which = pa.array(np.searchsorted(files, pairs["delete"].to_numpy()))
         about = pa.table({"reported": named.take(which), FILE: pairs[FILE].combine_chunks()})
         spark = rows.sparkSession
-        deleted = equality_rows(spark, self._stored_schema(names), locations)
+        deleted = equality_rows(spark, self._stored_schema(names), locations, names)
         count = pc.sum(deletes["record_count"]).as_py() or 0
         return without_equal(rows, deleted, about, names, spread=count * max(1, len(places)) <= 1_000_000)
 
@@ -203,6 +204,8 @@ class IcebergRows:
     def _files(self, places: np.ndarray, names: Sequence[str]) -> Files:
         entries = self.state.entries.take(pa.array(places))
         _check_parquet(entries)
+        if NAME_MAPPING in self.state.table.metadata.properties:
+            check_have_ids(self.state.table.io, entries["path"].to_pylist())
         locations = [located(path) for path in entries["path"].to_pylist()]
         stored = self._stored_schema(names)
         plain = from_json(spark_json([self.state.table.schema().find_field(n) for n in names], by_id=False,
@@ -212,7 +215,7 @@ class IcebergRows:
             [reported(location) for location in locations],
             stored,
             pa.table({}),
-            tuple((f.name, f.dataType, f.name) for f in plain.fields),
+            tuple((f.name, f.dataType, own.name) for f, own in zip(plain.fields, stored.fields, strict=True)),
         )
 
     # --- changes
@@ -234,6 +237,8 @@ class IcebergRows:
             if not len(touched):
                 return Edits()
             gone = held.count()
+            if held.distinct().count() < gone:
+                raise ConstraintError("a row of the table matches more than one row of the source; nothing was changed")
             names = [f.name for f in self.schema("writing").fields]
             numbers = pa.table({FILE: pa.array(touched.astype(np.int32)),
                                 "__partita_new": pa.array(np.arange(len(touched), dtype=np.int32))})  # fmt: skip

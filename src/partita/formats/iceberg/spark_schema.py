@@ -21,9 +21,16 @@ _NAMES: dict[type[iceberg.IcebergType], str] = {
 def spark_json(fields: Iterable[iceberg.NestedField], *, by_id: bool, doing: str) -> dict[str, Any]:
     """The struct of some columns; with `by_id`, each field says its id, by which Spark finds it in files.
 
-    A type that Spark doesn't have is an `UnsupportedFeature` for what is being done.
+    Such a field is called by its id too (`stored_name`): Spark takes the type of what it found from the field of the
+    same name, and a column may have the name that another had before. A type that Spark doesn't have is an
+    `UnsupportedFeature` for what is being done.
     """
     return _struct(fields, _Context(doing, by_id))
+
+
+def stored_name(field_id: int) -> str:
+    """What a column is called while it is read: a name that no file has."""
+    return f"__partita_{field_id}"
 
 
 class _Context:
@@ -39,7 +46,7 @@ def _struct(fields: Iterable[iceberg.NestedField], context: _Context, above: str
 def _field(field: iceberg.NestedField, context: _Context, above: str) -> dict[str, Any]:
     name = f"{above}{field.name}"
     return {
-        "name": field.name,
+        "name": stored_name(field.field_id) if context.by_id else field.name,
         "type": _type(field.field_type, context, name),
         # Files are read as they are: a required column that is null in one is for the engine that wrote it.
         "nullable": context.by_id or not field.required,

@@ -21,6 +21,7 @@ from partita.errors import TableError, UnsupportedFeature
 from partita.formats.iceberg.catalogs import translated
 from partita.formats.iceberg.columns import field_ids, stored_arrow
 from partita.formats.iceberg.deletes import is_vector, partition_groups
+from partita.formats.iceberg.field_ids import NAME_MAPPING
 from partita.formats.iceberg.files import (
     Folder,
     IcebergCopier,
@@ -32,7 +33,7 @@ from partita.formats.iceberg.files import (
 from partita.formats.iceberg.isolation import touches
 from partita.formats.iceberg.manifests import POSITION_DELETES
 from partita.formats.iceberg.metrics import Described, measured_columns
-from partita.formats.iceberg.object_store import store_options
+from partita.formats.iceberg.object_store import storage_at, store_options
 from partita.formats.iceberg.state import NO_SNAPSHOT, IcebergState, state_of
 from partita.formats.iceberg.transaction import (
     Changes,
@@ -46,7 +47,6 @@ from partita.formats.iceberg.transaction import (
 from partita.formats.iceberg.values import directory, parse, plain_array, text_of
 from partita.formats.plan import State, identities
 from partita.formats.store import Change, Edits, Store
-from partita.storage import Storage
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 _KINDS = {"append": "append", "overwrite": "overwrite", "overwrite_partitions": "overwrite", "rewrite": "replace"}
 _LEVELS = {"delete": "write.delete", "update": "write.update", "merge": "write.merge"}
-_NAME_MAPPING = "schema.name-mapping.default"
 _TRANSACTION = "partita.transaction."
 
 
@@ -220,6 +219,10 @@ class IcebergStore(Store):
         """New files in the current spec."""
         return self._rows(state).write(rows, _target(_iceberg(state)))
 
+    def discard(self, state: State, told: pa.Table) -> None:
+        """They are below the table's data folder."""
+        _folder(_iceberg(state)).storage.delete(told["path"].to_pylist())
+
     def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:
         """Where the table copies on write, and the files can be copied as they are."""
         iceberg = _iceberg(state)
@@ -268,7 +271,7 @@ def _copies(state: IcebergState, operation: str) -> bool:
 def _are_plain(state: IcebergState, places: np.ndarray) -> bool:
     """Whether files can be copied in Arrow: of the current spec, with nothing deleted, and columns as they are now."""
     metadata = state.table.metadata
-    if _NAME_MAPPING in metadata.properties:
+    if NAME_MAPPING in metadata.properties:
         return False
     if len(metadata.schemas) > 1 and any(f.type.kind in NESTED for f in state.schema):
         return False
@@ -279,7 +282,7 @@ def _are_plain(state: IcebergState, places: np.ndarray) -> bool:
 def _folder(state: IcebergState) -> Folder:
     table = state.table
     uri = table.metadata.properties.get("write.data.path") or f"{table.location().rstrip('/')}/data"
-    return Folder(uri.rstrip("/"), Storage.at(uri.rstrip("/"), store_options(uri, table.io.properties)))
+    return Folder(uri.rstrip("/"), storage_at(uri.rstrip("/"), store_options(uri, table.io.properties)))
 
 
 def _target(state: IcebergState) -> IcebergTarget:
@@ -321,18 +324,19 @@ def _groups(state: IcebergState, places: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _marker(state: IcebergState, groups: np.ndarray, firsts: np.ndarray) -> IcebergMarker:
-    paths = one_array(state.entries["path"])
-    ids = state.entries["spec_id"].to_numpy()
-    partitions: list[tuple[str | None, ...]] = []
-    directories: list[str] = []
-    for place in firsts.tolist():
-        spec = state.specs.spec(int(ids[place]))
-        texts = _texts(state, spec, np.array([place]))[0]
-        partitions.append(texts)
-        directories.append(directory(spec.fields, texts))
+    places = np.flatnonzero(groups >= 0)
+    paths = one_array(state.entries["path"]).take(pa.array(places)).to_pylist()
+    ids = state.entries["spec_id"].to_numpy()[firsts]
+    partitions: list[tuple[str | None, ...]] = [()] * len(firsts)
+    directories = [""] * len(firsts)
+    for spec_id in np.unique(ids).tolist():
+        spec = state.specs.spec(spec_id)
+        numbers = np.flatnonzero(ids == spec_id)
+        for number, texts in zip(numbers.tolist(), _texts(state, spec, firsts[numbers]), strict=True):
+            partitions[number], directories[number] = texts, directory(spec.fields, texts)
     return IcebergMarker(
         _folder(state),
-        {place: paths[place].as_py() for place in np.flatnonzero(groups >= 0).tolist()},
+        dict(zip(places.tolist(), paths, strict=True)),
         tuple(partitions),
         tuple(directories),
         _compression(state.table.metadata.properties),

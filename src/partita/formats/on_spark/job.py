@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -98,7 +99,8 @@ class Job:
         ready = self.store.regenerate(self.state, rows) if assigned else rows
         with translated():
             edits = self.store.replace(self.state, places, filtered(ready, f"{GONE} is not null"), changed)
-        return Changed(places, edits, added=self._inserted(new))
+        with self._or_discarded(edits.added):
+            return Changed(places, edits, added=self._inserted(new))
 
     def _stays(self, places: np.ndarray, changed: set[str]) -> bool:
         return self.store.stays(self.state, places, changed, self.operation)
@@ -107,13 +109,24 @@ class Job:
         """The old rows go, and those that have new values come anew, like those that are inserted."""
         held = rows.persist()
         try:
-            edits = self._taken(places, filtered(held, f"{GONE} is not null"))
             ready = self.store.regenerate(self.state, filtered(held, f"not {GONE}"))
             moved = self.written(ready.drop(FILE, ROW, GONE))
+            with self._or_discarded(moved):
+                edits = self._taken(places, filtered(held, f"{GONE} is not null"))
         finally:
             held.unpersist()
-        added = pa.concat_tables([moved, self._inserted(new)])
+        with self._or_discarded(moved, edits.added, edits.marked):
+            added = pa.concat_tables([moved, self._inserted(new)])
         return Changed(places, edits, added=added, moved=total(moved["rows"]))
+
+    @contextmanager
+    def _or_discarded(self, *told: pa.Table) -> Iterator[None]:
+        """Files that were written are removed where what comes after them fails."""
+        try:
+            yield
+        except Exception:
+            self.store.discard(self.state, pa.concat_tables(told))
+            raise
 
     def _taken(self, places: np.ndarray, rows: DataFrame) -> Edits:
         if not len(places):
@@ -123,6 +136,15 @@ class Job:
 
     def _inserted(self, new: DataFrame | None) -> pa.Table:
         return TOLD.empty_table() if new is None else self.written(self.store.conform(self.state, new))
+
+    def _rows_of(self, places: np.ndarray) -> int:
+        """How many rows whole files have; those that don't say it are looked into."""
+        counts = self.state.row_counts(places)
+        silent = places[counts.is_null().to_numpy(zero_copy_only=False)]
+        if not len(silent):
+            return total(counts)
+        rows = self.store.scan(session(), self.state, silent, self.state.schema.names[:1])
+        return total(counts) + rows.count()
 
     def commit(self, change: Change) -> Outcome:
         """Make a change a part of the table; nothing is no version, except to note a transaction."""
@@ -139,7 +161,7 @@ class Job:
     def commit_changed(self, changed: Changed, read: Predicate) -> Outcome:
         """Make a row-level change a part of the table."""
         edits, added = changed.edits, changed.added
-        whole = total(self.state.row_counts(changed.whole))
+        whole = self._rows_of(changed.whole)
         counts = {
             "rows_deleted": edits.gone + whole - changed.moved,
             "rows_updated": edits.changed + changed.moved,

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from pydantic_core import to_json
 from pyiceberg.avro.codecs import AVRO_CODEC_KEY, AvroCompressionCodec
-from pyiceberg.avro.file import AvroFile, AvroOutputFile
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
     MANIFEST_ENTRY_SCHEMAS,
@@ -36,6 +36,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 from partita.errors import TableError
+from partita.formats.iceberg.transaction.avro import NamedOnce
 from partita.formats.iceberg.transaction.partition_summaries import partition_summaries
 from partita.formats.iceberg.transaction.schemas import find_compatible_schema, partition_type
 
@@ -120,7 +121,7 @@ class Output:
         partition = partition_type(metadata, spec)
         path = self._new_path(f"{self._commit}-m{next(self._numbers)}.avro")
         tally = _Tally(partition)
-        writer = AvroOutputFile[ManifestEntry](
+        writer = NamedOnce[ManifestEntry](
             output_file=self.table.io.new_output(path),
             file_schema=_entry_schema(int(metadata.format_version), content, partition),
             record_schema=_entry_schema(3, ManifestContent.DELETES, partition),

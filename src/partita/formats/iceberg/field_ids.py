@@ -1,0 +1,36 @@
+"""Files that others brought into a table as they were: without the ids of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from partita.errors import UnsupportedFeature
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+NAME_MAPPING = "schema.name-mapping.default"
+"""The property of a table that may have such files."""
+
+_AT_ONCE = 8
+
+
+def check_have_ids(io: FileIO, paths: Sequence[str]) -> None:
+    """Refuse files whose columns could be found by name alone; only their footers are read, and each once."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for path, has_ids in zip(paths, pool.map(lambda path: _has_ids(io, path), paths), strict=True):
+            if not has_ids:
+                what = f"files without field ids, such as {path}; rewrite them with the engine that added them"
+                raise UnsupportedFeature((what,), "reading")
+
+
+@lru_cache(maxsize=100_000)
+def _has_ids(io: FileIO, path: str) -> bool:
+    with io.new_input(path).open() as file:
+        schema = pq.read_schema(file)
+    return all(b"PARQUET:field_id" in (field.metadata or {}) for field in schema)

@@ -1,0 +1,88 @@
+"""Runs in a process of its own: merges on executors that are processes, one of which dies in each of them.
+
+Argument: a folder for the lake. The first merge loses an executor between two data files, the second as it has written
+a file of deletes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import partita as pt
+from partita.formats.iceberg import store as iceberg_store
+from partita.spark import session
+
+
+def die(mark: str) -> None:
+    """Kill the executor that this runs in, once."""
+    try:
+        Path(mark).touch(exist_ok=False)
+    except FileExistsError:
+        return
+    # The worker's parent is PySpark's daemon, and the daemon's is the executor.
+    daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+    os.kill(int(daemon[1]), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Deadly:
+    """A target or a marker whose executor dies."""
+
+    real: Any
+    mark_of: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.real, name)
+
+    def open(self, partition: tuple[str | None, ...], task: str) -> Any:
+        sink = self.real.open(partition, task)
+        if partition[0] == "2":
+            die(self.mark_of)
+        return sink
+
+    def mark(self, *given: Any) -> Any:
+        told = self.real.mark(*given)
+        die(self.mark_of)
+        return told
+
+
+def main(folder: str) -> None:
+    spark = session(**{"spark.master": "local-cluster[2,1,1024]", "spark.executor.memory": "1g"})
+    table = pt.Lake(folder).create_table(
+        "t.t", pt.Schema.of({"id": "long", "p": "int", "k": "long"}), format="iceberg", partition_by=["p"]
+    )
+    rows = spark.range(0, 6_000, 1, 4).selectExpr("id", "int(id % 3) as p", "id as k")
+    table.append(rows.where("id < 3000"))
+    table.evolve(add=[pt.bucket("id", 2)])
+    table.append(rows.where("id >= 3000"))
+    clauses = [
+        pt.when_matched("s.k < 0").delete(),
+        pt.when_matched().update({"k": "s.k"}),
+        pt.when_not_matched().insert(),
+    ]
+    for number, name in enumerate(["_target", "_marker"]):
+        real = getattr(iceberg_store, name)
+        mark = str(Path(folder) / f"killed{name}")
+        setattr(iceberg_store, name, lambda *given, real=real, mark=mark: Deadly(real(*given), mark))
+        source = spark.range(1_000, 7_000, 1, 4).selectExpr(
+            "id", "int(id % 3) as p", f"if(id % 10 = {number}, -1, id + 10000 * {number + 1}) as k"
+        )
+        table.merge(source, "t.id = s.id", *clauses)
+        setattr(iceberg_store, name, real)
+    found = table.read().selectExpr("count(*)", "count(distinct id)", "sum(k)", "min(k)").first()
+    assert found is not None
+    orphans = table.clean(timedelta(seconds=-60))
+    print(*found, len(orphans), table.read().count())  # noqa: T201 - read by the test
+    spark.stop()
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,277 @@
+"""Tables and files that others made: pyiceberg, writers of equality deletes, files without ids, other formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.typedef import Record
+
+import partita as pt
+from partita.errors import TableError
+from partita.formats.iceberg.catalogs import lake_catalog
+from partita.formats.iceberg.columns import from_schema
+from partita.formats.iceberg.transaction import Changes, commit
+from partita.storage import Storage
+from tests.formats.delta.tables import rows
+from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.iceberg.tables import (
+    DATA,
+    EQUALITY,
+    POSITIONS,
+    agreed,
+    by_jvm,
+    by_strict,
+    iceberg,
+    jvm_session,
+    listed,
+    specs_of,
+)
+from tests.formats.iceberg.test_evolution import SCHEMA as ORDERS
+from tests.formats.iceberg.test_evolution import orders
+from tests.formats.iceberg.written import added, snapshot
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table as IcebergTable
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_a_table_of_pyiceberg(spark: SparkSession, tmp_path: Path, version: str) -> None:
+    catalog = lake_catalog(Storage.at(str(tmp_path)))
+    catalog.create_namespace("db")
+    theirs = catalog.create_table(
+        "db.t", from_schema(ORDERS), properties={"format-version": version},
+        partition_spec=PartitionSpec(PartitionField(3, 1000, DayTransform(), "ts_day")),
+    )  # fmt: skip
+    theirs.append(orders(0, 12))
+    with theirs.update_spec() as update:
+        update.add_field("region", IdentityTransform(), "region")
+    theirs.append(orders(12, 12))
+    theirs.delete("id == 3")
+    table = pt.Lake(str(tmp_path)).table("db.t")
+    truth = PlainCopy(spark, orders(0, 24))
+    truth.delete("id = 3")
+    jvm = jvm_session(spark, tmp_path)
+    for change in (table, truth):
+        change.delete("amount % 4 = 2")
+        change.update({"region": "note", "note": "region"}, "id % 5 = 1")
+        change.merge(orders(20, 8), "t.id = s.id", pt.when_matched().delete(), pt.when_not_matched().insert())
+    assert agreed(table, jvm) == truth.rows
+    catalog.load_table("db.t").append(orders(50, 4))
+    truth.append(orders(50, 4))
+    table.evolve(drop=["ts_day"])
+    table.append(orders(60, 4))
+    truth.append(orders(60, 4))
+    catalog.load_table("db.t").delete("note == 'n60'")
+    truth.delete("note = 'n60'")
+    assert agreed(table, jvm) == truth.rows
+    assert set(specs_of(table, POSITIONS)) == ({0, 1} if version == "2" else set())
+
+
+# --- equality deletes
+
+SCHEMA = pt.Schema.of({"id": "long", "p": "string", "k": "int"})
+
+
+def numbered(first: int, count: int) -> pa.Table:
+    every = range(first, first + count)
+    return pa.table(
+        {
+            "id": pa.array(every, pa.int64()),
+            "p": pa.array([["a", "b", None][i % 3] for i in every], pa.string()),
+            "k": pa.array([None if i % 4 == 0 else i % 4 for i in every], pa.int32()),
+        }
+    )
+
+
+def equality(loaded: IcebergTable, spec_id: int, partition: list[Any], values: dict[str, list[Any]]) -> None:
+    """A file of equality deletes, as other engines write them."""
+    schema = loaded.schema()
+    fields = [schema.find_field(name) for name in values]
+    types = {"id": pa.int64(), "p": pa.string(), "k": pa.int32()}
+    table = pa.table(
+        [pa.array(found, types[name]) for name, found in values.items()],
+        schema=pa.schema(
+            [pa.field(f.name, types[f.name], metadata={"PARQUET:field_id": str(f.field_id)}) for f in fields]
+        ),
+    )
+    path = f"{loaded.location()}/data/{uuid4()}-equality.parquet"
+    with loaded.io.new_output(path).create() as stream:
+        pq.write_table(table, stream)
+    file = DataFile.from_args(
+        content=DataFileContent.EQUALITY_DELETES,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*partition),
+        record_count=table.num_rows,
+        file_size_in_bytes=Path(path.removeprefix("file://")).stat().st_size,
+        equality_ids=[f.field_id for f in fields],
+    )
+    file.spec_id = spec_id
+    snapshot(loaded, (spec_id, [added(file)]))
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_equality_deletes_of_others(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    properties = {f"write.{what}.mode": mode for what in ("delete", "update", "merge")}
+    table = pt.Lake(str(tmp_path)).create_table("db.t", SCHEMA, format="iceberg", properties=properties)
+    jvm = jvm_session(spark, tmp_path)
+    truth = PlainCopy(spark, numbered(0, 0))
+
+    def append(first: int) -> None:
+        table.append(numbered(first, 12))
+        truth.append(numbered(first, 12))
+
+    def same() -> None:
+        found = rows(table.read())
+        assert found == truth.rows
+        assert found == rows(by_jvm(jvm, table))
+        assert found == rows(by_strict(table))
+
+    append(0)
+    table.evolve(add=["p"])
+    append(100)
+    # In a partition of its spec alone, and null equals null.
+    equality(iceberg(table), 1, ["a"], {"k": [1, None]})
+    truth.delete("id >= 100 and p = 'a' and (k = 1 or k is null)")
+    same()
+    # What comes after them stays.
+    append(200)
+    same()
+    # Of a spec without fields: everywhere, by two columns.
+    equality(iceberg(table), 0, [], {"id": [1, 101, 202, 7], "p": ["b", "b", "b", "b"]})
+    truth.delete("p = 'b' and id in (1, 101, 202, 7)")
+    same()
+    table.delete("id % 10 = 5")
+    truth.delete("id % 10 = 5")
+    same()
+    table.update({"k": "100", "p": "'b'"}, "id % 10 = 4")
+    truth.update({"k": "100", "p": "'b'"}, "id % 10 = 4")
+    same()
+    clauses = [
+        pt.when_matched("s.k = 3").delete(),
+        pt.when_matched().update({"k": "-1"}),
+        pt.when_not_matched().insert(),
+    ]
+    table.merge(numbered(98, 8), "t.id = s.id", *clauses)
+    truth.merge(numbered(98, 8), "t.id = s.id", *clauses)
+    same()
+    assert rows(table.read("p = 'a' and k is null")) == [r for r in truth.rows if r[1] == "a" and r[2] is None]
+    assert listed(table, EQUALITY)
+    jvm.sql("delete from partita.db.t where id % 10 = 9").collect()
+    truth.delete("id % 10 = 9")
+    same()
+
+
+# --- files of others
+
+
+def test_files_of_hive_that_lack_what_their_folder_says(spark: SparkSession, tmp_path: Path) -> None:
+    """A column that a file doesn't have, and its spec holds as identity, is the partition's value."""
+    hive = str(tmp_path / "hive")
+    frame = spark.createDataFrame(numbered(0, 12)).where("p is not null")
+    frame.write.partitionBy("p").parquet(hive)
+    table = pt.Lake(str(tmp_path / "lake")).create_table("db.t", SCHEMA, format="iceberg", partition_by=["p"])
+    table.append(numbered(100, 6))
+    jvm = jvm_session(spark, tmp_path / "lake")
+    jvm.sql(f"call partita.system.add_files(table => 'db.t', source_table => '`parquet`.`{hive}`')").collect()
+    truth = PlainCopy(spark, pa.concat_tables([numbered(100, 6), rows_of(frame)]))
+    assert rows(by_jvm(jvm, table)) == truth.rows
+    assert rows(table.read()) == truth.rows
+    assert rows(table.read("p = 'a'", columns=["id"])) == sorted(((r[0],) for r in truth.rows if r[1] == "a"), key=repr)
+    table.evolve(add=[pt.bucket("id", 2)])
+    for change in (table, truth):
+        change.delete("p = 'b' and id % 4 = 1")
+        change.update({"k": "k + 1"}, "p = 'a'")
+    assert rows(table.read()) == truth.rows == rows(by_jvm(jvm, table))
+    table.overwrite_partitions(numbered(3, 1))
+    assert {found.spec_id for found in listed(table, DATA)} == {0, 1}
+    assert rows(table.read()) == rows(by_jvm(jvm, table))
+
+
+def rows_of(frame: Any) -> pa.Table:
+    return frame.toArrow().cast(numbered(0, 0).schema)
+
+
+def test_a_file_that_lacks_the_column_of_its_partition(spark: SparkSession, tmp_path: Path) -> None:
+    """By the specification's "Column Projection" the value is the partition's, where that is of an identity."""
+    table = pt.Lake(str(tmp_path)).create_table("db.t", SCHEMA, format="iceberg", partition_by=["p"])
+    table.append(numbered(100, 6))
+    loaded = iceberg(table)
+    path = f"{loaded.location()}/data/lacking.parquet"
+    lacking = numbered(0, 4).drop_columns(["p"])
+    ids = {"id": "1", "k": "3"}
+    fields = [f.with_metadata({"PARQUET:field_id": ids[f.name]}) for f in lacking.schema]
+    with loaded.io.new_output(path).create() as stream:
+        pq.write_table(lacking.cast(pa.schema(fields)), stream)
+    file = DataFile.from_args(
+        content=DataFileContent.DATA, file_path=path, file_format=FileFormat.PARQUET, partition=Record("z"),
+        record_count=4, file_size_in_bytes=Path(path.removeprefix("file://")).stat().st_size,
+    )  # fmt: skip
+    file.spec_id = 0
+    commit(loaded, loaded.metadata.current_snapshot_id, Changes("append", [file]))
+    whole = numbered(0, 4).set_column(1, "p", pa.array(["z"] * 4))
+    truth = PlainCopy(spark, pa.concat_tables([numbered(100, 6), whole]))
+    jvm = jvm_session(spark, tmp_path)
+    assert rows(by_jvm(jvm, table)) == truth.rows
+    assert rows(table.read()) == truth.rows
+    for change in (table, truth):
+        change.delete("p = 'z' and id % 2 = 0")
+        change.update({"k": "9"}, "p >= 'b' and id % 3 = 1")
+    assert rows(table.read()) == truth.rows == rows(by_jvm(jvm, table))
+
+
+@pytest.mark.parametrize("format_", ["avro", "orc"])
+def test_files_that_are_not_parquet_are_refused(spark: SparkSession, tmp_path: Path, format_: str) -> None:
+    table = pt.Lake(str(tmp_path)).create_table(
+        "db.t", SCHEMA, format="iceberg", partition_by=["p"], properties={"write.format.default": format_}
+    )
+    jvm = jvm_session(spark, tmp_path)
+    jvm.createDataFrame(numbered(0, 3)).writeTo("partita.db.t").append()
+    assert table.plan().files.num_rows == 3
+    with pytest.raises(TableError, match=format_):
+        table.read()
+    with pytest.raises(TableError, match=format_):
+        table.delete("id % 2 = 1")
+
+
+def test_ten_thousand_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Each a name of one of few files on the disk; the table has them all."""
+    table = pt.Lake(str(tmp_path)).create_table("db.t", SCHEMA, format="iceberg", partition_by=["p"])
+    loaded = iceberg(table)
+    folder = Path(loaded.location().removeprefix("file://"), "data")
+    folder.mkdir(parents=True)
+    given = pa.table(
+        [[1, 2], ["a", "a"], pa.array([7, 8], pa.int32())],
+        schema=pa.schema(
+            [pa.field(n, t, metadata={"PARQUET:field_id": str(at)})
+             for at, (n, t) in enumerate([("id", pa.int64()), ("p", pa.string()), ("k", pa.int32())], 1)]
+        ),
+    )  # fmt: skip
+    pq.write_table(given, folder / "0.parquet")
+    files = []
+    for at in range(10_000):
+        if at:
+            (folder / f"{at}.parquet").hardlink_to(folder / "0.parquet")
+        file = DataFile.from_args(
+            content=DataFileContent.DATA, file_path=f"{loaded.location()}/data/{at}.parquet",
+            file_format=FileFormat.PARQUET, partition=Record("a"), record_count=2,
+            file_size_in_bytes=(folder / "0.parquet").stat().st_size, value_counts={1: 2}, null_value_counts={1: 0},
+        )  # fmt: skip
+        file.spec_id = 0
+        files.append(file)
+    commit(loaded, None, Changes("append", files))
+    assert table.plan().files.num_rows == 10_000
+    found = table.read().groupBy("id", "k").count()
+    assert rows(found) == [(1, 7, 10_000), (2, 8, 10_000)]
+    assert table.delete("id = 2 and k = 8").counts["rows_deleted"] == 10_000
+    assert rows(table.read().groupBy("id", "k").count()) == [(1, 7, 10_000)]
+    assert len(listed(table, POSITIONS)) == 1

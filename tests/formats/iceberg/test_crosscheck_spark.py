@@ -1,0 +1,347 @@
+"""One table, two engines: the JVM's Iceberg runtime and Partita change it in turn, over one SQLite catalog."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from partita.errors import UnsupportedFeature
+from tests.formats.delta.tables import plain, rows
+from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.iceberg.tables import (
+    DATA,
+    POSITIONS,
+    added_specs,
+    agreed,
+    by_jvm,
+    by_pyiceberg,
+    by_strict,
+    check_layout,
+    iceberg,
+    jvm_session,
+    listed,
+    specs_of,
+    unchanged,
+)
+from tests.formats.iceberg.test_evolution import SCHEMA, orders
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "partita.sales.orders"
+MARKED = ", ".join(f"'write.{what}.mode' = 'merge-on-read'" for what in ("delete", "update", "merge"))
+COLUMNS = "id bigint, region string, ts timestamp, amount int, note string"
+
+
+class Both:
+    """A session whose catalog is the lake's, the lake, and a plain copy of the table's rows."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.lake = pt.Lake(str(folder))
+        self.jvm = jvm_session(spark, folder)
+        self.copy = PlainCopy(spark, orders(0, 0))
+
+    @property
+    def table(self) -> pt.Table:
+        return self.lake.table("sales.orders")
+
+    def sql(self, text: str) -> list[Any]:
+        return self.jvm.sql(text.format(t=NAME)).collect()
+
+    def insert(self, given: pa.Table) -> None:
+        """Rows by the JVM."""
+        self.jvm.createDataFrame(given).writeTo(NAME).append()
+        self.copy.append(given)
+
+    def append(self, given: pa.Table) -> None:
+        """Rows by Partita."""
+        self.table.append(given)
+        self.copy.append(given)
+
+    def delete(self, where: str, *, by_jvm: bool) -> None:
+        if by_jvm:
+            self.sql(f"delete from {{t}} where {where}")  # noqa: S608 - the test's own
+        else:
+            self.table.delete(where)
+        self.copy.delete(where)
+
+    def update(self, values: dict[str, str], where: str, *, by_jvm: bool) -> None:
+        if by_jvm:
+            setting = ", ".join(f"{name} = {sql}" for name, sql in values.items())
+            self.sql(f"update {{t}} set {setting} where {where}")  # noqa: S608 - the same
+        else:
+            self.table.update(values, where)
+        self.copy.update(values, where)
+
+    def merge(self, source: pa.Table, *, by_jvm: bool) -> None:
+        on = "t.id = s.id and t.region <=> s.region"
+        clauses = [
+            pt.when_matched("s.amount is null").delete(),
+            pt.when_matched().update({"amount": "s.amount + t.amount", "ts": "s.ts"}),
+            pt.when_not_matched().insert(),
+        ]
+        if by_jvm:
+            self.jvm.createDataFrame(source).createOrReplaceTempView("updates")
+            self.sql(
+                f"merge into {{t}} t using updates s on {on} when matched and s.amount is null then delete "
+                "when matched then update set amount = s.amount + t.amount, ts = s.ts when not matched then insert *"
+            )
+        else:
+            self.table.merge(source, on, *clauses)
+        self.copy.merge(source, on, *clauses)
+
+    def same(self) -> None:
+        """Each engine, pyiceberg and the strict reader find the rows of the copy."""
+        check_layout(self.table, piled=True)
+        truth = self.copy.rows
+        assert rows(self.table.read()) == truth, "Partita"
+        assert rows(by_jvm(self.jvm, self.table)) == truth, "the JVM"
+        assert rows(by_pyiceberg(self.table)) == truth, "pyiceberg"
+        assert rows(by_strict(self.table)) == truth, "the strict reader"
+
+    def listing_of_jvm(self) -> list[tuple[int, int]]:
+        """Content and spec of each live file, as the JVM's metadata tables have it."""
+        found = self.sql("select content, spec_id from {t}.files")
+        return sorted((row.content, row.spec_id) for row in found)
+
+    def listing(self) -> list[tuple[int, int]]:
+        return sorted((found.content, found.spec_id) for found in listed(self.table))
+
+
+@pytest.fixture
+def both(spark: SparkSession, tmp_path: Path) -> Both:
+    return Both(spark, tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_spark_creates_partita_modifies(both: Both, mode: str) -> None:
+    both.sql("create namespace partita.sales")
+    both.sql(
+        f"create table {{t}} ({COLUMNS}) using iceberg partitioned by (days(ts)) "
+        f"tblproperties ({MARKED.replace('merge-on-read', mode)})"
+    )
+    both.insert(orders(0, 18))
+    both.delete("id in (1, 2)", by_jvm=True)
+    both.sql("alter table {t} add partition field region")
+    both.insert(orders(18, 18))
+    both.delete("id in (20, 3)", by_jvm=True)
+    both.same()
+    # Partita's turn.
+    both.delete("amount % 4 = 2", by_jvm=False)
+    both.same()
+    both.update({"region": "note", "note": "region"}, "id % 7 = 0", by_jvm=False)
+    both.merge(orders(10, 30), by_jvm=False)
+    both.same()
+    assert set(added_specs(both.table, DATA)) == {1}
+    assert both.listing() == both.listing_of_jvm()
+    if mode == "merge-on-read":
+        assert set(specs_of(both.table, POSITIONS)) == {0, 1}
+        assert set(specs_of(both.table, DATA)) == {0, 1}
+    # The JVM's again, which finds Partita's deletes.
+    both.sql("alter table {t} drop partition field days(ts)")
+    both.sql("alter table {t} add partition field bucket(2, id)")
+    both.delete("id % 6 = 5", by_jvm=True)
+    both.update({"amount": "amount + 1"}, "region is null", by_jvm=True)
+    both.merge(orders(35, 10), by_jvm=True)
+    both.same()
+    both.delete("id % 5 = 4", by_jvm=False)
+    both.same()
+
+
+def test_partita_creates_spark_reads(both: Both) -> None:
+    table = both.lake.create_table("sales.orders", SCHEMA, format="iceberg", partition_by=[pt.day("ts")])
+    both.append(orders(0, 18))
+    table.evolve(add=["region"])
+    both.append(orders(18, 18))
+    both.delete("amount % 4 = 2", by_jvm=False)
+    both.update({"amount": "amount + 1", "region": "'apac'"}, "id % 6 = 1", by_jvm=False)
+    table.evolve(drop=["ts_day"], add=[pt.bucket("id", 3)])
+    both.merge(orders(30, 10), by_jvm=False)
+    both.same()
+    assert both.listing() == both.listing_of_jvm()
+    manifests = both.sql("select content, partition_spec_id, length from {t}.manifests")
+    loaded = iceberg(table)
+    snapshot = loaded.current_snapshot()
+    assert snapshot is not None
+    assert sorted((row.content, row.partition_spec_id, row.length) for row in manifests) == sorted(
+        (int(m.content), m.partition_spec_id, m.manifest_length) for m in snapshot.manifests(loaded.io)
+    )
+    operations = both.sql("select operation from {t}.snapshots order by committed_at")
+    assert [row.operation for row in operations] == ["append", "append", "delete", "overwrite", "overwrite"]
+    # What the JVM does to it, whole and in part, is found again.
+    both.delete("id % 6 = 5", by_jvm=True)
+    both.merge(orders(35, 10), by_jvm=True)
+    both.same()
+    both.sql("call partita.system.rewrite_position_delete_files('sales.orders')")
+    both.same()
+    both.sql("call partita.system.rewrite_manifests('sales.orders')")
+    both.same()
+    both.delete("id % 7 = 2", by_jvm=False)
+    both.same()
+    both.sql("call partita.system.rewrite_data_files(table => 'sales.orders', options => map('rewrite-all', 'true'))")
+    both.same()
+    both.update({"note": "region"}, "id % 5 = 1", by_jvm=False)
+    both.sql("call partita.system.expire_snapshots(table => 'sales.orders', older_than => timestamp '2100-01-01')")
+    both.same()
+
+
+# --- types
+
+TYPES: dict[str, tuple[str, list[Any]]] = {
+    "boolean": ("boolean", [True, False, None]),
+    "int": ("int", [-(2**31), 0, 2**31 - 1, None]),
+    "bigint": ("long", [-(2**63), 0, 2**63 - 1, None]),
+    "float": ("float", [0.5, float("nan"), float("inf"), -1.25, None]),
+    "double": ("double", [0.1, float("nan"), float("-inf"), 1e300, None]),
+    "decimal(9,2)": ("decimal(9,2)", [Decimal("-0.01"), Decimal("0.00"), Decimal("9999999.99"), None]),
+    "decimal(38,10)": ("decimal(38,10)", [Decimal("-1.5"), Decimal("9999999999999999999999999999.9999999999"), None]),
+    "date": ("date", [date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31), None]),
+    "timestamp": (
+        "timestamp",
+        [datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), datetime(2025, 11, 2, 9, 30, tzinfo=UTC), None],
+    ),
+    "timestamp_ntz": (
+        "timestamp_ntz",
+        [datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2025, 3, 30, 2, 30), None],  # noqa: DTZ001
+    ),
+    "string": (
+        "string",
+        ["", "null", "a=b/c%2F", "é\u0301 日本 \U0001f600", "__HIVE_DEFAULT_PARTITION__", "' \"", None],
+    ),
+    "binary": ("binary", [b"", b"\x00\xff\xfe", b"null", None]),
+}  # fmt: skip
+
+
+def tuples(table: pt.Table) -> list[Any]:
+    return sorted((found.partition for found in listed(table)), key=repr)
+
+
+def test_values_of_every_type_as_partitions(spark: SparkSession, both: Both) -> None:
+    """Each type partitions a table of each engine by itself, and then of the other; both find the same by value."""
+    from partita.algebra.type_text import parse_type
+    from partita.arrow.schema import to_arrow
+
+    both.sql("create namespace partita.db")
+    for at, (sql, (type_, values)) in enumerate(TYPES.items()):
+        given = pa.table(
+            {"id": pa.array(range(len(values)), pa.int64()), "v": pa.array(values, to_arrow(parse_type(type_)))}
+        )
+        ours = both.lake.create_table(
+            f"db.ours{at}", pt.Schema.of({"id": "long", "v": type_}), format="iceberg", partition_by=["v"]
+        )
+        ours.append(given)
+        both.sql(
+            f"create table partita.db.theirs{at} (id bigint, v {sql}) using iceberg partitioned by (v) "
+            f"tblproperties ({MARKED})"
+        )
+        both.jvm.createDataFrame(given, f"id bigint, v {sql}").writeTo(f"partita.db.theirs{at}").append()
+        theirs = both.lake.table(f"db.theirs{at}")
+        truth = sorted(enumerate(map(plain, values)), key=repr)
+        for table in (ours, theirs):
+            assert rows(table.read()) == rows(by_jvm(both.jvm, table)) == truth, sql
+            check_layout(table)
+        assert tuples(ours) == tuples(theirs), sql
+        theirs.evolve(add=[pt.bucket("id", 2)])
+        theirs.append(given)
+        assert theirs.delete("v is null").counts["rows_deleted"] == 2
+        assert theirs.overwrite_partitions(given.slice(0, 1)).counts["rows_inserted"] == 1
+        left = [each for each in truth if each[1] is not None]
+        assert rows(theirs.read()) == rows(by_jvm(both.jvm, theirs)) == sorted([*left, *left[1:]], key=repr), sql
+
+
+# --- what others may do to a table that Partita then reads
+
+
+def test_columns_are_found_by_their_ids(both: Both) -> None:
+    both.sql("create namespace partita.sales")
+    both.sql(
+        "create table {t} (id int, a string, f float, m decimal(5, 2), s struct<x: int, y: string>, l array<int>) "
+        f"using iceberg partitioned by (bucket(2, id)) tblproperties ({MARKED})"
+    )
+    both.sql(
+        "insert into {t} values (1, 'one', 0.5, 1.25, struct(1, 'y'), array(1, 2)), (2, 'two', 1.5, 2.5, null, null)"
+    )
+    for change in (
+        "rename column a to b", "add column a long after id", "alter column id type bigint",
+        "alter column f type double", "alter column m type decimal(9, 2)", "alter column s.x type bigint",
+        "add column s.z string", "rename column s.y to w", "alter column m first", "add partition field a",
+        "drop partition field bucket(2, id)",
+    ):  # fmt: skip
+        both.sql(f"alter table {{t}} {change}")
+    both.sql("insert into {t} select 9.75, 3, 30, 'three', 2.5, struct(cast(5000000000 as bigint), 'w', 'z'), array(3)")
+    table = both.table
+
+    def same() -> None:
+        found = rows(table.read())
+        assert found == rows(by_jvm(both.jvm, table))
+        assert found == rows(by_pyiceberg(table))
+
+    same()
+    assert list(table.schema.names) == ["m", "id", "a", "b", "f", "s", "l"]
+    assert rows(table.read("b = 'two'", columns=["b", "a", "s"])) == [("two", None, None)]
+    assert rows(table.read("f < 1", columns=["id"])) == [(1,)]
+    table.update(
+        {"a": "id * 10000000000", "b": "concat(b, '!')", "s": "named_struct('x', id, 'w', b, 'z', b)"}, "id < 3"
+    )
+    same()
+    assert sorted(row[2] for row in rows(table.read())) == [30, 10000000000, 20000000000]
+    table.delete("a = 10000000000")
+    same()
+    both.sql("alter table {t} drop column b")
+    both.sql("alter table {t} add column b string")
+    same()
+    assert {row[-1] for row in rows(table.read())} == {None}
+    table.update({"b": "'again'"}, "id = 2")
+    same()
+
+
+def test_version_3_is_read_with_its_deletion_vectors_and_not_written(both: Both) -> None:
+    both.sql("create namespace partita.sales")
+    both.sql(
+        f"create table {{t}} ({COLUMNS}) using iceberg partitioned by (days(ts)) "
+        f"tblproperties ('format-version' = '2', {MARKED})"
+    )
+    both.insert(orders(0, 18))
+    both.delete("id in (1, 2)", by_jvm=True)
+    both.sql("alter table {t} set tblproperties ('format-version' = '3')")
+    both.sql("alter table {t} add partition field region")
+    both.insert(orders(18, 18))
+    both.delete("id % 4 = 2", by_jvm=True)
+    both.delete("id % 4 = 3", by_jvm=True)
+    table = both.table
+    formats = {str(found.file.file_format).rpartition(".")[2].upper() for found in listed(table, POSITIONS)}
+    assert "PUFFIN" in formats
+    assert rows(table.read()) == rows(by_jvm(both.jvm, table)) == both.copy.rows
+    assert rows(table.read("region = 'us'", columns=["id"])) == sorted(
+        ((row[0],) for row in both.copy.rows if row[1] == "us"), key=repr
+    )
+    for change in (
+        lambda: table.append(orders(50, 1)), lambda: table.delete("id = 5"), lambda: table.update({"note": "''"}),
+        lambda: table.evolve(drop=["region"]), lambda: table.overwrite_partitions(orders(50, 1)),
+        lambda: table.merge(orders(5, 1), "t.id = s.id", pt.when_matched().delete()),
+    ):  # fmt: skip
+        with unchanged(table), pytest.raises(UnsupportedFeature, match="3"):
+            change()
+
+
+def test_a_file_of_deletes_goes_on_after_the_jvm_merges_manifests(both: Both) -> None:
+    table = both.lake.create_table(
+        "sales.orders", SCHEMA, format="iceberg", partition_by=["region"],
+        properties={"commit.manifest.min-count-to-merge": "2"},
+    )  # fmt: skip
+    for first in range(0, 12, 3):
+        both.append(orders(first, 3))
+        both.delete(f"id = {first + 1}", by_jvm=False)
+        if first == 3:
+            table.evolve(add=[pt.month("ts")])
+    both.insert(orders(50, 3))
+    both.same()
+    both.append(orders(60, 3))
+    both.same()
+    assert agreed(table, both.jvm) == both.copy.rows

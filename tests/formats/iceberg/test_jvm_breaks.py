@@ -1,0 +1,139 @@
+"""Right where the JVM's runtime 1.12 is not: its fault is shown, and the truth comes from Spark over a plain copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from tests.formats.delta.tables import rows
+from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.iceberg.tables import (
+    DATA,
+    POSITIONS,
+    agreed,
+    by_pyiceberg,
+    by_strict,
+    check_layout,
+    iceberg,
+    jvm_session,
+    listed,
+    specs_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = pt.Schema.of({"id": "long", "p": "string", "k": "int", "f": "double"})
+NAN = float("nan")
+MERGED = {"commit.manifest.min-count-to-merge": "2"}
+MARKED = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")}
+
+
+def given(first: int, count: int) -> pa.Table:
+    every = range(first, first + count)
+    return pa.table(
+        {
+            "id": pa.array(every, pa.int64()),
+            "p": pa.array(["ab"[i % 2] for i in every], pa.string()),
+            "k": pa.array([i % 3 for i in every], pa.int32()),
+            "f": pa.array([[0.0, -0.0, NAN, 1.5, None, float("inf")][i % 6] for i in every], pa.float64()),
+        }
+    )
+
+
+def create(folder: Path, by: list[Any], **properties: str) -> pt.Table:
+    return pt.Lake(str(folder)).create_table(
+        "t.t", SCHEMA, format="iceberg", partition_by=by, properties={**MARKED, **properties}
+    )
+
+
+def fails_on_the_jvm(jvm: SparkSession, sql: str) -> None:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    with pytest.raises((PySparkException, Py4JJavaError)):
+        jvm.sql(sql).collect()
+
+
+def test_the_column_of_an_old_spec_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    """There its DML fails, and an INSERT that merges manifests makes their tuples null."""
+    table, jvm = create(tmp_path, ["p"], **MERGED), jvm_session(spark, tmp_path)
+    table.append(given(0, 12))
+    table.delete("id in (2, 3)")
+    table.evolve(drop=["p"], add=[pt.bucket("id", 2)])
+    with iceberg(table).update_schema() as update:
+        update.delete_column("p")
+    truth = PlainCopy(spark, given(0, 12).drop_columns(["p"]))
+    truth.delete("id in (2, 3)")
+    old = {found.partition for found in listed(table, DATA)}
+    assert old == {("a",), ("b",)}
+    fails_on_the_jvm(jvm, "delete from partita.t.t where id = 4")
+    for first in (12, 18):
+        # Each of these merges the manifests of before.
+        table.append(given(first, 6).drop_columns(["p"]))
+        truth.append(given(first, 6).drop_columns(["p"]))
+    for change in (table, truth):
+        change.delete("k = 1 and id % 4 = 0")
+        change.update({"k": "k + id", "f": "0"}, "id % 5 = 1")
+        change.merge(
+            given(9, 20).drop_columns(["p"]), "t.id = s.id", pt.when_matched("s.k = 2").delete(),
+            pt.when_matched().update({"k": "-s.k"}), pt.when_not_matched().insert(),
+        )  # fmt: skip
+    check_layout(table)
+    assert rows(table.read()) == truth.rows == rows(by_strict(table)) == rows(by_pyiceberg(table))
+    assert {found.partition for found in listed(table, DATA) if found.spec_id == 0} == old
+    assert {0, 1} == set(specs_of(table, POSITIONS)) == set(specs_of(table, DATA))
+
+
+def test_two_fields_of_one_name_in_different_specs(spark: SparkSession, tmp_path: Path) -> None:
+    """There DML fails."""
+    table, jvm = create(tmp_path, [pt.bucket("id", 2)]), jvm_session(spark, tmp_path)
+    table.evolve(rename={"id_bucket": "shard"})
+    table.append(given(0, 12))
+    table.evolve(drop=["shard"], add=[pt.truncate("p", 1)])
+    table.evolve(rename={"p_trunc": "shard"})
+    table.append(given(12, 12))
+    fails_on_the_jvm(jvm, "delete from partita.t.t where id = 4")
+    truth = PlainCopy(spark, given(0, 24))
+    for change in (table, truth):
+        change.delete("k = 1 and id % 4 = 0")
+        change.update({"k": "k + id", "p": "'c'"}, "id % 5 = 1")
+        change.merge(
+            given(9, 20), "t.id = s.id", pt.when_matched("s.k = 2").delete(),
+            pt.when_matched().update({"k": "-s.k"}), pt.when_not_matched().insert(),
+        )  # fmt: skip
+    check_layout(table)
+    assert rows(table.read()) == truth.rows == rows(by_strict(table)) == rows(by_pyiceberg(table))
+    assert rows(table.read("p = 'a' and id > 3")) == [row for row in truth.rows if row[1] == "a" and row[0] > 3]
+    assert len(set(specs_of(table, POSITIONS))) == 2
+
+
+FLOATS = ["f > 1.0", "f >= 1.5", "f = 0.0", "f = -0.0", "f < 0.0", "f <= 0.0", "isnan(f)", "f = double('NaN')",
+          "f <> 0.0", "not (f > 1.0)", "f is null", "f in (0.0, 1.5)", "f between -0.0 and 1.5"]  # fmt: skip
+
+
+def test_a_partition_of_doubles(spark: SparkSession, tmp_path: Path) -> None:
+    """There `f > 1.0` misses NaN, and a DELETE of 0.0 leaves -0.0."""
+    table, jvm = create(tmp_path, ["f"]), jvm_session(spark, tmp_path)
+    table.append(given(0, 12))
+    table.evolve(add=["p"])
+    table.append(given(12, 12))
+    spark.createDataFrame(given(0, 24)).createOrReplaceTempView("plain_doubles")
+    for where in FLOATS:
+        truth = rows(spark.sql(f"select * from plain_doubles where {where}"))  # noqa: S608
+        assert rows(table.read(where)) == truth, where
+    theirs = rows(jvm.sql("select * from partita.t.t where f > 1.0"))
+    assert theirs != rows(table.read("f > 1.0")), "the JVM finds NaN now"
+    truth_copy = PlainCopy(spark, given(0, 24))
+    for change in (table, truth_copy):
+        change.update({"k": "k + 10"}, "f > 1.0")
+        change.delete("f = 0.0 and id < 20")
+        change.update({"f": "-f"}, "f <= 1.5")
+    assert agreed(table) == truth_copy.rows
+    table.overwrite_partitions(given(1, 1))
+    kept = [row for row in truth_copy.rows if not (str(row[3]) == "-0.0" and row[1] == "b")]
+    assert agreed(table) == sorted([*kept, *rows(given(1, 1))], key=repr)

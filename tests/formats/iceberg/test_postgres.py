@@ -1,0 +1,111 @@
+"""One catalog in Postgres, shared by pyiceberg, the JVM's JDBC catalog and Partita."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+import partita as pt
+from partita.errors import TableExists
+from tests.formats.delta.tables import rows
+from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.iceberg.tables import by_pyiceberg, check_layout, with_jdbc_catalog
+from tests.formats.iceberg.test_evolution import SCHEMA, orders
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PLACES = "/usr/lib/postgresql/*/bin"
+
+
+def program(name: str) -> str:
+    """A program of Postgres, which the system's package brings; root installs it where it is missing."""
+    for _ in range(2):
+        found = shutil.which(name) or next((str(p) for p in sorted(Path("/").glob(f"{_PLACES[1:]}/{name}"))), None)
+        if found is not None:
+            return found
+        if os.geteuid() == 0 and shutil.which("apt-get"):
+            settings = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            subprocess.run(["apt-get", "install", "-y", "-qq", "postgresql"], check=True, env=settings)  # noqa: S607
+    pytest.fail(f"no {name}; install your system's package of PostgreSQL")
+
+
+def as_postgres(*command: str) -> list[str]:
+    """A command as a user that Postgres lets start a server, which root isn't."""
+    return ["runuser", "-u", "postgres", "--", *command] if os.geteuid() == 0 else list(command)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of its own, as host, port and database."""
+    folder = Path("/tmp") / f"partita-postgres-{os.getpid()}"  # noqa: S108 - pytest's folders are root's alone
+    folder.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    data = str(folder / "data")
+    subprocess.run(
+        as_postgres(program("initdb"), "-D", data, "-U", "lake", "-A", "trust", "--no-sync"),
+        check=True, capture_output=True, cwd="/",
+    )  # fmt: skip
+    options = f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off"
+    control = as_postgres(program("pg_ctl"), "-D", data, "-w", "-l", str(folder / "log"))
+    subprocess.run([*control, "-o", options, "start"], check=True, stdout=subprocess.DEVNULL, cwd="/")
+    try:
+        yield f"127.0.0.1:{port}/postgres"
+    finally:
+        subprocess.run([*control, "-m", "immediate", "stop"], check=True, stdout=subprocess.DEVNULL, cwd="/")
+        shutil.rmtree(folder)
+
+
+def test_three_engines_share_a_catalog(spark: SparkSession, tmp_path: Path, server: str) -> None:
+    ours = {"name": "ice", "type": "sql", "uri": f"postgresql+psycopg2://lake@{server}", "warehouse": str(tmp_path)}
+    lake = pt.Lake(str(tmp_path), catalog=ours)
+    table = lake.create_table("sales.orders", SCHEMA, format="iceberg", partition_by=[pt.day("ts")])
+    table.append(orders(0, 18))
+    jvm = with_jdbc_catalog(spark, f"jdbc:postgresql://{server}", f"file://{tmp_path}", "ice", **{"jdbc.user": "lake"})
+    catalog = SqlCatalog(**{key: value for key, value in ours.items() if key != "type"})
+    truth = PlainCopy(spark, orders(0, 18))
+
+    def same() -> None:
+        found = rows(lake.table("sales.orders").read())
+        assert found == rows(jvm.table("ice.sales.orders"))
+        assert found == rows(catalog.load_table("sales.orders").scan().to_arrow())
+        assert found == truth.rows
+
+    same()
+    jvm.sql("alter table ice.sales.orders add partition field region")
+    jvm.createDataFrame(orders(18, 9)).writeTo("ice.sales.orders").append()
+    truth.append(orders(18, 9))
+    catalog.load_table("sales.orders").append(orders(27, 9))
+    truth.append(orders(27, 9))
+    same()
+    table.delete("amount % 4 = 2")
+    truth.delete("amount % 4 = 2")
+    table.update({"region": "note"}, "id % 7 = 1")
+    truth.update({"region": "note"}, "id % 7 = 1")
+    same()
+    jvm.sql("delete from ice.sales.orders where id % 5 = 3")
+    truth.delete("id % 5 = 3")
+    same()
+    check_layout(table, piled=True)
+    # What the others make is found, by the lake and by its name in the catalog; what is there is not made again.
+    jvm.sql("create table ice.sales.made (id bigint) using iceberg")
+    jvm.sql("insert into ice.sales.made values (1), (2)")
+    made = pt.open_table("sales.made", catalog=ours, format="iceberg")
+    made.delete("id = 1")
+    assert rows(made.read()) == rows(jvm.table("ice.sales.made")) == rows(by_pyiceberg(made)) == [(2,)]
+    for name in ("sales.made", "sales.orders"):
+        with pytest.raises(TableExists):
+            lake.create_table(name, SCHEMA, format="iceberg")
+    assert not (tmp_path / "catalog.db").exists()

@@ -1,0 +1,242 @@
+"""Ways that a table's partitioning can go, each with rows of every spec changed and left."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from tests.formats.delta.tables import rows
+from tests.formats.iceberg.odd_rows import ARROW, SCHEMA, drawn
+from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.iceberg.tables import (
+    DATA,
+    POSITIONS,
+    added_specs,
+    agreed,
+    by_strict,
+    check_layout,
+    iceberg,
+    jvm_session,
+    listed,
+    specs_of,
+    unchanged,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Evolution = Mapping[str, Any]
+
+SCENARIOS: dict[str, tuple[list[Any], list[Evolution]]] = {
+    "three specs": (["d"], [{"add": ["p"]}, {"add": [pt.bucket("id", 3)], "drop": ["d"]}]),
+    "a spec that drops a field": (["p", pt.day("ts")], [{"drop": ["p"]}, {"drop": ["ts_day"]}]),
+    "from day to hour": ([pt.day("ts")], [{"drop": ["ts_day"], "add": [pt.hour("ts")]}]),
+    "another count of buckets": ([pt.bucket("id", 3)], [{"drop": ["id_bucket"], "add": [pt.bucket("id", 5)]}]),
+    "a spec that comes back": (["p"], [{"add": [pt.truncate("k", 10)]}, {"drop": ["k_trunc"]}]),
+    "a field with another name": (["p"], [{"rename": {"p": "letter"}}, {"add": ["x"]}]),
+    "from none to two of one decimal": ([], [{"add": ["m"]}, {"add": [pt.truncate("m", 10)]}]),
+}
+GONE = [
+    ({"k": "k + 1", "p": "'moved'"}, "id % 5 = 2"),
+    ({"ts": "null", "x": "k", "d": "date_add(d, 1)"}, "id % 7 = 3"),
+]
+
+
+class Scenario:
+    """A table with some rows in files of each spec, and a plain copy of them."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, by: list[Any], evolutions: list[Evolution], **properties: str
+    ) -> None:
+        self.table = pt.Lake(str(folder)).create_table(
+            "t.t", SCHEMA, format="iceberg", partition_by=by, properties=properties
+        )
+        self.copy = PlainCopy(spark, ARROW.empty_table())
+        self.jvm = jvm_session(spark, folder)
+        self.draw = random.Random(len(evolutions))  # noqa: S311
+        self.append(0)
+        for number, evolution in enumerate(evolutions, 1):
+            self.table.evolve(**evolution)
+            self.append(number)
+
+    def append(self, number: int) -> None:
+        given = drawn(self.draw, 16 * number, 16)
+        self.table.append(given)
+        self.copy.append(given)
+
+    def change(self) -> None:
+        """Delete twice from the same files, update twice, and merge."""
+        for where in ("id % 3 = 0", "id % 4 = 1 and (p is null or p <> '')"):
+            self.table.delete(where)
+            self.copy.delete(where)
+        check_layout(self.table)
+        for values, where in GONE:
+            self.table.update(values, where)
+            self.copy.update(values, where)
+        source = drawn(self.draw, 8, 16)
+        clauses = [pt.when_matched("s.k is null").delete(), pt.when_matched().update(), pt.when_not_matched().insert()]
+        self.table.merge(source, "t.id = s.id", *clauses)
+        self.copy.merge(source, "t.id = s.id", *clauses)
+
+    def same(self) -> None:
+        assert agreed(self.table, self.jvm) == self.copy.rows
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_rows_of_every_spec_change(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    by, evolutions = SCENARIOS[name]
+    scenario = Scenario(spark, tmp_path, by, evolutions)
+    there = set(specs_of(scenario.table, DATA))
+    assert there == {spec.spec_id for spec in scenario.table.specs}
+    scenario.change()
+    scenario.same()
+    assert set(specs_of(scenario.table, DATA)) == set(specs_of(scenario.table, POSITIONS)) == there
+    assert set(added_specs(scenario.table, DATA)) == {scenario.table.spec.spec_id}
+
+
+# --- single things
+
+
+def numbered(count: int, **columns: list[Any]) -> pa.Table:
+    given = {"id": pa.array(range(count), pa.int64())}
+    return pa.table({**given, **{name: pa.array(values, ARROW.field(name).type) for name, values in columns.items()}})
+
+
+def simple(folder: Path, names: list[str], by: list[Any], **properties: str) -> pt.Table:
+    schema = pt.Schema.of({name: str(SCHEMA.find(name).type) for name in ["id", *names]})
+    return pt.Lake(str(folder)).create_table("t.t", schema, format="iceberg", partition_by=by, properties=properties)
+
+
+def tuples(table: pt.Table, content: int) -> list[tuple[int, Any]]:
+    return sorted({(found.spec_id, found.partition) for found in listed(table, content)}, key=repr)
+
+
+def test_equal_tuples_of_different_specs_stay_apart(spark: SparkSession, tmp_path: Path) -> None:
+    # k = 2 under the one and k_trunc = 2 under the other, of the same type; and again null.
+    table = simple(tmp_path, ["k"], ["k"])
+    table.append(numbered(6, k=[2, 2, 2, None, None, None]))
+    table.evolve(drop=["k"], add=[pt.bucket("id", 1)])
+    table.evolve(drop=["id_bucket"], add=[pt.truncate("k", 2)])
+    given = numbered(6, k=[2, 3, 3, None, None, None])
+    table.append(given)
+    old, new = table.specs[0].spec_id, table.spec.spec_id
+    assert tuples(table, DATA) == [(old, (2,)), (old, (None,)), (new, (2,)), (new, (None,))]
+    table.delete("k = 3 and id = 1 or k is null and id = 4")
+    assert tuples(table, POSITIONS) == [(old, (None,)), (new, (2,)), (new, (None,))]
+    table.delete("id = 5 or k = 2 and id = 1")
+    assert agreed(table, jvm_session(spark, tmp_path)) == sorted(
+        [(0, 2), (2, 2), (3, None), (0, 2), (2, 3), (3, None)], key=repr
+    )
+
+
+def test_null_partitions_are_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    table = simple(tmp_path, ["p", "k"], ["p"])
+    table.append(numbered(4, p=[None, None, "", "null"], k=[None, 1, 2, 3]))
+    table.evolve(add=["k"])
+    table.append(numbered(4, p=[None, None, "", "null"], k=[None, 1, None, 3]))
+    assert table.overwrite_partitions(numbered(1, p=[None], k=[None])).counts["rows_inserted"] == 1
+    assert agreed(table, jvm_session(spark, tmp_path)) == sorted(
+        [(1, None, 1), (2, "", 2), (3, "null", 3), (1, None, 1), (2, "", None), (3, "null", 3), (0, None, None)],
+        key=repr,
+    )
+    assert table.delete("p is null").counts["rows_deleted"] == 3
+    table.update({"p": "null", "k": "null"}, "p = 'null'")
+    assert agreed(table) == sorted([(2, "", 2), (3, None, None), (2, "", None), (3, None, None)], key=repr)
+    assert (table.spec.spec_id, (None, None)) in tuples(table, DATA)
+
+
+def test_new_deletes_replace_the_older_ones_of_a_partition(spark: SparkSession, tmp_path: Path) -> None:
+    table = simple(tmp_path, ["p"], ["p"])
+    table.append(numbered(40, p=["a", "b"] * 20))
+    table.append(numbered(40, p=["a", "b"] * 20))
+    for at in range(6):
+        # Rows of `b` in every other one alone, whose file of deletes then stays as it is.
+        before = {found.path: found for found in listed(table, POSITIONS)}
+        table.delete(f"id in ({4 * at}, {4 * at + 1})" if at % 2 == 0 else f"id = {4 * at}")
+        after = {found.path: found for found in listed(table, POSITIONS)}
+        assert len(after) == 2
+        kept = [found.partition for path, found in after.items() if path in before]
+        assert kept == ([] if at % 2 == 0 else [("b",)])
+        check_layout(table)
+    gone = {at for at in range(24) if at % 4 == 0} | {1, 9, 17}
+    left = [at for at in range(40) if at not in gone]
+    assert [row[0] for row in agreed(table, jvm_session(spark, tmp_path))].count(39) == 2
+    assert sorted(row[0] for row in rows(table.read())) == sorted(left * 2)
+    assert table.delete("p = 'a'").counts["files_removed"] > 0
+    assert {found.partition for found in listed(table, DATA)} == {("b",)}
+
+
+def test_a_table_of_version_1_becomes_one_of_version_2(spark: SparkSession, tmp_path: Path) -> None:
+    scenario = Scenario(spark, tmp_path, ["p"], [{"add": [pt.day("ts")], "drop": ["p"]}], **{"format-version": "1"})
+    table = scenario.table
+    assert [field.transform.name for field in table.spec.fields] == ["void", "day"]
+    scenario.change()
+    scenario.same()
+    assert not listed(table, POSITIONS)
+    with iceberg(table).transaction() as transaction:
+        transaction.upgrade_table_version(2)
+    scenario.append(2)
+    scenario.change()
+    scenario.same()
+    assert listed(table, POSITIONS)
+    table.evolve(add=["p"])
+    assert "void" in {field.transform.name for field in table.specs[1].fields}
+    scenario.append(3)
+    scenario.change()
+    scenario.same()
+
+
+def test_a_column_that_an_old_spec_is_made_of_goes(spark: SparkSession, tmp_path: Path) -> None:
+    scenario = Scenario(spark, tmp_path, ["p"], [{"drop": ["p"], "add": [pt.bucket("id", 2)]}])
+    table = scenario.table
+    table.delete("id % 11 = 4")
+    scenario.copy.delete("id % 11 = 4")
+    with iceberg(table).update_schema() as update:
+        update.delete_column("p")
+    truth = PlainCopy(spark, scenario.copy.table.drop_columns(["p"]))
+    before = tuples(table, DATA)
+    for where in ("id % 3 = 0", "k > 1 and id % 4 = 1"):
+        table.delete(where)
+        truth.delete(where)
+    table.update({"k": "k + 1"}, "id % 5 = 2")
+    truth.update({"k": "k + 1"}, "id % 5 = 2")
+    source = drawn(scenario.draw, 8, 16).drop_columns(["p"])
+    clauses = [pt.when_matched("s.k is null").delete(), pt.when_matched().update(), pt.when_not_matched().insert()]
+    table.merge(source, "t.id = s.id", *clauses)
+    truth.merge(source, "t.id = s.id", *clauses)
+    given = drawn(scenario.draw, 100, 4).drop_columns(["p"])
+    table.append(given)
+    truth.append(given)
+    check_layout(table)
+    assert rows(table.read()) == truth.rows == rows(by_strict(table))
+    assert [each for each in before if each[0] == 0] == [each for each in tuples(table, DATA) if each[0] == 0]
+    assert {each[0] for each in tuples(table, POSITIONS)} == {0, 1}
+
+
+def test_a_table_that_copies_on_write_with_others_deletes(spark: SparkSession, tmp_path: Path) -> None:
+    table = simple(tmp_path, ["p"], ["p"])
+    table.append(numbered(20, p=["a", "b"] * 10))
+    table.delete("id in (3, 4)")
+    with iceberg(table).transaction() as transaction:
+        transaction.set_properties({f"write.{what}.mode": "copy-on-write" for what in ("delete", "update", "merge")})
+    table.evolve(add=[pt.bucket("id", 2)])
+    table.update({"p": "'c'"}, "id = 5")
+    assert [row[0] for row in agreed(table, jvm_session(spark, tmp_path))].count(3) == 0
+    table.delete("id = 6")
+    found = {at: ("c" if at == 5 else "ab"[at % 2]) for at in range(20) if at not in (3, 4, 6)}
+    assert agreed(table, jvm_session(spark, tmp_path)) == sorted(found.items(), key=repr)
+    assert {found.spec_id for found in listed(table, DATA)} == {1}
+
+
+def test_no_file_is_left_where_nothing_changes(spark: SparkSession, tmp_path: Path) -> None:
+    table = simple(tmp_path, ["p"], ["p"])
+    with unchanged(table):
+        assert table.delete("true").version is None
+        assert table.update({"p": "'x'"}).version is None
+        assert rows(table.read()) == []
