@@ -1,0 +1,99 @@
+"""Definitions: what an asset is made of and how fresh it should be, as a value and as the JSON of an event."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from partita.algebra.freshness import Freshness, freshness_of
+from partita.algebra.mappings import Mapping, SameKey, mapping_of
+from partita.algebra.partition_sets import NOT_PARTITIONED, PartitionSet, partition_set_of
+from partita.errors import DefinitionError
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """An asset that another is made from, and which of its partitions."""
+
+    asset: str
+    mapping: Mapping = SameKey()  # noqa: RUF009 - a frozen value
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """An asset as `@asset` or `register` defined it."""
+
+    asset: str
+    partitions: PartitionSet = NOT_PARTITIONED
+    upstreams: tuple[Upstream, ...] = ()
+    freshness: Freshness | None = None
+    code_version: str | None = None
+    table: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.asset, str) or not self.asset:
+            raise DefinitionError(f"an asset's name is text and not empty, not {self.asset!r}")
+        names = [upstream.asset for upstream in self.upstreams]
+        if self.asset in names:
+            raise DefinitionError(f"the asset {self.asset!r} can't be its own upstream")
+        if len(set(names)) < len(names):
+            raise DefinitionError(f"the asset {self.asset!r} names an upstream twice")
+
+    def text(self) -> str:
+        """The definition as JSON; equal definitions have equal texts."""
+        return json.dumps(
+            {
+                "partitions": self.partitions.document(),
+                "upstreams": [{"asset": u.asset, **u.mapping.document()} for u in self.upstreams],
+                "freshness": None if self.freshness is None else self.freshness.document(),
+                "table": self.table,
+            },
+            sort_keys=True,
+        )
+
+
+def definition_of(asset: str, code_version: str | None, text: str) -> Definition:
+    """The definition whose `text` this is."""
+    document = json.loads(text)
+    return Definition(
+        asset,
+        partition_set_of(document["partitions"]),
+        tuple(Upstream(u["asset"], mapping_of(u)) for u in document["upstreams"]),
+        freshness_of(document["freshness"]),
+        code_version,
+        document.get("table"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A definition, and when it was seen."""
+
+    definition: Definition
+    at: datetime
+    event_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The definitions of one asset in the order in which they were seen, by time and event id."""
+
+    seen: tuple[Seen, ...]
+
+    @property
+    def current(self) -> Definition:
+        """The one that was seen last."""
+        return self.seen[-1].definition
+
+    def not_since(self) -> dict[str | None, datetime]:
+        """For each code version that was once defined and is not current: since when it is not.
+
+        That is when the first definition with another version came after the last one with it.
+        """
+        since: dict[str | None, datetime] = {}
+        for before, after in zip(self.seen, self.seen[1:], strict=False):
+            if before.definition.code_version != after.definition.code_version:
+                since[before.definition.code_version] = after.at
+        since.pop(self.current.code_version, None)
+        return since

@@ -1,0 +1,129 @@
+"""The fold: from events to status rows, in DuckDB.
+
+An event alone is a status row already, that of a history with one event; `lifted` says which. Rows of one partition
+merge into one by taking each of its parts, a role, from the row that is first or last in the role's order. Taking the
+greatest knows no order, no grouping and no repetition, so neither does the fold: any split of a history, folded apart
+and merged, gives the same rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from partita.status.engine import connect, fetch, quoted
+from partita.status.events import FINISHED, OF_PARTITIONS, STARTED, WIPED, Outcome
+from partita.status.rows import ATTEMPT, FIRST, KEY, MATERIALIZATION, ROLES, START, SWEPT, WIPE, Role, row_schema
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+
+def fold(events: pa.Table) -> pa.Table:
+    """The status rows of events; kinds that aren't of partitions are passed over."""
+    import pyarrow as pa
+
+    with connect() as connection:
+        connection.register("given", events.append_column("position", pa.array(range(events.num_rows), pa.int64())))
+        return folded(connection, "given")
+
+
+def folded(connection: duckdb.DuckDBPyConnection, events: str) -> pa.Table:
+    """The status rows of a relation of events, which has the column `position`, a number for each row."""
+    kinds = ", ".join(map(quoted, OF_PARTITIONS))
+    return _merged(connection, f"(SELECT {lifted()} FROM {events} WHERE kind IN ({kinds}))")
+
+
+def merged(*rows: pa.Table) -> pa.Table:
+    """Status rows of several histories as those of all of them together.
+
+    What a sweep filled in stays where the materialization that it judged does.
+    """
+    import pyarrow as pa
+
+    every = pa.concat_tables([r.select(row_schema().names).cast(row_schema()) for r in rows])
+    with connect() as connection:
+        numbered = every.append_column("position", pa.array(range(every.num_rows), pa.int64()))
+        connection.register("given", numbered)
+        return _merged(connection, "given", swept=True)
+
+
+def lifted() -> str:
+    """The columns of an event as those of a status row."""
+    done = f"kind IN ({', '.join(map(quoted, FINISHED))})"
+    ok = f"kind = {quoted(Outcome.SUCCEEDED.kind)}"
+    begun = f"({done} OR kind = {quoted(STARTED)})"
+    values = {
+        **_when(ok, MATERIALIZATION, "occurred_at", "event_id", "run_id", "attempt", "code_version", "rows", "files",
+                "bytes", "table_version"),
+        **_when(done, ATTEMPT, "occurred_at", "event_id", "run_id", "attempt", "upper(kind)", "error"),
+        **_when(begun, START, "coalesce(started_at, occurred_at)", done, "event_id", "run_id", "attempt"),
+        **_when(ok, FIRST, "occurred_at", "event_id"),
+        **_when(f"kind = {quoted(WIPED)}", WIPE, "occurred_at", "event_id"),
+        "row_version": "event_id",
+    }  # fmt: skip
+    return ", ".join([*KEY, "position", *(f"{value} AS {name}" for name, value in values.items())])
+
+
+def _when(condition: str, role: Role, *values: str) -> dict[str, str]:
+    return {
+        name: f"CASE WHEN {condition} THEN {value} END" for name, value in zip(role.columns, values, strict=True)
+    }
+
+
+def _merged(connection: duckdb.DuckDBPyConnection, rows: str, *, swept: bool = False) -> pa.Table:
+    # DuckDB is quick at finding the place of the greatest row, and slow at carrying its columns along.
+    carrying = [role for role in ROLES if role.carried]
+    bare = [role for role in ROLES if not role.carried]
+    wanted = ", ".join(["position", *(c for role in carrying for c in role.columns), *(SWEPT if swept else ())])
+    # Of two rows with one materialization, that with the newer sweep.
+    tie = {MATERIALIZATION.name: ("coalesce(swept_at, make_timestamptz(0))",)} if swept else {}
+    places = ", ".join(f"{_place(role, *tie.get(role.name, ()))} AS {role.name}" for role in carrying)
+    ends = ", ".join(f"{_end(role)} AS {role.name}" for role in bare)
+    joins = " ".join(f"LEFT JOIN chosen AS {r.name} ON {r.name}.position = places.{r.name}" for r in carrying)
+    chosen = " UNION ".join(f"SELECT {role.name} FROM places" for role in carrying)  # noqa: S608 - our own names
+    sql = f"""
+        WITH places AS MATERIALIZED (
+            SELECT {", ".join(KEY)}, max(row_version) AS row_version, {places}, {ends} FROM {rows} GROUP BY ALL
+        ), chosen AS MATERIALIZED (
+            SELECT {wanted} FROM {rows} WHERE position IN (SELECT * FROM ({chosen}))
+        )
+        SELECT {_shown(swept=swept)} FROM places {joins}
+    """  # noqa: S608 - our own names
+    return fetch(connection, sql, row_schema())
+
+
+def _place(role: Role, *tie: str) -> str:
+    return f"arg_max(position, ({', '.join((*role.order, *tie))})) FILTER (WHERE {role.order[0]} IS NOT NULL)"
+
+
+def _end(role: Role) -> str:
+    row = f"row({', '.join(role.order)})"
+    return f"{'min' if role.first else 'max'}({row}) FILTER (WHERE {role.order[0]} IS NOT NULL)"
+
+
+def _shown(*, swept: bool) -> str:
+    """The columns of the schema, from the places and what was chosen by them."""
+    lasts = f"(materialization.{MATERIALIZATION.order[0]}, materialization.{MATERIALIZATION.order[1]})"
+    gone = f"(places.wipe IS NOT NULL AND {lasts} < places.wipe)"
+    shown = {name: f"places.{name}" for name in (*KEY, "row_version")}
+    shown["partition_values"] = values_sql("places.partition_key")
+    for role in ROLES:
+        for at, name in enumerate(role.columns, 1):
+            shown[name] = f"{role.name}.{name}" if role.carried else f"places.{role.name}[{at}]"
+    for name in (*MATERIALIZATION.columns, *(SWEPT if swept else ())):
+        # What was wiped is not there any more; the wipe stays, so that no late event brings it back.
+        shown[name] = f"CASE WHEN NOT {gone} THEN materialization.{name} END"
+    nothing = {"stale_since": "NULL::TIMESTAMPTZ", "stale_reason_code": "NULL::VARCHAR",
+               "stale_reasons": "NULL::VARCHAR[]", "swept_at": "NULL::TIMESTAMPTZ"}  # fmt: skip
+    return ", ".join(f"{(nothing | shown)[name]} AS {name}" for name in row_schema().names)
+
+
+def values_sql(key: str) -> str:
+    """The dimensions of a canonical key and the texts of their values, as a map in DuckDB."""
+    value = "x[strpos(x, '=') + 3:]"
+    encoded = f"replace(replace({value}, '-', '+'), '_', '/')"
+    padded = f"{encoded} || repeat('=', (4 - length({value}) % 4) % 4)"
+    text = f"CASE x[strpos(x, '=') + 1] WHEN 's' THEN decode(from_base64({padded})) WHEN 'n' THEN NULL ELSE {value} END"
+    entries = f"list_transform(string_split({key}, ','), lambda x: {{'key': x[:strpos(x, '=') - 1], 'value': {text}}})"
+    return f"map_from_entries(CASE WHEN {key} = '' THEN [] ELSE {entries} END)"

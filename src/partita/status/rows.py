@@ -1,0 +1,85 @@
+"""The rows of the status table: the seed's columns, then ours. Columns are only ever added, at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KEY = ("tenant_id", "workspace_id", "asset_key", "partition_key")
+SEED = (
+    *KEY, "last_materialization_run_id", "last_materialization_at", "last_materialization_code_version",
+    "last_attempt_run_id", "last_attempt_at", "last_attempt_outcome", "stale_since", "stale_reason_code",
+    "partition_values", "row_version",
+)  # fmt: skip
+SWEPT = ("stale_since", "stale_reason_code", "stale_reasons", "swept_at")
+"""What a sweep fills in; a fold clears it where a partition was materialized anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A part of a row that comes from one event: the one that is first or last in an order."""
+
+    name: str
+    order: tuple[str, ...]
+    carried: tuple[str, ...] = ()
+    first: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns of the part."""
+        return (*self.order, *self.carried)
+
+
+MATERIALIZATION = Role(
+    "materialization",
+    ("last_materialization_at", "last_materialization_event_id"),
+    (
+        "last_materialization_run_id", "last_materialization_attempt", "last_materialization_code_version",
+        "last_materialization_rows", "last_materialization_files", "last_materialization_bytes",
+        "last_materialization_table_version",
+    ),
+)  # fmt: skip
+ATTEMPT = Role(
+    "attempt",
+    ("last_attempt_at", "last_attempt_event_id"),
+    ("last_attempt_run_id", "last_attempt_number", "last_attempt_outcome", "last_attempt_error"),
+)
+START = Role(
+    "start",
+    ("last_start_at", "last_start_finished", "last_start_event_id"),
+    ("last_start_run_id", "last_start_attempt"),
+)
+"""The attempt that began last. One that ended knows when it began, and counts before the event of its start."""
+FIRST = Role("first", ("first_materialization_at", "first_materialization_event_id"), first=True)
+WIPE = Role("wipe", ("wiped_at", "wiped_event_id"))
+ROLES = (MATERIALIZATION, ATTEMPT, START, FIRST, WIPE)
+
+
+def row_schema() -> pa.Schema:
+    """The columns of the status table and their types."""
+    import pyarrow as pa
+
+    ours = [c for role in ROLES for c in role.columns if c not in SEED]
+    names = [*SEED, *ours, "stale_reasons", "swept_at"]
+    return pa.schema([pa.field(name, _type(name), nullable=name not in (*KEY, "row_version")) for name in names])
+
+
+def _type(name: str) -> pa.DataType:
+    import pyarrow as pa
+
+    if name == "partition_values":
+        return pa.map_(pa.string(), pa.string())
+    if name == "stale_reasons":
+        return pa.list_(pa.string())
+    if name == "last_start_finished":
+        return pa.bool_()
+    if name.endswith("_at") or name == "stale_since":
+        return pa.timestamp("us", "UTC")
+    if name.endswith(("_attempt", "_number")):
+        return pa.int32()
+    if name.endswith(("_rows", "_files", "_bytes", "_table_version")):
+        return pa.int64()
+    return pa.string()
