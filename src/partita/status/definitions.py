@@ -68,9 +68,11 @@ def definition_of(asset: str, code_version: str | None, text: str) -> Definition
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A definition, and when it was seen."""
+    """A definition as it was recorded, and when it was seen."""
 
-    definition: Definition
+    asset: str
+    code_version: str | None
+    text: str
     at: datetime
     event_id: str
 
@@ -84,16 +86,22 @@ class Timeline:
     @property
     def current(self) -> Definition:
         """The one that was seen last."""
-        return self.seen[-1].definition
+        last = self.seen[-1]
+        return definition_of(last.asset, last.code_version, last.text)
 
-    def not_since(self) -> dict[str | None, datetime]:
+    def is_current(self, definition: Definition) -> bool:
+        """Whether the definition is the one that was seen last."""
+        last = self.seen[-1]
+        return (last.code_version, last.text) == (definition.code_version, definition.text())
+
+    def not_since(self) -> dict[str, datetime]:
         """For each code version that was once defined and is not current: since when it is not.
 
         That is when the first definition with another version came after the last one with it.
         """
-        since: dict[str | None, datetime] = {}
+        since: dict[str, datetime] = {}
         for before, after in zip(self.seen, self.seen[1:], strict=False):
-            if before.definition.code_version != after.definition.code_version:
-                since[before.definition.code_version] = after.at
-        since.pop(self.current.code_version, None)
+            if before.code_version is not None and before.code_version != after.code_version:
+                since[before.code_version] = after.at
+        since.pop(self.seen[-1].code_version or "", None)
         return since
