@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.ulid import new_ulid
 from partita.errors import DefinitionError, TableError
-from partita.formats.opening import create_table, find_table
-from partita.formats.table import Table
 from partita.status.definitions import Definition
 from partita.status.events import ADDED, REMOVED, WIPED
 from partita.status.recording import Attempt, Key, kind_of, record
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from partita.formats.plan import Where
+    from partita.formats.table import Table
     from partita.status.folding import Folded
     from partita.status.why import Why
 
@@ -67,10 +66,17 @@ class Lake:
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         """Make a table; `schema` is Partita's, Arrow's or Spark's, and `properties` are the format's own settings."""
+        # Here and below: status is answered without loading what tables need.
+        from partita.formats.opening import create_table
+        from partita.formats.table import Table
+
         return Table(name, create_table(self._folder(name), schema, format, partition_by, properties or {}))
 
     def table(self, name: str) -> Table:
         """The table of that name, in the format that it is in."""
+        from partita.formats.opening import find_table
+        from partita.formats.table import Table
+
         return Table(name, find_table(self._folder(name)))
 
     # --- assets and status

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from partita.errors import Conflict, StorageError
 from partita.status.engine import quoted
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 T = TypeVar("T")
+Columns: TypeAlias = Mapping[str, str]
+"""The columns of a relation: their names, and their types in DuckDB."""
 
 RETRIES = 60
 _SETTINGS = {
@@ -123,29 +125,25 @@ def tidy(table: DeltaTable) -> None:
 
 def paths_of(table: DeltaTable) -> dict[str, str]:
     """The files of a version, by path, and the kind of event that each holds; '' in a table without kinds."""
-    import pyarrow as pa
-
-    actions = pa.table(table.get_add_actions(flatten=True))
-    paths = actions["path"].to_pylist()
-    kinds = actions["partition.kind"].to_pylist() if "partition.kind" in actions.column_names else [""] * len(paths)
+    actions = table.get_add_actions(flatten=True)
+    paths = actions.column("path").to_pylist()
+    is_kinded = "partition.kind" in actions.column_names
+    kinds = actions.column("partition.kind").to_pylist() if is_kinded else [""] * len(paths)
     return dict(zip(paths, kinds, strict=True))
 
 
 def make_view(
-    connection: duckdb.DuckDBPyConnection, name: str, place: Place, paths: Mapping[str, str], schema: pa.Schema
+    connection: duckdb.DuckDBPyConnection, name: str, place: Place, paths: Mapping[str, str], columns: Columns
 ) -> None:
-    """Make the files a relation of DuckDB, with the columns of the schema and `position`, a number for each row."""
+    """Make the files a relation of DuckDB, with these columns, by name and type, and `position`, a number for each row."""
     kinds = sorted(set(paths.values()))
     parts = [
-        _scan(connection, f"{name}_{at}", at, kind, place, [p for p, k in paths.items() if k == kind], schema)
+        _scan(connection, f"{name}_{at}", at, kind, place, [p for p, k in paths.items() if k == kind], tuple(columns))
         for at, kind in enumerate(kinds)
     ]
     if not parts:
-        import pyarrow as pa
-
-        nothing = schema.empty_table().append_column("position", pa.array([], pa.int64()))
-        connection.register(f"{name}_none", nothing)
-        parts = [f"SELECT * FROM {name}_none"]  # noqa: S608 - our own names
+        nothing = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns.items())
+        parts = [f"SELECT {nothing}, 0::BIGINT AS position WHERE false"]
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {' UNION ALL '.join(parts)}")
 
 
@@ -156,16 +154,16 @@ def _scan(
     kind: str,
     place: Place,
     paths: list[str],
-    schema: pa.Schema,
+    columns: tuple[str, ...],
 ) -> str:
-    columns = ", ".join(f"{quoted(kind)} AS kind" if n == "kind" else n for n in schema.names)
+    selected = ", ".join(f"{quoted(kind)} AS kind" if n == "kind" else n for n in columns)
     if not place.is_local:
-        connection.register(name, _loaded(place, paths, schema))
-        return f"SELECT {columns}, ({at} << 56) + position AS position FROM {name}"  # noqa: S608 - our own names
+        connection.register(name, _loaded(place, paths, columns))
+        return f"SELECT {selected}, ({at} << 56) + position AS position FROM {name}"  # noqa: S608 - our own names
     files = ", ".join(quoted(f"{_escaped(place.uri)}/{path}") for path in paths)
     position = f"({at}::BIGINT << 56) + (file_index::BIGINT << 36) + file_row_number"
     return (
-        f"SELECT {columns}, {position} AS position "  # noqa: S608 - our own names
+        f"SELECT {selected}, {position} AS position "  # noqa: S608 - our own names
         f"FROM read_parquet([{files}], hive_partitioning = false, file_row_number = true)"
     )
 
@@ -175,14 +173,14 @@ def _escaped(path: str) -> str:
     return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 
 
-def _loaded(place: Place, paths: list[str], schema: pa.Schema) -> pa.Table:
+def _loaded(place: Place, paths: list[str], columns: tuple[str, ...]) -> pa.Table:
     """The files of an object store, which DuckDB itself can't reach."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from deltalake.fs import DeltaStorageHandler
     from pyarrow.fs import PyFileSystem
 
-    stored = [n for n in schema.names if n != "kind"]
+    stored = [n for n in columns if n != "kind"]
     with translated(place.uri):
         store = PyFileSystem(DeltaStorageHandler(place.uri, dict(place.options)))
         tables = [pq.read_table(path, filesystem=store, columns=stored, partitioning=None) for path in paths]

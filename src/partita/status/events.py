@@ -95,17 +95,23 @@ class Event:
             raise StatusError("a defined event holds the definition")
 
 
+_INSTANTS = ("occurred_at", "started_at")
+_COUNTS = ("rows", "files", "bytes", "table_version")
+
+
+def event_types() -> dict[str, str]:
+    """The columns of the ledger, in order, and their types in DuckDB; later versions add columns at the end."""
+    types = {**dict.fromkeys(_INSTANTS, "TIMESTAMPTZ"), **dict.fromkeys(_COUNTS, "BIGINT"), "attempt": "INTEGER"}
+    return {f.name: types.get(f.name, "VARCHAR") for f in fields(Event)}
+
+
 def event_schema() -> pa.Schema:
-    """The columns of the ledger, in order; later versions add columns at the end."""
+    """The same in Arrow."""
     import pyarrow as pa
 
-    instant = pa.timestamp("us", "UTC")
-    types = {"occurred_at": instant, "started_at": instant, "attempt": pa.int32()}
-    types |= dict.fromkeys(("rows", "files", "bytes", "table_version"), pa.int64())
+    types = {"TIMESTAMPTZ": pa.timestamp("us", "UTC"), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "VARCHAR": pa.string()}
     required = {"kind", "tenant_id", "workspace_id", "asset_key", "event_id", "occurred_at"}
-    return pa.schema(
-        [pa.field(f.name, types.get(f.name, pa.string()), nullable=f.name not in required) for f in fields(Event)]
-    )
+    return pa.schema([pa.field(n, types[t], nullable=n not in required) for n, t in event_types().items()])
 
 
 def to_arrow(events: Iterable[Event]) -> pa.Table:

@@ -1,49 +1,50 @@
-"""The partitions that assets should have, as Arrow columns of canonical keys."""
+"""The partitions that assets should have, as a relation of canonical keys."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from partita.algebra.key_text import tagged
-from partita.algebra.partition_sets import Dimension, Dynamic, PartitionSet, Static
+from partita.algebra.partition_sets import Dimension, Dynamic, Static
+from partita.status.definitions import Definition
+from partita.status.engine import TEXT, make_table, quoted
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import duckdb
+
+Members: TypeAlias = Mapping[str, Sequence[str]]
+"""The tagged values of an asset's dynamic dimensions, by dimension."""
 
 
-def expected_keys(partitions: PartitionSet, now: datetime, members: Mapping[str, list[str]]) -> pa.Array:
-    """The keys of the partitions that a definition expects at `now`, in order.
+def make_expected(
+    connection: duckdb.DuckDBPyConnection, name: str, given: Sequence[tuple[Definition, Members]], now: datetime
+) -> None:
+    """Make a relation of `asset_key` and `partition_key`: what the definitions expect at `now`."""
+    texts: list[tuple[str, str, str]] = []
+    parts = ["SELECT NULL::VARCHAR AS asset_key, NULL::VARCHAR AS partition_key WHERE false"]
+    for definition, members in given:
+        asset, dimensions = definition.asset, definition.partitions.dimensions
+        for dimension in dimensions:
+            values = _values(dimension, now, members)
+            texts += [(asset, dimension.dimension, f"{dimension.dimension}={value}") for value in values]
+        sources = [
+            f"(SELECT text FROM {name}_texts WHERE asset_key = {quoted(asset)} AND dimension = {quoted(d.dimension)}) "  # noqa: S608
+            f"AS d{at}"
+            for at, d in enumerate(dimensions)
+        ]
+        key = " || ',' || ".join(f"d{at}.text" for at in range(len(dimensions))) or "''"
+        source = f" FROM {', '.join(sources)}" if sources else ""
+        parts.append(f"SELECT {quoted(asset)}, {key}{source}")
+    make_table(connection, f"{name}_texts", {"asset_key": TEXT, "dimension": TEXT, "text": TEXT}, texts)
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {' UNION ALL '.join(parts)}")
 
-    `members` are the tagged values of dynamic dimensions.
-    """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
-    columns = [_texts(dimension, now, members) for dimension in partitions.dimensions]
-    if not columns:
-        return pa.array([""], pa.string())
-    total = prod(map(len, columns))
-    parts: list[Any] = []
-    after = total
-    for column in columns:
-        # The last dimension turns fastest.
-        after //= len(column) or 1
-        places = np.arange(total) // max(after, 1) % max(len(column), 1)
-        parts.append(column.take(pa.array(places)))
-    return pc.binary_join_element_wise(*parts, ",")
-
-
-def _texts(dimension: Dimension, now: datetime, members: Mapping[str, list[str]]) -> pa.Array:
-    """`name=tag:value`, for each value of the dimension."""
-    import pyarrow as pa
-
-    name = dimension.dimension
+def _values(dimension: Dimension, now: datetime, members: Members) -> Sequence[str]:
+    """The tagged values of a dimension."""
     if isinstance(dimension, Static):
-        return pa.array([f"{name}={tagged(value)}" for value in dimension.values], pa.string())
+        return [tagged(value) for value in dimension.values]
     if isinstance(dimension, Dynamic):
-        return pa.array([f"{name}={text}" for text in sorted(members.get(name, ()))], pa.string())
-    return pa.array([f"{name}={tagged(dimension.value(n))}" for n in dimension.expected(now)], pa.string())
+        return members.get(dimension.dimension, ())
+    return [tagged(dimension.value(ordinal)) for ordinal in dimension.expected(now)]

@@ -12,40 +12,47 @@ from typing import TYPE_CHECKING
 
 from partita.status.engine import connect, fetch, quoted
 from partita.status.events import FINISHED, OF_PARTITIONS, STARTED, WIPED, Outcome
-from partita.status.rows import ATTEMPT, FIRST, KEY, MATERIALIZATION, ROLES, START, SWEPT, WIPE, Role, row_schema
+from partita.status.rows import ATTEMPT, FIRST, KEY, MATERIALIZATION, ROLES, START, SWEPT, WIPE, Role, row_names, row_schema
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
 
 def fold(events: pa.Table) -> pa.Table:
     """The status rows of events; kinds that aren't of partitions are passed over."""
-    import pyarrow as pa
-
     with connect() as connection:
-        connection.register("given", events.append_column("position", pa.array(range(events.num_rows), pa.int64())))
-        return folded(connection, "given")
+        connection.register("given", events)
+        connection.execute(f"CREATE TEMP TABLE numbered AS {numbered('FROM given')}")
+        return fetch(connection, folded("numbered"), row_schema())
 
 
-def folded(connection: duckdb.DuckDBPyConnection, events: str) -> pa.Table:
-    """The status rows of a relation of events, which has the column `position`, a number for each row."""
-    kinds = ", ".join(map(quoted, OF_PARTITIONS))
-    return _merged(connection, f"(SELECT {lifted()} FROM {events} WHERE kind IN ({kinds}))")
-
-
-def merged(*rows: pa.Table) -> pa.Table:
+def merge(*rows: pa.Table) -> pa.Table:
     """Status rows of several histories as those of all of them together.
 
     What a sweep filled in stays where the materialization that it judged does.
     """
-    import pyarrow as pa
-
-    every = pa.concat_tables([r.select(row_schema().names).cast(row_schema()) for r in rows])
     with connect() as connection:
-        numbered = every.append_column("position", pa.array(range(every.num_rows), pa.int64()))
-        connection.register("given", numbered)
-        return _merged(connection, "given", swept=True)
+        for at, table in enumerate(rows):
+            connection.register(f"given_{at}", table)
+        every = " UNION ALL BY NAME ".join(f"FROM given_{at}" for at in range(len(rows)))
+        connection.execute(f"CREATE TEMP TABLE numbered AS {numbered(every)}")
+        return fetch(connection, merged("numbered"), row_schema())
+
+
+def numbered(select: str) -> str:
+    """A select with `position`, a number for each row. To make a table of: asked twice, it may number otherwise."""
+    return f"SELECT *, row_number() OVER () AS position FROM ({select})"  # noqa: S608 - our own names
+
+
+def folded(events: str) -> str:
+    """The select of the status rows of a relation of events that has a column `position`, one number for each row."""
+    kinds = ", ".join(map(quoted, OF_PARTITIONS))
+    return _merged(f"(SELECT {lifted()} FROM {events} WHERE kind IN ({kinds}))", swept=False)  # noqa: S608 - our own
+
+
+def merged(rows: str) -> str:
+    """The select that merges a relation of status rows that has a column `position`."""
+    return _merged(rows, swept=True)
 
 
 def lifted() -> str:
@@ -71,7 +78,7 @@ def _when(condition: str, role: Role, *values: str) -> dict[str, str]:
     }
 
 
-def _merged(connection: duckdb.DuckDBPyConnection, rows: str, *, swept: bool = False) -> pa.Table:
+def _merged(rows: str, *, swept: bool) -> str:
     # DuckDB is quick at finding the place of the greatest row, and slow at carrying its columns along.
     carrying = [role for role in ROLES if role.carried]
     bare = [role for role in ROLES if not role.carried]
@@ -82,7 +89,7 @@ def _merged(connection: duckdb.DuckDBPyConnection, rows: str, *, swept: bool = F
     ends = ", ".join(f"{_end(role)} AS {role.name}" for role in bare)
     joins = " ".join(f"LEFT JOIN chosen AS {r.name} ON {r.name}.position = places.{r.name}" for r in carrying)
     chosen = " UNION ".join(f"SELECT {role.name} FROM places" for role in carrying)  # noqa: S608 - our own names
-    sql = f"""
+    return f"""
         WITH places AS MATERIALIZED (
             SELECT {", ".join(KEY)}, max(row_version) AS row_version, {places}, {ends} FROM {rows} GROUP BY ALL
         ), chosen AS MATERIALIZED (
@@ -90,7 +97,6 @@ def _merged(connection: duckdb.DuckDBPyConnection, rows: str, *, swept: bool = F
         )
         SELECT {_shown(swept=swept)} FROM places {joins}
     """  # noqa: S608 - our own names
-    return fetch(connection, sql, row_schema())
 
 
 def _place(role: Role, *tie: str) -> str:
@@ -116,7 +122,7 @@ def _shown(*, swept: bool) -> str:
         shown[name] = f"CASE WHEN NOT {gone} THEN materialization.{name} END"
     nothing = {"stale_since": "NULL::TIMESTAMPTZ", "stale_reason_code": "NULL::VARCHAR",
                "stale_reasons": "NULL::VARCHAR[]", "swept_at": "NULL::TIMESTAMPTZ"}  # fmt: skip
-    return ", ".join(f"{(nothing | shown)[name]} AS {name}" for name in row_schema().names)
+    return ", ".join(f"{(nothing | shown)[name]} AS {name}" for name in row_names())
 
 
 def values_sql(key: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from partita.status.delta import retried
-from partita.status.engine import connect, fetch, instant
+from partita.status.engine import connect, fetch, instant, listed
 from partita.status.ledger import Files, Ledger
 from partita.status.query import BOARD, Answering, Question
 from partita.status.rows import row_schema
@@ -42,7 +42,7 @@ def fold(ledger: Ledger, table: StatusTable, folded_elsewhere: Callable[[Files],
             else:
                 table.view(connection, files, stored)
                 if stored.reached == files.version:
-                    count = fetch(connection, f"SELECT count(*) AS n FROM {ROWS}")["n"][0].as_py()  # noqa: S608
+                    count = listed(connection, f"SELECT count(*) FROM {ROWS}")[0][0]  # noqa: S608 - our own names
                     return Folded(files.version, count)
                 rows = fetch(connection, f"SELECT * FROM {ROWS}", row_schema())  # noqa: S608 - our own names
         table.write(stored, rows, files)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from partita.errors import StatusError
 from partita.status.delta import Place, make_table, make_view, open_table, open_version, paths_of, retried, tidy, translated
-from partita.status.events import Event, event_schema, to_arrow
+from partita.status.events import Event, event_schema, event_types, to_arrow
 
 if TYPE_CHECKING:
     import duckdb
@@ -92,7 +92,7 @@ class Ledger:
 
     def view(self, connection: duckdb.DuckDBPyConnection, name: str, paths: Mapping[str, str]) -> None:
         """Make the events in some files a relation of DuckDB, with those of this workspace alone."""
-        make_view(connection, f"{name}_stored", self.place, paths, event_schema())
+        make_view(connection, f"{name}_stored", self.place, paths, event_types())
         connection.execute(
             f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {name}_stored "  # noqa: S608 - our own names
             f"WHERE {of_workspace(self.tenant, self.workspace)}"

@@ -17,7 +17,7 @@ from partita.algebra.partition_sets import Dimension
 from partita.algebra.windows import Windows
 from partita.errors import DefinitionError
 from partita.status.definitions import Definition, Upstream
-from partita.status.engine import fetch, quoted
+from partita.status.engine import TEXT, listed, make_table, quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -131,33 +131,21 @@ def _is_mapped(link: Link, here: Windows, there: Windows) -> bool:
 def _make_window_map(
     connection: duckdb.DuckDBPyConnection, name: str, link: Link, here: Windows, there: Windows, ours: str
 ) -> None:
-    import pyarrow as pa
-
     dimension = here.dimension
-    found = fetch(
-        connection,
-        f"SELECT DISTINCT {dimension_sql('partition_key', dimension)} AS value FROM {ours}",  # noqa: S608
-    )
+    values = f"SELECT DISTINCT {dimension_sql('partition_key', dimension)} FROM {ours}"  # noqa: S608 - our own names
     pairs: list[tuple[str, str]] = []
-    for text in found["value"].to_pylist():
+    for (text,) in listed(connection, values):
         ordinal = here.ordinal(PartitionKey.parse(f"{dimension}={text}")[dimension]) if text else None
         if ordinal is not None:
             windows = upstream_windows(link.mapping, here, there, ordinal)
             pairs.extend((text, tagged(there.value(window))) for window in windows)
-    columns = {"ours": pa.array([p[0] for p in pairs], pa.string()), "theirs": pa.array([p[1] for p in pairs], pa.string())}
-    connection.register(name, pa.table(columns))
+    make_table(connection, name, {"ours": TEXT, "theirs": TEXT}, pairs)
 
 
 def _group_by_function(connection: duckdb.DuckDBPyConnection, name: str, mapping: MappedBy, ours: str) -> None:
-    import pyarrow as pa
-
-    keys = fetch(connection, f"SELECT DISTINCT partition_key FROM {ours}")["partition_key"].to_pylist()  # noqa: S608
+    keys = [key for (key,) in listed(connection, f"SELECT DISTINCT partition_key FROM {ours}")]  # noqa: S608 - our own
     pairs = [(key, str(theirs)) for key in keys for theirs in _asked(mapping, PartitionKey.parse(key))]
-    columns = {
-        "partition_key": pa.array([p[0] for p in pairs], pa.string()),
-        "grouped": pa.array([p[1] for p in pairs], pa.string()),
-    }
-    connection.register(f"{name}_ours", pa.table(columns))
+    make_table(connection, f"{name}_ours", {"partition_key": TEXT, "grouped": TEXT}, pairs)
 
 
 def _asked(mapping: MappedBy, key: PartitionKey) -> Iterable[PartitionKey]:

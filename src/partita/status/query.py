@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from partita.algebra.mappings import MappedBy
 from partita.algebra.partition_sets import Dynamic
@@ -18,21 +18,21 @@ from partita.errors import DefinitionError, StatusError, UnknownAsset
 from partita.status.catalog import Catalog, read_catalog
 from partita.status.definitions import Definition
 from partita.status.display import CANCELLED_SQL, DISPLAY_SQL, FAILED_SQL, RUNNING_SQL
-from partita.status.engine import connect, fetch, instant, quoted
+from partita.status.engine import TEXT, connect, fetch, instant, listed, make_table, moment, quoted
 from partita.status.events import Outcome, checked_instant
-from partita.status.expected import expected_keys
+from partita.status.expected import make_expected
 from partita.status.fold import values_sql
-from partita.status.keys import Where, matching
 from partita.status.ledger import Ledger
 from partita.status.links import Link, dimension_sql, in_asset, links_of
-from partita.status.rows import ROLES, SEED, row_schema
+from partita.status.rows import ROLES, SEED, row_names
 from partita.status.snapshot import ROWS, StatusTable
 from partita.status.spread import make_transitive
 from partita.status.staleness import UPSTREAM_STALE, Joined, make_code_changes, make_deadlines, make_upstream_changes
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
+
+    from partita.status.keys import Where
 
 BOARD = "board"
 COLUMNS = (
@@ -100,6 +100,12 @@ class Answering:
         order = "ORDER BY asset_key, partition_key"
         return fetch(self.connection, f"SELECT {', '.join(columns)} FROM {BOARD} {where} {order}")  # noqa: S608
 
+    def values(self, columns: Sequence[str], conditions: Sequence[str] = ()) -> list[tuple[Any, ...]]:
+        """The same as Python's values, each column being SQL; a moment comes as microseconds, by `epoch_us`."""
+        where = f"WHERE {' AND '.join(f'({c})' for c in conditions)}" if conditions else ""
+        order = "ORDER BY asset_key, partition_key"
+        return listed(self.connection, f"SELECT {', '.join(columns)} FROM {BOARD} {where} {order}")  # noqa: S608
+
     def counts(self) -> pa.Table:
         """For each asset, how many partitions are in each state."""
         counted = ", ".join(f"count(*) FILTER (WHERE {condition}) AS {name}" for name, condition in STATES.items())
@@ -115,7 +121,7 @@ class Answering:
         return fetch(self.connection, f"SELECT * FROM {UPSTREAM_STALE} ORDER BY since, by_asset, by_partition")  # noqa: S608
 
     def _assets(self) -> tuple[str, ...]:
-        recorded = fetch(self.connection, f"SELECT DISTINCT asset_key FROM {ROWS}")["asset_key"].to_pylist()  # noqa: S608
+        recorded = [name for (name,) in listed(self.connection, f"SELECT DISTINCT asset_key FROM {ROWS}")]  # noqa: S608
         known = tuple(sorted({*recorded, *self.catalog.timelines}))
         asked = self.question.assets
         for name in asked or ():
@@ -148,18 +154,11 @@ class Answering:
 
     def _make_base(self, definitions: Sequence[Definition]) -> None:
         """Make `asked_rows` and `base`: the rows that were asked for, and the same with what is expected besides."""
-        import pyarrow as pa
-
         assets = ", ".join(map(quoted, self.assets)) or "NULL"
         self.connection.execute(
             f"CREATE OR REPLACE TEMP VIEW asset_rows AS SELECT * FROM {ROWS} WHERE asset_key IN ({assets})"  # noqa: S608
         )
-        tables = [pa.table({"asset_key": pa.array([], pa.string()), "partition_key": pa.array([], pa.string())})]
-        for definition in definitions:
-            keys = expected_keys(definition.partitions, self.now, self._members(definition))
-            names = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(keys)), [definition.asset])
-            tables.append(pa.table({"asset_key": names.cast(pa.string()), "partition_key": keys}))
-        self.connection.register("expected_all", pa.concat_tables(tables))
+        make_expected(self.connection, "expected_all", [(d, self._members(d)) for d in definitions], self.now)
         narrowed = self._narrow()
         for name, source in (("asked_rows", "asset_rows"), ("expected_keys", "expected_all")):
             self.connection.execute(
@@ -167,7 +166,7 @@ class Answering:
             )
         defined = ", ".join(quoted(d.asset) for d in definitions) or "NULL"
         keyed = ("tenant_id", "workspace_id", "asset_key", "partition_key", "partition_values")
-        rest = ", ".join(f"r.{c}" for c in row_schema().names if c not in keyed)
+        rest = ", ".join(f"r.{c}" for c in row_names() if c not in keyed)
         self.connection.execute(f"""
             CREATE OR REPLACE TEMP VIEW base AS
             SELECT {quoted(self._ledger.tenant)} AS tenant_id, {quoted(self._ledger.workspace)} AS workspace_id,
@@ -179,12 +178,13 @@ class Answering:
 
     def _narrow(self) -> str:
         """The join that keeps the keys that were asked for, in rows and in what is expected."""
-        import pyarrow as pa
-
         where, keys = self.question.where, self.question.keys
         if where is None and keys is None:
             return ""
         if where is not None:
+            # The pruning that tables have takes longer to load than most answers take.
+            from partita.status.keys import matching
+
             every = fetch(
                 self.connection,
                 "SELECT DISTINCT partition_key FROM "
@@ -192,7 +192,7 @@ class Answering:
             )
             found = matching(every["partition_key"].combine_chunks(), where)
             keys = found.to_pylist() if keys is None else sorted(set(keys) & set(found.to_pylist()))
-        self.connection.register("narrowed", pa.table({"partition_key": pa.array(keys, pa.string())}))
+        make_table(self.connection, "narrowed", {"partition_key": TEXT}, [(key,) for key in keys or ()])
         return "SEMI JOIN narrowed USING (partition_key)"
 
     def _members(self, definition: Definition) -> dict[str, list[str]]:
@@ -202,15 +202,14 @@ class Answering:
             if isinstance(dimension, Dynamic):
                 name = dimension.dimension
                 said = self.catalog.members.get((definition.asset, name), {})
-                made = fetch(
+                made = listed(
                     self.connection,
-                    f"SELECT {dimension_sql('partition_key', name)} AS value, max(last_materialization_at) AS last "  # noqa: S608
+                    f"SELECT {dimension_sql('partition_key', name)}, epoch_us(max(last_materialization_at)) "  # noqa: S608
                     f"FROM {ROWS} WHERE {in_asset(definition.asset)} AND last_materialization_at IS NOT NULL GROUP BY 1",
-                ).to_pylist()
+                )
                 values = {value for value, member in said.items() if member.added}
                 values |= {
-                    row["value"] for row in made
-                    if row["value"] and (row["value"] not in said or row["last"] > said[row["value"]].at)
+                    value for value, last in made if value and (value not in said or moment(last) > said[value].at)
                 }  # fmt: skip
                 members[name] = sorted(values)
         return members
@@ -256,7 +255,7 @@ class Answering:
                 f"SELECT count(*) AS n FROM asked_rows WHERE {in_asset(asset)} "  # noqa: S608 - our own names
                 "AND last_materialization_at IS NOT NULL AND swept_at IS NULL"
             )
-            if fetch(self.connection, sql)["n"][0].as_py():
+            if listed(self.connection, sql)[0][0]:
                 raise StatusError(
                     f"the upstreams of {asset!r} are mapped by a function that this process doesn't have; register the "
                     "asset here, or run `lake.sweep()` where it is registered"
@@ -267,7 +266,7 @@ def _board(fresh: Joined, code: Joined, now: datetime, swept: Sequence[str]) -> 
     """The select that joins the reasons to the base and computes what is shown."""
     precomputed = f"asset_key IN ({', '.join(map(quoted, swept))})" if swept else "false"
     computed = ("stale_since", "stale_reason_code", "stale_reasons", "partition_values")
-    kept = ", ".join(f"base.{c}" for c in (*row_schema().names, "expected") if c not in computed)
+    kept = ", ".join(f"base.{c}" for c in (*row_names(), "expected") if c not in computed)
     causes = (
         "[{'since': fresh_since, 'rank': 1, 'code': 'FRESHNESS_POLICY'}, "
         "{'since': upstream_since, 'rank': 2, 'code': 'UPSTREAM_CHANGED'}, "

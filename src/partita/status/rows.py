@@ -58,28 +58,48 @@ WIPE = Role("wipe", ("wiped_at", "wiped_event_id"))
 ROLES = (MATERIALIZATION, ATTEMPT, START, FIRST, WIPE)
 
 
+def row_names() -> tuple[str, ...]:
+    """The columns of the status table, in order."""
+    ours = (column for role in ROLES for column in role.columns if column not in SEED)
+    return (*SEED, *ours, "stale_reasons", "swept_at")
+
+
 def row_schema() -> pa.Schema:
     """The columns of the status table and their types."""
     import pyarrow as pa
 
-    ours = [c for role in ROLES for c in role.columns if c not in SEED]
-    names = [*SEED, *ours, "stale_reasons", "swept_at"]
-    return pa.schema([pa.field(name, _type(name), nullable=name not in (*KEY, "row_version")) for name in names])
+    required = (*KEY, "row_version")
+    return pa.schema([pa.field(name, _type(name), nullable=name not in required) for name in row_names()])
+
+
+def row_types() -> dict[str, str]:
+    """The columns of the status table and their types in DuckDB."""
+    return {name: _duckdb_type(name) for name in row_names()}
 
 
 def _type(name: str) -> pa.DataType:
     import pyarrow as pa
 
+    return {
+        "MAP(VARCHAR, VARCHAR)": pa.map_(pa.string(), pa.string()),
+        "VARCHAR[]": pa.list_(pa.string()),
+        "BOOLEAN": pa.bool_(),
+        "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+        "INTEGER": pa.int32(),
+        "BIGINT": pa.int64(),
+        "VARCHAR": pa.string(),
+    }[_duckdb_type(name)]
+
+
+def _duckdb_type(name: str) -> str:
     if name == "partition_values":
-        return pa.map_(pa.string(), pa.string())
+        return "MAP(VARCHAR, VARCHAR)"
     if name == "stale_reasons":
-        return pa.list_(pa.string())
+        return "VARCHAR[]"
     if name == "last_start_finished":
-        return pa.bool_()
+        return "BOOLEAN"
     if name.endswith("_at") or name == "stale_since":
-        return pa.timestamp("us", "UTC")
+        return "TIMESTAMPTZ"
     if name.endswith(("_attempt", "_number")):
-        return pa.int32()
-    if name.endswith(("_rows", "_files", "_bytes", "_table_version")):
-        return pa.int64()
-    return pa.string()
+        return "INTEGER"
+    return "BIGINT" if name.endswith(("_rows", "_files", "_bytes", "_table_version")) else "VARCHAR"

@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from partita.status.delta import Place, make_table, make_view, open_table, paths_of, tidy, translated
-from partita.status.engine import fetch, instant
+from partita.status.engine import instant, listed
 from partita.status.events import OF_PARTITIONS
-from partita.status.fold import folded, merged
+from partita.status.fold import folded, merged, numbered
 from partita.status.ledger import Files, Ledger, of_workspace
-from partita.status.rows import KEY, row_schema
+from partita.status.rows import KEY, row_names, row_schema, row_types
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,28 +65,18 @@ class StatusTable:
         self, connection: duckdb.DuckDBPyConnection, files: Files, stored: Stored, now: datetime | None = None
     ) -> None:
         """Make `ROWS` a relation: snapshot and tail, or where some of that came after `now`, a fold up to it."""
-        make_view(connection, "snapshot_stored", self.place, stored.paths, row_schema())
+        make_view(connection, "snapshot_stored", self.place, stored.paths, row_types())
         ours = of_workspace(self.ledger.tenant, self.ledger.workspace)
-        connection.execute(
-            f"CREATE OR REPLACE TEMP VIEW snapshot AS SELECT * FROM snapshot_stored WHERE {ours}"  # noqa: S608
-        )
-        tail = self._tail(connection, files, stored)
-        if now is not None and self._is_past(connection, tail, now):
+        _make(connection, "VIEW", "snapshot", f"SELECT * FROM snapshot_stored WHERE {ours}")  # noqa: S608 - our own
+        has_tail = self._make_tail(connection, files, stored)
+        if now is not None and _is_past(connection, now, has_tail=has_tail):
             self.ledger.view(connection, "past", files.of(*OF_PARTITIONS))
             events = f"(SELECT * FROM past WHERE occurred_at <= {instant(now)})"  # noqa: S608 - our own names
-            connection.register(ROWS, folded(connection, events))
-        elif tail.num_rows == 0:
-            connection.execute(f"CREATE OR REPLACE TEMP VIEW {ROWS} AS SELECT * FROM snapshot")
+            _make(connection, "TABLE", ROWS, folded(events))
+        elif not has_tail:
+            _make(connection, "VIEW", ROWS, "SELECT * FROM snapshot")
         else:
-            keys = ", ".join(KEY)
-            connection.register("tail_rows", tail)
-            touched = fetch(connection, f"SELECT * FROM snapshot SEMI JOIN tail_rows USING ({keys})", row_schema())  # noqa: S608
-            connection.register("changed_rows", merged(touched, tail) if touched.num_rows else tail)
-            names = ", ".join(row_schema().names)
-            connection.execute(
-                f"CREATE OR REPLACE TEMP VIEW {ROWS} AS SELECT {names} FROM changed_rows UNION ALL "  # noqa: S608
-                f"SELECT {names} FROM snapshot ANTI JOIN changed_rows USING ({keys})"
-            )
+            _join_tail(connection)
 
     def write(self, stored: Stored, rows: pa.Table, files: Files) -> None:
         """Replace the table's rows by those of a fold that started from `stored` and reached these files of the ledger.
@@ -103,20 +93,35 @@ class StatusTable:
             write_deltalake(table, ordered, mode="overwrite", commit_properties=properties)
             tidy(table)
 
-    def _tail(self, connection: duckdb.DuckDBPyConnection, files: Files, stored: Stored) -> pa.Table:
+    def _make_tail(self, connection: duckdb.DuckDBPyConnection, files: Files, stored: Stored) -> bool:
+        """Make `tail_rows` of the events that the snapshot doesn't hold; False where there are none."""
         since = self.ledger.files_since(files, stored.reached)
         paths = {path: kind for path, kind in since.items() if kind in OF_PARTITIONS}
-        if not paths:
-            return row_schema().empty_table()
-        self.ledger.view(connection, "tail_events", paths)
-        return folded(connection, "tail_events")
+        if paths:
+            self.ledger.view(connection, "tail_events", paths)
+            _make(connection, "TABLE", "tail_rows", folded("tail_events"))
+        return bool(paths)
 
-    def _is_past(self, connection: duckdb.DuckDBPyConnection, tail: pa.Table, now: datetime) -> bool:
-        connection.register("tail_rows", tail)
-        last = "max(greatest(last_attempt_at, last_start_at, wiped_at, last_materialization_at))"
-        sql = f"SELECT {last} FROM (SELECT * FROM snapshot UNION ALL BY NAME SELECT * FROM tail_rows)"  # noqa: S608
-        found = fetch(connection, f"SELECT ({sql}) > {instant(now)} AS later")["later"][0].as_py()
-        return found is True
+
+def _join_tail(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make `ROWS` of the tail's rows merged with those of the snapshot, and the snapshot's others."""
+    keys, names = ", ".join(KEY), ", ".join(row_names())
+    touched = f"SELECT {names} FROM snapshot SEMI JOIN tail_rows USING ({keys}) UNION ALL SELECT {names} FROM tail_rows"  # noqa: S608
+    _make(connection, "TABLE", "touched_rows", numbered(touched))
+    _make(connection, "TABLE", "changed_rows", merged("touched_rows"))
+    rest = f"SELECT {names} FROM snapshot ANTI JOIN changed_rows USING ({keys})"  # noqa: S608 - our own names
+    _make(connection, "VIEW", ROWS, f"SELECT {names} FROM changed_rows UNION ALL {rest}")  # noqa: S608 - our own names
+
+
+def _is_past(connection: duckdb.DuckDBPyConnection, now: datetime, *, has_tail: bool) -> bool:
+    last = "max(greatest(last_attempt_at, last_start_at, wiped_at, last_materialization_at))"
+    relations = ("snapshot", "tail_rows") if has_tail else ("snapshot",)
+    later = (f"(SELECT {last} FROM {relation}) > {instant(now)}" for relation in relations)  # noqa: S608 - our own
+    return any(found is True for found in listed(connection, f"SELECT {', '.join(later)}")[0])
+
+
+def _make(connection: duckdb.DuckDBPyConnection, what: str, name: str, select: str) -> None:
+    connection.execute(f"CREATE OR REPLACE TEMP {what} {name} AS {select}")
 
 
 def application(files: Files) -> str:

@@ -18,8 +18,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from partita.algebra.freshness import Deadline, MaximumLag
+from partita.algebra.plain import micros_of
 from partita.status.definitions import Definition, Timeline
-from partita.status.engine import fetch, quoted
+from partita.status.engine import MOMENT, TEXT, listed, make_table, moment, quoted
 from partita.status.links import Link, in_asset, make_groups
 from partita.status.snapshot import ROWS
 
@@ -66,7 +67,7 @@ def make_deadlines(
         joins.append(f"LEFT JOIN (VALUES {', '.join(lags)}) AS lags(asset_key, lag) ON lags.asset_key = base.asset_key")
         until.append("make_timestamptz(epoch_us(base.last_materialization_at) + lags.lag)")
     if pairs:
-        _register_deadlines(connection, pairs)
+        make_table(connection, "deadlines", {"asset_key": TEXT, "up_to": MOMENT, "deadline": MOMENT}, pairs)
         joins.append(
             "ASOF LEFT JOIN deadlines ON deadlines.asset_key = base.asset_key "
             "AND base.last_materialization_at <= deadlines.up_to"
@@ -76,42 +77,20 @@ def make_deadlines(
 
 
 def _first_materialized(connection: duckdb.DuckDBPyConnection, asset: str, rows: str) -> datetime | None:
-    sql = f"SELECT min(last_materialization_at) AS first FROM {rows} WHERE {in_asset(asset)}"  # noqa: S608 - our own
-    first: datetime | None = fetch(connection, sql)["first"][0].as_py()
-    return first
-
-
-def _register_deadlines(connection: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[str, int, int]]) -> None:
-    import pyarrow as pa
-
-    instants = pa.timestamp("us", "UTC")
-    table = pa.table({
-        "asset_key": pa.array([p[0] for p in pairs], pa.string()),
-        "up_to": pa.array([p[1] for p in pairs], pa.int64()).cast(instants),
-        "deadline": pa.array([p[2] for p in pairs], pa.int64()).cast(instants),
-    })  # fmt: skip
-    connection.register("deadlines", table)
+    sql = f"SELECT epoch_us(min(last_materialization_at)) FROM {rows} WHERE {in_asset(asset)}"  # noqa: S608 - our own
+    micros = listed(connection, sql)[0][0]
+    return None if micros is None else moment(micros)
 
 
 def make_code_changes(connection: duckdb.DuckDBPyConnection, timelines: Mapping[str, Timeline]) -> Joined:
     """What joins the moment since which each row's code version is not current, to a relation `base` of rows."""
-    import pyarrow as pa
-
     versioned = {asset: t for asset, t in timelines.items() if t.seen[-1].code_version is not None}
     if not versioned:
         return Joined("", "NULL::TIMESTAMPTZ")
-    gone = [(asset, version, at) for asset, t in versioned.items() for version, at in t.not_since().items()]
-    instants = pa.timestamp("us", "UTC")
-    connection.register("current_code", pa.table({
-        "asset_key": pa.array(list(versioned), pa.string()),
-        "version": pa.array([t.seen[-1].code_version for t in versioned.values()], pa.string()),
-        "first_at": pa.array([t.seen[0].at for t in versioned.values()], instants),
-    }))  # fmt: skip
-    connection.register("gone_code", pa.table({
-        "asset_key": pa.array([g[0] for g in gone], pa.string()),
-        "version": pa.array([g[1] for g in gone], pa.string()),
-        "since": pa.array([g[2] for g in gone], instants),
-    }))  # fmt: skip
+    current = [(asset, t.seen[-1].code_version, micros_of(t.seen[0].at)) for asset, t in versioned.items()]
+    make_table(connection, "current_code", {"asset_key": TEXT, "version": TEXT, "first_at": MOMENT}, current)
+    gone = [(asset, version, micros_of(at)) for asset, t in versioned.items() for version, at in t.not_since().items()]
+    make_table(connection, "gone_code", {"asset_key": TEXT, "version": TEXT, "since": MOMENT}, gone)
     return Joined(
         "LEFT JOIN current_code ON current_code.asset_key = base.asset_key LEFT JOIN gone_code "
         "ON gone_code.asset_key = base.asset_key AND gone_code.version = base.last_materialization_code_version",
@@ -156,8 +135,7 @@ def _add_same_keys(connection: duckdb.DuckDBPyConnection, links: Sequence[Link],
         FROM changed_pairs WHERE once
     """)  # noqa: S608 - our own names
     # An upstream that succeeded more than once: the first success after ours is in the history.
-    several = fetch(connection, "SELECT count(*) AS n FROM changed_pairs WHERE NOT once")["n"][0].as_py()
-    if several:
+    if listed(connection, "SELECT 1 FROM changed_pairs WHERE NOT once LIMIT 1"):
         connection.execute(f"""
             INSERT INTO {UPSTREAM_STALE}
             SELECT p.asset_key, p.partition_key, min(s.occurred_at), p.by_asset, p.partition_key, p.by_asset,
