@@ -6,15 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.ulid import new_ulid
 from partita.errors import DefinitionError, TableError
 from partita.status.definitions import Definition
-from partita.status.events import ADDED, REMOVED, WIPED
+from partita.status.events import ADDED, OF_PARTITIONS, REMOVED, WIPED
+from partita.status.ledger import Files, of_workspace
 from partita.status.recording import Attempt, Key, kind_of, record
 from partita.status.recording import attempt as attempt_at
+from partita.status.rows import KEY, MATERIALIZATION, WIPE, completed, row_schema
 from partita.status.workspace import Workspace
 from partita.storage import Storage
 
@@ -89,7 +92,7 @@ class Lake:
                 raise DefinitionError(f"an asset is made by @asset, not {definition!r}")
         return self._workspace.register(definitions)
 
-    def record(
+    def record(  # noqa: PLR0913 - what there is to say of an attempt
         self,
         asset: str,
         key: Key | Sequence[Key] = None,
@@ -134,7 +137,7 @@ class Lake:
         """Record that values of an asset's dynamic dimensions are gone."""
         record(self._workspace.ledger, REMOVED, _name(asset), key, at)
 
-    def status(
+    def status(  # noqa: PLR0913 - what there is to ask
         self,
         asset: str | Sequence[str] | None = None,
         where: Where | None = None,
@@ -148,8 +151,8 @@ class Lake:
         """The status of every partition, as Arrow; with a Spark session, as a DataFrame.
 
         `where` is a predicate on the dimensions of keys. `state` narrows to missing, stale, failed, running, cancelled,
-        unexpected or a display status, `reason` to a reason for staleness. `now` may lie in the past, where later events
-        don't count, or in the future. With `transitive`, what is made from something stale is stale.
+        unexpected or a display status, `reason` to a reason for staleness. `now` may lie in the past, where events that
+        came later don't count, or in the future. With `transitive`, what is made from something stale is stale.
         """
         found = self._workspace.status(asset, where, now, state=state, reason=reason, transitive=transitive)
         return found if spark is None else spark.createDataFrame(found)
@@ -170,7 +173,7 @@ class Lake:
 
     def fold(self, *, spark: Any = None) -> Folded:
         """Bring the status table up to the ledger; queries don't wait for that. With a Spark session, on Spark."""
-        return self._workspace.fold() if spark is None else fold_on_spark(spark, self._workspace)
+        return self._workspace.fold(None if spark is None else partial(_fold_on_spark, spark, self))
 
     def sweep(self) -> Folded:
         """Fold, and store with every partition whether it is stale now, for readers of the status table."""
@@ -185,6 +188,24 @@ class Lake:
         if not parts or not all(_PART.fullmatch(part) for part in parts):
             raise TableError(f"{name!r} is no table's name; use words of letters, digits, _ and -, with dots between")
         return Storage("/".join([self.uri, *parts]), self.storage.options)
+
+
+def _fold_on_spark(spark: Any, lake: Lake, files: Files) -> pa.Table:
+    """All events in the ledger's files, folded by Spark."""
+    from partita.spark.status import Part, fold, read_events
+    from partita.status.fold import LIFTS
+
+    ledger = lake._workspace.ledger  # noqa: SLF001 - of this module
+    location = lake.storage.location(ledger.uri.removeprefix(f"{lake.uri}/"))
+    events = read_events(spark, location, files.paths, OF_PARTITIONS)
+    if events is None:
+        return row_schema().empty_table()
+    parts = [
+        Part(lift.role.name, lift.condition, lift.role.columns, lift.values, len(lift.role.order), lift.role.first)
+        for lift in LIFTS
+    ]
+    ours = events.where(of_workspace(lake.tenant, lake.workspace))
+    return completed(fold(ours, KEY, parts, WIPE.name, MATERIALIZATION.name).toArrow())
 
 
 def _name(asset: Any) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from typing import TypeAlias
 
 from partita.algebra.plain import micros_of
 from partita.algebra.windows import zone
@@ -17,7 +18,8 @@ from partita.errors import DefinitionError
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_FIELDS = (
+_Form: TypeAlias = tuple[str, int, int, tuple[str, ...]]
+_FIELDS: tuple[_Form, ...] = (
     ("minute", 0, 59, ()),
     ("hour", 0, 23, ()),
     ("day of month", 1, 31, ()),
@@ -77,10 +79,11 @@ def _parsed(text: str) -> list[frozenset[int]]:
     words = text.split()
     if len(words) != len(_FIELDS):
         raise DefinitionError(f"{text!r} is no cron schedule: it has {len(words)} fields, and not five")
-    return [_read(text, word, *form) for word, form in zip(words, _FIELDS, strict=True)]
+    return [_read(text, word, form) for word, form in zip(words, _FIELDS, strict=True)]
 
 
-def _read(text: str, word: str, name: str, low: int, high: int, names: tuple[str, ...]) -> frozenset[int]:
+def _read(text: str, word: str, form: _Form) -> frozenset[int]:
+    name, low, high, names = form
     found: set[int] = set()
     for part in word.lower().split(","):
         body, slash, step = part.partition("/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from partita.algebra.cron import Cron
@@ -37,18 +38,17 @@ class Deadline:
         return {"cron": self.cron.text, "time_zone": self.cron.time_zone, "lag": lag}
 
     def deadlines(self, first: datetime, now: datetime) -> list[tuple[int, int]]:
-        """Pairs of a moment and a deadline, in microseconds: what was materialized up to the one is fresh until the other.
+        """Pairs of a moment and a deadline, in microseconds: what was made up to the one is fresh until the other.
 
         A materialization belongs to the first pair whose moment is not before it. They reach from materializations at
         `first` to deadlines at `now`.
         """
-        if self.lag is not None:
-            # Up to and with the microsecond that is exactly `lag` before a tick, that tick is the last to be met.
-            lag = self.lag // timedelta(microseconds=1)
-            ticks = self.cron.ticks(first, now)
-            return [(tick - lag - 1, tick) for tick in ticks]
         ticks = self.cron.ticks(first, now)
-        return list(zip(ticks, ticks[1:], strict=False))
+        if self.lag is None:
+            return list(pairwise(ticks))
+        # What is older than `lag` at a tick, if only by a microsecond, doesn't meet it.
+        lag = self.lag // timedelta(microseconds=1)
+        return [(tick - lag - 1, tick) for tick in ticks]
 
 
 Freshness: TypeAlias = MaximumLag | Deadline

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from partita.algebra.key import PartitionKey, checked_name
@@ -50,7 +51,7 @@ class PartitionSet:
 
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.dimensions, key=lambda d: d.dimension))
-        for one, next_one in zip(ordered, ordered[1:], strict=False):
+        for one, next_one in pairwise(ordered):
             if one.dimension == next_one.dimension:
                 raise DefinitionError(f"the dimension {one.dimension!r} stands twice in the partitions")
         object.__setattr__(self, "dimensions", ordered)
@@ -139,7 +140,7 @@ def dynamic(dimension: str) -> PartitionSet:
     return PartitionSet((Dynamic(checked_name(dimension)),))
 
 
-def _windows(
+def _windows(  # noqa: PLR0913, PLR0917 - what windows are made of
     dimension: str, unit: str, start: Moment, end: Moment | None, time_zone: str, offset: timedelta
 ) -> PartitionSet:
     first = _local(start, time_zone)

@@ -40,7 +40,7 @@ def _text(number: int) -> str:
 
 def _start_anew() -> None:
     """A forked process would count on from its parent's last id, and so would its siblings."""
-    global _last, _lock  # noqa: PLW0603 - the same
+    global _last, _lock
     _last, _lock = 0, Lock()
 
 

@@ -109,9 +109,7 @@ class Windows:
         """The windows of this set that overlap with those of another, from its `first` to its `last`."""
         if self.grid == other.grid:
             return range(first, last + 1)
-        return range(
-            self.ordinal_at(other.starts_at(first)), self.ordinal_at(other.starts_at(last + 1) - _MICRO) + 1
-        )
+        return range(self.ordinal_at(other.starts_at(first)), self.ordinal_at(other.starts_at(last + 1) - _MICRO) + 1)
 
     def document(self) -> dict[str, Any]:
         """The set as JSON."""

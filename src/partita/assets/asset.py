@@ -41,7 +41,7 @@ class Asset:
 UpstreamGiven: TypeAlias = "Asset | str | tuple[Asset | str, Mapping]"
 
 
-def asset(
+def asset(  # noqa: PLR0913 - what there is to define
     *,
     table: str | None = None,
     partitions: PartitionSet | None = None,
@@ -52,7 +52,7 @@ def asset(
 ) -> Callable[[Callable[..., Any]], Asset]:
     """Make an asset of a function; its name is the function's unless one is given.
 
-    `upstream` has assets, or their names, each alone or in a pair with a mapping: `(orders, window_offset("date", -1))`.
+    `upstream` has assets, or their names, alone or in a pair with a mapping: `(orders, window_offset("date", -1))`.
     `freshness` is a timedelta, the longest time between materializations, or `cron(...)`.
     """
     if partitions is not None and not isinstance(partitions, PartitionSet):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from partita.algebra.freshness import Freshness, freshness_of
 from partita.algebra.mappings import Mapping, SameKey, mapping_of
@@ -100,7 +101,7 @@ class Timeline:
         That is when the first definition with another version came after the last one with it.
         """
         since: dict[str, datetime] = {}
-        for before, after in zip(self.seen, self.seen[1:], strict=False):
+        for before, after in pairwise(self.seen):
             if before.code_version is not None and before.code_version != after.code_version:
                 since[before.code_version] = after.at
         since.pop(self.seen[-1].code_version or "", None)

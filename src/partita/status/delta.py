@@ -1,7 +1,6 @@
 """The Delta tables of this room, through deltalake: opened, read into DuckDB, written, kept small.
 
-Readers get either the files of one version or none of them; writers that lose a race try again. What deltalake raises is
-translated here.
+Readers get the files of one version; writers that lose a race try again. What deltalake raises is translated here.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SETTINGS = {
     "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
 _VACUUM_HOURS = 48
-"""How long files that no version names are left to readers that are slow, and to writers that are about to name them."""
+"""How long files that no version names are left to slow readers, and to writers that are about to name them."""
 _MEBI = 2**20
 _TIERS = ((1_000_000, 512 * _MEBI), (10_000, 64 * _MEBI), (100, 2 * _MEBI))
 """Every so many versions, the files below a size are put together, so that none is copied more than a few times."""
@@ -135,10 +134,16 @@ def paths_of(table: DeltaTable) -> dict[str, str]:
 def make_view(
     connection: duckdb.DuckDBPyConnection, name: str, place: Place, paths: Mapping[str, str], columns: Columns
 ) -> None:
-    """Make the files a relation of DuckDB, with these columns, by name and type, and `position`, a number for each row."""
+    """Make the files a relation of DuckDB, with these columns and `position`, a number for each row."""
+
+    def selected(kind: str, at: int) -> str:
+        """The columns of the files of a kind; positions in different kinds of files are different."""
+        named = (f"{quoted(kind)} AS kind" if column == "kind" else column for column in columns)
+        return f"{', '.join(named)}, ({at}::BIGINT << 56) + position AS position"
+
     kinds = sorted(set(paths.values()))
     parts = [
-        _scan(connection, f"{name}_{at}", at, kind, place, [p for p, k in paths.items() if k == kind], tuple(columns))
+        _scan(connection, f"{name}_{at}", place, [p for p, k in paths.items() if k == kind], selected(kind, at))
         for at, kind in enumerate(kinds)
     ]
     if not parts:
@@ -147,25 +152,14 @@ def make_view(
     connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {' UNION ALL '.join(parts)}")
 
 
-def _scan(
-    connection: duckdb.DuckDBPyConnection,
-    name: str,
-    at: int,
-    kind: str,
-    place: Place,
-    paths: list[str],
-    columns: tuple[str, ...],
-) -> str:
-    selected = ", ".join(f"{quoted(kind)} AS kind" if n == "kind" else n for n in columns)
+def _scan(connection: duckdb.DuckDBPyConnection, name: str, place: Place, paths: list[str], selected: str) -> str:
     if not place.is_local:
-        connection.register(name, _loaded(place, paths, columns))
-        return f"SELECT {selected}, ({at} << 56) + position AS position FROM {name}"  # noqa: S608 - our own names
+        connection.register(name, _loaded(place, paths))
+        return f"SELECT {selected} FROM {name}"  # noqa: S608 - our own names
     files = ", ".join(quoted(f"{_escaped(place.uri)}/{path}") for path in paths)
-    position = f"({at}::BIGINT << 56) + (file_index::BIGINT << 36) + file_row_number"
-    return (
-        f"SELECT {selected}, {position} AS position "  # noqa: S608 - our own names
-        f"FROM read_parquet([{files}], hive_partitioning = false, file_row_number = true)"
-    )
+    position = "(file_index::BIGINT << 36) + file_row_number AS position"
+    scan = f"read_parquet([{files}], hive_partitioning = false, file_row_number = true)"
+    return f"SELECT {selected} FROM (SELECT *, {position} FROM {scan})"  # noqa: S608 - our own names
 
 
 def _escaped(path: str) -> str:
@@ -173,17 +167,16 @@ def _escaped(path: str) -> str:
     return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 
 
-def _loaded(place: Place, paths: list[str], columns: tuple[str, ...]) -> pa.Table:
+def _loaded(place: Place, paths: list[str]) -> pa.Table:
     """The files of an object store, which DuckDB itself can't reach."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from deltalake.fs import DeltaStorageHandler
     from pyarrow.fs import PyFileSystem
 
-    stored = [n for n in columns if n != "kind"]
     with translated(place.uri):
         store = PyFileSystem(DeltaStorageHandler(place.uri, dict(place.options)))
-        tables = [pq.read_table(path, filesystem=store, columns=stored, partitioning=None) for path in paths]
+        tables = [pq.read_table(path, filesystem=store, partitioning=None) for path in paths]
     table = pa.concat_tables(tables, promote_options="default")
     return table.append_column("position", pa.array(range(table.num_rows), pa.int64()))
 

@@ -37,16 +37,18 @@ def listed(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, .
 
 
 def make_table(
-    connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]
 ) -> None:
     """Make a table of rows; `columns` are their names and types. A moment is given in microseconds from 1970."""
     given = list(rows)
     lists = [[row[at] for row in given] for at in range(len(columns))]
     selected = ", ".join(
-        f"make_timestamptz(unnest(${at}::BIGINT[])) AS {column}" if type_ == MOMENT else f"unnest(${at}::{type_}[]) AS {column}"
+        f"make_timestamptz(unnest(${at}::BIGINT[])) AS {column}"
+        if type_ == MOMENT
+        else f"unnest(${at}::{type_}[]) AS {column}"
         for at, (column, type_) in enumerate(columns.items(), 1)
     )
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}", lists)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {selected}", lists)
 
 
 TEXT, MOMENT = "VARCHAR", "TIMESTAMPTZ"

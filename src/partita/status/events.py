@@ -109,7 +109,12 @@ def event_schema() -> pa.Schema:
     """The same in Arrow."""
     import pyarrow as pa
 
-    types = {"TIMESTAMPTZ": pa.timestamp("us", "UTC"), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "VARCHAR": pa.string()}
+    types = {
+        "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
+        "BIGINT": pa.int64(),
+        "INTEGER": pa.int32(),
+        "VARCHAR": pa.string(),
+    }
     required = {"kind", "tenant_id", "workspace_id", "asset_key", "event_id", "occurred_at"}
     return pa.schema([pa.field(n, types[t], nullable=n not in required) for n, t in event_types().items()])
 

@@ -8,11 +8,24 @@ and merged, gives the same rows.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from partita.status.engine import connect, fetch, quoted
 from partita.status.events import FINISHED, OF_PARTITIONS, STARTED, WIPED, Outcome
-from partita.status.rows import ATTEMPT, FIRST, KEY, MATERIALIZATION, ROLES, START, SWEPT, WIPE, Role, row_names, row_schema
+from partita.status.rows import (
+    ATTEMPT,
+    FIRST,
+    KEY,
+    MATERIALIZATION,
+    ROLES,
+    START,
+    SWEPT,
+    WIPE,
+    Role,
+    row_names,
+    row_schema,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,27 +68,37 @@ def merged(rows: str) -> str:
     return _merged(rows, swept=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Lift:
+    """Which events play a role, and what they bring to its columns; SQL that DuckDB and Spark both read."""
+
+    role: Role
+    condition: str
+    values: tuple[str, ...]
+
+
+_DONE = f"kind IN ({', '.join(map(quoted, FINISHED))})"
+_OK = f"kind = {quoted(Outcome.SUCCEEDED.kind)}"
+_BEGUN = f"kind IN ({', '.join(map(quoted, (STARTED, *FINISHED)))})"
+_WIPED = f"kind = {quoted(WIPED)}"
+_WROTE = ("code_version", "rows", "files", "bytes", "table_version")
+LIFTS = (
+    Lift(MATERIALIZATION, _OK, ("occurred_at", "event_id", "run_id", "attempt", *_WROTE)),
+    Lift(ATTEMPT, _DONE, ("occurred_at", "event_id", "run_id", "attempt", "upper(kind)", "error")),
+    Lift(START, _BEGUN, ("coalesce(started_at, occurred_at)", _DONE, "event_id", "run_id", "attempt")),
+    Lift(FIRST, _OK, ("occurred_at", "event_id")),
+    Lift(WIPE, _WIPED, ("occurred_at", "event_id")),
+)
+
+
 def lifted() -> str:
     """The columns of an event as those of a status row."""
-    done = f"kind IN ({', '.join(map(quoted, FINISHED))})"
-    ok = f"kind = {quoted(Outcome.SUCCEEDED.kind)}"
-    begun = f"({done} OR kind = {quoted(STARTED)})"
-    values = {
-        **_when(ok, MATERIALIZATION, "occurred_at", "event_id", "run_id", "attempt", "code_version", "rows", "files",
-                "bytes", "table_version"),
-        **_when(done, ATTEMPT, "occurred_at", "event_id", "run_id", "attempt", "upper(kind)", "error"),
-        **_when(begun, START, "coalesce(started_at, occurred_at)", done, "event_id", "run_id", "attempt"),
-        **_when(ok, FIRST, "occurred_at", "event_id"),
-        **_when(f"kind = {quoted(WIPED)}", WIPE, "occurred_at", "event_id"),
-        "row_version": "event_id",
-    }  # fmt: skip
-    return ", ".join([*KEY, "position", *(f"{value} AS {name}" for name, value in values.items())])
-
-
-def _when(condition: str, role: Role, *values: str) -> dict[str, str]:
-    return {
-        name: f"CASE WHEN {condition} THEN {value} END" for name, value in zip(role.columns, values, strict=True)
-    }
+    values = [
+        f"CASE WHEN {lift.condition} THEN {value} END AS {name}"
+        for lift in LIFTS
+        for name, value in zip(lift.role.columns, lift.values, strict=True)
+    ]
+    return ", ".join([*KEY, "position", "event_id AS row_version", *values])
 
 
 def _merged(rows: str, *, swept: bool) -> str:

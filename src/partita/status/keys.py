@@ -46,7 +46,6 @@ def _by_shape(keys: pa.Array) -> list[pa.Array]:
 
 
 def _matching(keys: pa.Array, where: Where) -> pa.Array:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     columns = key_columns(keys)

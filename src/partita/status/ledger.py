@@ -8,7 +8,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from partita.errors import StatusError
-from partita.status.delta import Place, make_table, make_view, open_table, open_version, paths_of, retried, tidy, translated
+from partita.status.delta import (
+    Place,
+    make_table,
+    make_view,
+    open_table,
+    open_version,
+    paths_of,
+    retried,
+    tidy,
+    translated,
+)
 from partita.status.events import Event, event_schema, event_types, to_arrow
 
 if TYPE_CHECKING:
@@ -78,7 +88,7 @@ class Ledger:
         table = open_table(self.place)
         if table is None:
             return Files(None, -1, {})
-        return Files(table.metadata().id, table.version(), paths_of(table))
+        return Files(str(table.metadata().id), table.version(), paths_of(table))
 
     def files_since(self, now: Files, version: int | None) -> Mapping[str, str]:
         """Those files that came after a version: they hold every event since, and perhaps some from before it."""
@@ -106,7 +116,9 @@ class Ledger:
         try:
             # A newer version of Partita may have added columns.
             options: Any = {"schema_mode": "merge"} if len(table.schema().fields) > rows.num_columns else {}
-            write_deltalake(table, rows, mode="append", commit_properties=CommitProperties(max_commit_retries=50), **options)
+            write_deltalake(
+                table, rows, mode="append", commit_properties=CommitProperties(max_commit_retries=50), **options
+            )
         except CommitFailedError:
             self._table = None
             raise

@@ -1,7 +1,7 @@
 """Links: which partitions of an upstream each partition of an asset is made from, for all of them at once.
 
-A link puts the upstream's partitions into groups, by those of their dimensions that ours have too, and says which groups
-each of ours is made from. Where both have the same dimensions over the same windows, the group is the key itself.
+A link puts the upstream's partitions into groups, by those of their dimensions that ours have too, and says which
+groups each of ours is made from. Where both have the same dimensions over the same windows, the group is the key.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _is_mapped(link: Link, here: Windows, there: Windows) -> bool:
     return shifted or here.grid != there.grid
 
 
-def _make_window_map(
+def _make_window_map(  # noqa: PLR0913, PLR0917 - both sides of a link
     connection: duckdb.DuckDBPyConnection, name: str, link: Link, here: Windows, there: Windows, ours: str
 ) -> None:
     dimension = here.dimension
@@ -150,8 +150,7 @@ def _group_by_function(connection: duckdb.DuckDBPyConnection, name: str, mapping
 
 def _asked(mapping: MappedBy, key: PartitionKey) -> Iterable[PartitionKey]:
     assert mapping.function is not None  # noqa: S101 - is_askable was asked before
-    found = mapping.function(key)
-    for theirs in (found,) if isinstance(found, PartitionKey) else found:
+    for theirs in mapping.function(key):
         if not isinstance(theirs, PartitionKey):
             raise DefinitionError(f"{mapping.name} gave {theirs!r} for {key}, and not partition keys")
         yield theirs

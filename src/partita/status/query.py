@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from partita.algebra.mappings import MappedBy
 from partita.algebra.partition_sets import Dynamic
 from partita.errors import DefinitionError, StatusError, UnknownAsset
-from partita.status.catalog import Catalog, read_catalog
+from partita.status.catalog import read_catalog
 from partita.status.definitions import Definition
 from partita.status.display import CANCELLED_SQL, DISPLAY_SQL, FAILED_SQL, RUNNING_SQL
 from partita.status.engine import TEXT, connect, fetch, instant, listed, make_table, moment, quoted
@@ -91,7 +90,7 @@ class Answering:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.connection.close()
 
     def rows(self, columns: Sequence[str] = COLUMNS, conditions: Sequence[str] = ()) -> pa.Table:
@@ -117,7 +116,7 @@ class Answering:
         )
 
     def upstream_changes(self) -> pa.Table:
-        """Every upstream partition that makes one stale: asset_key, partition_key, since, by_asset, by_partition, ..."""
+        """Every upstream partition that makes one stale: `UPSTREAM_STALE`, the earliest first."""
         return fetch(self.connection, f"SELECT * FROM {UPSTREAM_STALE} ORDER BY since, by_asset, by_partition")  # noqa: S608
 
     def _assets(self) -> tuple[str, ...]:
@@ -147,7 +146,9 @@ class Answering:
         within = {link.asset for link in closure} | set(self.assets)
         defined = [d for d in map(self.catalog.definition, sorted(within)) if d is not None]
         fresh = make_deadlines(self.connection, defined, ROWS, self.now)
-        code = make_code_changes(self.connection, {a: self.catalog.timelines[a] for a in within & set(self.catalog.timelines)})
+        code = make_code_changes(
+            self.connection, {a: self.catalog.timelines[a] for a in within & set(self.catalog.timelines)}
+        )
         if self.question.transitive:
             make_transitive(self.connection, closure, fresh, code, self.now)
         self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {BOARD} AS {_board(fresh, code, self.now, swept)}")
@@ -205,7 +206,8 @@ class Answering:
                 made = listed(
                     self.connection,
                     f"SELECT {dimension_sql('partition_key', name)}, epoch_us(max(last_materialization_at)) "  # noqa: S608
-                    f"FROM {ROWS} WHERE {in_asset(definition.asset)} AND last_materialization_at IS NOT NULL GROUP BY 1",
+                    f"FROM {ROWS} WHERE {in_asset(definition.asset)} "
+                    "AND last_materialization_at IS NOT NULL GROUP BY 1",
                 )
                 values = {value for value, member in said.items() if member.added}
                 values |= {
@@ -227,7 +229,7 @@ class Answering:
         return found
 
     def _closure(self, links: list[Link]) -> list[Link]:
-        """The links, and for a transitive question those of the upstreams too, in an order where upstreams come first."""
+        """The links; for a transitive question with those of all upstreams, which come before ours."""
         if not self.question.transitive:
             return links
         every = {asset: self._links([d]) for asset in self.catalog.timelines if (d := self.catalog.definition(asset))}
@@ -299,7 +301,8 @@ def _board(fresh: Joined, code: Joined, now: datetime, swept: Sequence[str]) -> 
                {values_sql("partition_key")} AS partition_values,
                CASE WHEN is_swept THEN swept_code WHEN stale_since IS NULL THEN NULL
                     WHEN stale_since = fresh_since THEN 'FRESHNESS_POLICY'
-                    WHEN stale_since = upstream_since THEN 'UPSTREAM_CHANGED' ELSE 'CODE_CHANGED' END AS stale_reason_code,
+                    WHEN stale_since = upstream_since THEN 'UPSTREAM_CHANGED' ELSE 'CODE_CHANGED' END
+                   AS stale_reason_code,
                CASE WHEN is_swept THEN coalesce(swept_reasons, []) WHEN stale_since IS NULL THEN []::VARCHAR[]
                     ELSE list_transform({ordered}, lambda c: c.code) END AS stale_reasons,
                {DISPLAY_SQL} AS display_status, {RUNNING_SQL} AS running, {FAILED_SQL} AS failed,

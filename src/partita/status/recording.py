@@ -50,7 +50,7 @@ def record(
     **fields: Any,
 ) -> list[Event]:
     """Append an event of that kind for each key, in one commit."""
-    when = {} if at is None else {"occurred_at": at}
+    when: dict[str, Any] = {} if at is None else {"occurred_at": at}
     events = [
         Event(
             kind=kind,
@@ -68,7 +68,7 @@ def record(
 
 
 @contextmanager
-def attempt(
+def attempt(  # noqa: PLR0913, PLR0917 - what there is to say of an attempt
     ledger: Ledger,
     asset: str,
     keys: Key | Sequence[Key],
@@ -93,7 +93,7 @@ def attempt(
     if begun.is_cancelled:
         record(ledger, Outcome.CANCELLED.kind, asset, texts, **common)
     else:
-        record(ledger, Outcome.SUCCEEDED.kind, asset, texts, **begun.written, **common)
+        record(ledger, Outcome.SUCCEEDED.kind, asset, texts, **{**begun.written, **common})
 
 
 def kind_of(outcome: str) -> str:

@@ -77,6 +77,17 @@ def row_types() -> dict[str, str]:
     return {name: _duckdb_type(name) for name in row_names()}
 
 
+def completed(rows: pa.Table) -> pa.Table:
+    """Rows in the columns and types of the status table; a column that they don't have is null."""
+    import pyarrow as pa
+
+    schema = row_schema()
+    columns = [
+        rows[f.name].cast(f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type) for f in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def _type(name: str) -> pa.DataType:
     import pyarrow as pa
 

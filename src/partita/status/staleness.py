@@ -37,7 +37,7 @@ class Reason(StrEnum):
 
 
 UPSTREAM_STALE = "upstream_stale"
-"""The relation of all stale pairs: asset_key, partition_key, since, by_asset, by_partition, root_asset, root_partition."""
+"""The relation of stale pairs: asset_key, partition_key, since, by_asset, by_partition, root_asset, root_partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,6 @@ class Joined:
 
     joins: str
     value: str
-
 
 
 def make_deadlines(
@@ -104,7 +103,7 @@ def make_upstream_changes(
 ) -> None:
     """Make `UPSTREAM_STALE` a table of the partitions of `rows` whose upstreams were materialized after them.
 
-    `successes` is a relation of the succeeded events that count: asset_key, partition_key, occurred_at, run_id, attempt.
+    `successes` is a relation of the succeeded events that count.
     """
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {UPSTREAM_STALE} (asset_key VARCHAR, partition_key VARCHAR, since TIMESTAMPTZ, "
@@ -150,7 +149,8 @@ def _counted(successes: str, pairs: str, asset: str) -> str:
     """The successes of the partitions in pairs, each attempt once: as it was last reported."""
     return (
         f"SELECT asset_key, partition_key, max(occurred_at) AS occurred_at FROM {successes} AS s "  # noqa: S608
-        f"SEMI JOIN (FROM {pairs} WHERE NOT once) AS p ON p.{asset} = s.asset_key AND p.partition_key = s.partition_key "
+        f"SEMI JOIN (FROM {pairs} WHERE NOT once) AS p "
+        f"ON p.{asset} = s.asset_key AND p.partition_key = s.partition_key "
         "GROUP BY asset_key, partition_key, run_id, attempt"
     )
 

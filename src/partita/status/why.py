@@ -41,7 +41,7 @@ class Why:
     row: dict[str, Any]
 
     def __str__(self) -> str:
-        return "\n".join(self._lines(""))
+        return "\n".join(_lines(self, ""))
 
     def document(self) -> dict[str, Any]:
         """The chain as values that JSON can hold."""
@@ -61,14 +61,15 @@ class Why:
             ],
         }
 
-    def _lines(self, indent: str) -> Iterator[str]:
-        yield f"{indent}{named(self.asset, self.key)}: {self.display_status}"
-        for fact in self.facts:
-            yield f"{indent}  {fact}"
-        for cause in self.causes:
-            yield f"{indent}  {cause.code.value} since {shown(cause.since)}: {cause.text}"
-            if cause.upstream is not None:
-                yield from cause.upstream._lines(indent + "    ")
+
+def _lines(why: Why, indent: str) -> Iterator[str]:
+    yield f"{indent}{named(why.asset, why.key)}: {why.display_status}"
+    for fact in why.facts:
+        yield f"{indent}  {fact}"
+    for cause in why.causes:
+        yield f"{indent}  {cause.code.value} since {shown(cause.since)}: {cause.text}"
+        if cause.upstream is not None:
+            yield from _lines(cause.upstream, indent + "    ")
 
 
 _DATES = ("fresh_since", "upstream_since", "code_since")
@@ -127,9 +128,8 @@ def _facts(row: dict[str, Any]) -> Iterator[str]:
     if row["last_materialization_at"] is not None:
         version = row["last_materialization_code_version"]
         code = "" if version is None else f" with code version {version!r}"
-        yield (
-            f"materialized at {shown(row['last_materialization_at'])} by run {row['last_materialization_run_id']!r}{code}"
-        )
+        run = f"run {row['last_materialization_run_id']!r}"
+        yield f"materialized at {shown(row['last_materialization_at'])} by {run}{code}"
     elif row["wiped_at"] is not None:
         yield f"wiped at {shown(row['wiped_at'])}, and not materialized since"
     elif row["last_attempt_at"] is None:

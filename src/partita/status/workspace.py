@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,13 @@ from partita.errors import StatusError
 from partita.status.definitions import Definition
 from partita.status.delta import Place
 from partita.status.events import DEFINED, OF_PARTITIONS, Event, event_schema
-from partita.status.ledger import Ledger
+from partita.status.ledger import Files, Ledger
 from partita.status.recording import Key, key_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from partita.status.catalog import Catalog
     from partita.status.folding import Folded
     from partita.status.keys import Where
     from partita.status.query import Answering
@@ -83,7 +84,7 @@ class Workspace:
 
         return Answering(self.ledger, self.table, Question(functions=self._functions, **question))
 
-    def status(
+    def status(  # noqa: PLR0913 - what there is to ask
         self,
         assets: str | Sequence[str] | None,
         where: Where | None,
@@ -136,11 +137,11 @@ class Workspace:
             """  # noqa: S608 - our own names
             return fetch(connection, sql, event_schema())
 
-    def fold(self) -> Folded:
-        """Bring the status table up to the ledger's newest version."""
+    def fold(self, elsewhere: Callable[[Files], pa.Table] | None = None) -> Folded:
+        """Bring the status table up to the ledger's newest version; `elsewhere` folds all of it by another engine."""
         from partita.status.folding import fold
 
-        return fold(self.ledger, self.table)
+        return fold(self.ledger, self.table, elsewhere)
 
     def sweep(self) -> Folded:
         """Fold, and store with each row since when and why it is stale now."""
@@ -161,7 +162,7 @@ class Workspace:
         pq.write_table(rows.cast(pa.schema([row_schema().field(name) for name in SEED])), file)
         return int(rows.num_rows)
 
-    def _catalog(self) -> Any:
+    def _catalog(self) -> Catalog:
         from partita.status.catalog import read_catalog
         from partita.status.engine import connect
 
