@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from partita.algebra.partition_sets import PartitionSet
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.ulid import new_ulid
 from partita.errors import DefinitionError, TableError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from partita.formats.plan import Where
     from partita.formats.table import Table
     from partita.status.folding import Folded
+    from partita.status.query import Answering
     from partita.status.why import Why
 
 _PART = re.compile(r"\w[\w-]*")
@@ -156,6 +158,16 @@ class Lake:
         """
         found = self._workspace.status(asset, where, now, state=state, reason=reason, transitive=transitive)
         return found if spark is None else spark.createDataFrame(found)
+
+    def ask_status(self, asset: str | Sequence[str] | None = None, **question: Any) -> Answering:
+        """The relations of DuckDB that `status` answers from, to be closed; `where`, `now`, `transitive` as there."""
+        assets = [asset] if isinstance(asset, str) else asset
+        return self._workspace.ask(assets=assets, **question)
+
+    def partitions_of(self, asset: str) -> PartitionSet | None:
+        """The partitions that an asset's definition expects; None where it is not registered."""
+        definition = self._workspace.definition(_name(asset))
+        return None if definition is None else definition.partitions
 
     def status_counts(
         self, asset: str | Sequence[str] | None = None, where: Where | None = None, now: datetime | None = None

@@ -105,6 +105,11 @@ class Answering:
         order = "ORDER BY asset_key, partition_key"
         return listed(self.connection, f"SELECT {', '.join(columns)} FROM {BOARD} {where} {order}")  # noqa: S608
 
+    def count(self, condition: str) -> int:
+        """How many rows meet a condition."""
+        found: int = listed(self.connection, f"SELECT count(*) FROM {BOARD} WHERE {condition}")[0][0]  # noqa: S608
+        return found
+
     def counts(self) -> pa.Table:
         """For each asset, how many partitions are in each state."""
         counted = ", ".join(f"count(*) FILTER (WHERE {condition}) AS {name}" for name, condition in STATES.items())
