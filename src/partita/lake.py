@@ -185,7 +185,7 @@ class Lake:
 
     def fold(self, *, spark: Any = None) -> Folded:
         """Bring the status table up to the ledger; queries don't wait for that. With a Spark session, on Spark."""
-        return self._workspace.fold(None if spark is None else partial(_fold_on_spark, spark, self))
+        return self._workspace.fold(None if spark is None else partial(_folded_files, spark, self))
 
     def sweep(self) -> Folded:
         """Fold, and store with every partition whether it is stale now, for readers of the status table."""
@@ -202,22 +202,28 @@ class Lake:
         return Storage("/".join([self.uri, *parts]), self.storage.options)
 
 
-def _fold_on_spark(spark: Any, lake: Lake, files: Files) -> pa.Table:
-    """All events in the ledger's files, folded by Spark."""
-    from partita.spark.status import Part, fold, read_events
+def fold_on_spark(events: Any) -> pa.Table:
+    """The status rows of a Spark DataFrame of events of partitions: `partita.status.fold` on Spark."""
+    from partita.spark.status import Part, fold
     from partita.status.fold import LIFTS
+
+    parts = [
+        Part(lift.role.name, lift.condition, lift.role.columns, lift.values, len(lift.role.order), lift.role.first)
+        for lift in LIFTS
+    ]
+    return completed(fold(events, KEY, parts, WIPE.name, MATERIALIZATION.name).toArrow())
+
+
+def _folded_files(spark: Any, lake: Lake, files: Files) -> pa.Table:
+    """All events in the ledger's files, folded by Spark."""
+    from partita.spark.status import read_events
 
     ledger = lake._workspace.ledger  # noqa: SLF001 - of this module
     location = lake.storage.location(ledger.uri.removeprefix(f"{lake.uri}/"))
     events = read_events(spark, location, files.paths, OF_PARTITIONS)
     if events is None:
         return row_schema().empty_table()
-    parts = [
-        Part(lift.role.name, lift.condition, lift.role.columns, lift.values, len(lift.role.order), lift.role.first)
-        for lift in LIFTS
-    ]
-    ours = events.where(of_workspace(lake.tenant, lake.workspace))
-    return completed(fold(ours, KEY, parts, WIPE.name, MATERIALIZATION.name).toArrow())
+    return fold_on_spark(events.where(of_workspace(lake.tenant, lake.workspace)))
 
 
 def _name(asset: Any) -> str:
