@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from partita.lake import Lake, fold_on_spark
 from partita.status.events import OF_PARTITIONS, Event, event_schema, to_arrow
@@ -18,11 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# A job of Spark's takes as long as hundreds of folds in process, so an example is many histories.
 @settings(
-    max_examples=max(5, settings().max_examples // 20), suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=max(2, settings().max_examples // 100),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-@given(events=histories(60))
-def test_any_history_folds_to_the_same_rows(spark: SparkSession, events: list[Event]) -> None:
+@given(several=st.lists(histories(), min_size=10, max_size=30))
+def test_any_history_folds_to_the_same_rows(spark: SparkSession, several: list[list[Event]]) -> None:
+    events = [replace(e, asset_key=f"{e.asset_key}{n}") for n, history in enumerate(several) for e in history]
     rows = to_arrow([*events, *events[::3]])
     frame = spark.createDataFrame(rows).where(f"kind IN {OF_PARTITIONS!r}")
     assert rows_of(fold_on_spark(frame)) == rows_of(fold(rows))
