@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partita.algebra.key import PartitionKey
+from partita.status.display import RUNNING_SQL
+from partita.status.engine import connect, listed
 from partita.status.events import WIPED, Event, to_arrow
 from partita.status.fold import fold, merge
 from partita.status.rows import SEED, row_schema
@@ -113,6 +115,8 @@ def test_what_an_attempt_wrote_is_kept() -> None:
     [
         ([event("started", 1)], True),
         ([event("started", 1), succeeded(2)], False),
+        ([event("started", 1), succeeded(2), failed(3, "r2")], False),
+        ([event("started", 1), failed(2, "r2", started_at=at(0))], True),
         ([event("started", 1), succeeded(2, started_at=at(1))], False),
         ([event("started", 1), event("started", 2, "r2"), succeeded(3, "r1", started_at=at(1))], True),
         ([event("started", 1), event("started", 2, "r2"), succeeded(3, "r2", started_at=at(2))], False),
@@ -122,7 +126,9 @@ def test_what_an_attempt_wrote_is_kept() -> None:
 )
 def test_the_attempt_that_started_last_says_whether_one_is_running(events: list[Event], *, running: bool) -> None:
     for order in (events, events[::-1]):
-        assert folded(*order)["last_start_finished"] is not running
+        with connect() as connection:
+            connection.register("rows", fold(to_arrow(order)))
+            assert listed(connection, f"SELECT {RUNNING_SQL} FROM rows") == [(running,)]  # noqa: S608 - our own
 
 
 def test_an_unknown_kind_is_passed_over() -> None:

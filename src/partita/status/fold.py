@@ -79,14 +79,14 @@ class Lift:
 
 _DONE = f"kind IN ({', '.join(map(quoted, FINISHED))})"
 _OK = f"kind = {quoted(Outcome.SUCCEEDED.kind)}"
-_BEGUN = f"kind IN ({', '.join(map(quoted, (STARTED, *FINISHED)))})"
+_BEGUN = f"(kind = {quoted(STARTED)} OR ({_DONE} AND started_at IS NOT NULL))"
 _WIPED = f"kind = {quoted(WIPED)}"
 _WROTE = ("code_version", "rows", "files", "bytes", "table_version")
 LIFTS = (
     Lift(MATERIALIZATION, _OK, ("occurred_at", "event_id", "run_id", "attempt", *_WROTE)),
-    Lift(ATTEMPT, _DONE, ("occurred_at", "event_id", "run_id", "attempt", "upper(kind)", "error")),
+    Lift(ATTEMPT, _DONE, ("occurred_at", "event_id", "run_id", "attempt", "upper(kind)", "error", "started_at")),
     Lift(START, _BEGUN, ("coalesce(started_at, occurred_at)", _DONE, "event_id", "run_id", "attempt")),
-    Lift(FIRST, _OK, ("occurred_at", "event_id")),
+    Lift(FIRST, _OK, ("occurred_at",)),
     Lift(WIPE, _WIPED, ("occurred_at", "event_id")),
 )
 
@@ -105,21 +105,22 @@ def _merged(rows: str, *, swept: bool) -> str:
     # DuckDB is quick at finding the place of the greatest row, and slow at carrying its columns along.
     carrying = [role for role in ROLES if role.carried]
     bare = [role for role in ROLES if not role.carried]
-    wanted = ", ".join(["position", *(c for role in carrying for c in role.columns), *(SWEPT if swept else ())])
     # Of two rows with one materialization, that with the newer sweep.
     tie = {MATERIALIZATION.name: ("coalesce(swept_at, make_timestamptz(0))",)} if swept else {}
     places = ", ".join(f"{_place(role, *tie.get(role.name, ()))} AS {role.name}" for role in carrying)
     ends = ", ".join(f"{_end(role)} AS {role.name}" for role in bare)
-    joins = " ".join(f"LEFT JOIN chosen AS {r.name} ON {r.name}.position = places.{r.name}" for r in carrying)
-    chosen = " UNION ".join(f"SELECT {role.name} FROM places" for role in carrying)  # noqa: S608 - our own names
+    joins = " ".join(_join(role, rows, swept=swept) for role in carrying)
     return f"""
         WITH places AS MATERIALIZED (
             SELECT {", ".join(KEY)}, max(row_version) AS row_version, {places}, {ends} FROM {rows} GROUP BY ALL
-        ), chosen AS MATERIALIZED (
-            SELECT {wanted} FROM {rows} WHERE position IN (SELECT * FROM ({chosen}))
         )
         SELECT {_shown(swept=swept)} FROM places {joins}
     """  # noqa: S608 - our own names
+
+
+def _join(role: Role, rows: str, *, swept: bool) -> str:
+    columns = ", ".join(("position", *role.columns, *(SWEPT if swept and role is MATERIALIZATION else ())))
+    return f"LEFT JOIN (SELECT {columns} FROM {rows}) AS {role.name} ON {role.name}.position = places.{role.name}"  # noqa: S608
 
 
 def _place(role: Role, *tie: str) -> str:
@@ -127,8 +128,8 @@ def _place(role: Role, *tie: str) -> str:
 
 
 def _end(role: Role) -> str:
-    row = f"row({', '.join(role.order)})"
-    return f"{'min' if role.first else 'max'}({row}) FILTER (WHERE {role.order[0]} IS NOT NULL)"
+    what = role.order[0] if len(role.order) == 1 else f"row({', '.join(role.order)})"
+    return f"{'min' if role.first else 'max'}({what}) FILTER (WHERE {role.order[0]} IS NOT NULL)"
 
 
 def _shown(*, swept: bool) -> str:
@@ -139,7 +140,8 @@ def _shown(*, swept: bool) -> str:
     shown["partition_values"] = values_sql("places.partition_key")
     for role in ROLES:
         for at, name in enumerate(role.columns, 1):
-            shown[name] = f"{role.name}.{name}" if role.carried else f"places.{role.name}[{at}]"
+            part = f"[{at}]" if len(role.columns) > 1 else ""
+            shown[name] = f"{role.name}.{name}" if role.carried else f"places.{role.name}{part}"
     for name in (*MATERIALIZATION.columns, *(SWEPT if swept else ())):
         # What was wiped is not there any more; the wipe stays, so that no late event brings it back.
         shown[name] = f"CASE WHEN NOT {gone} THEN materialization.{name} END"

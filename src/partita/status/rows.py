@@ -45,15 +45,20 @@ MATERIALIZATION = Role(
 ATTEMPT = Role(
     "attempt",
     ("last_attempt_at", "last_attempt_event_id"),
-    ("last_attempt_run_id", "last_attempt_number", "last_attempt_outcome", "last_attempt_error"),
+    (
+        "last_attempt_run_id",
+        "last_attempt_number",
+        "last_attempt_outcome",
+        "last_attempt_error",
+        "last_attempt_started_at",
+    ),
 )
 START = Role(
     "start",
-    ("last_start_at", "last_start_finished", "last_start_event_id"),
-    ("last_start_run_id", "last_start_attempt"),
+    ("last_start_at", "last_start_finished", "last_start_event_id", "last_start_run_id", "last_start_attempt"),
 )
-"""The attempt that began last. One that ended knows when it began, and counts before the event of its start."""
-FIRST = Role("first", ("first_materialization_at", "first_materialization_event_id"), first=True)
+"""Of the attempts whose start is known, the one that began last. One that has ended counts before its own start."""
+FIRST = Role("first", ("first_materialization_at",), first=True)
 WIPE = Role("wipe", ("wiped_at", "wiped_event_id"))
 ROLES = (MATERIALIZATION, ATTEMPT, START, FIRST, WIPE)
 

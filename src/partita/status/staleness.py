@@ -122,7 +122,7 @@ def _add_same_keys(connection: duckdb.DuckDBPyConnection, links: Sequence[Link],
         CREATE OR REPLACE TEMP TABLE changed_pairs AS
         SELECT ours.asset_key, ours.partition_key, ours.last_materialization_at AS ours_at,
                theirs.asset_key AS by_asset, theirs.last_materialization_at AS theirs_at,
-               theirs.first_materialization_event_id = theirs.last_materialization_event_id AS once
+               theirs.first_materialization_at = theirs.last_materialization_at AS once
         FROM {rows} AS ours
         JOIN (VALUES {pairs}) AS links(asset_key, upstream) ON links.asset_key = ours.asset_key
         JOIN {ROWS} AS theirs ON theirs.asset_key = links.upstream AND theirs.partition_key = ours.partition_key
