@@ -109,18 +109,17 @@ def _merged(rows: str, *, swept: bool) -> str:
     tie = {MATERIALIZATION.name: ("coalesce(swept_at, make_timestamptz(0))",)} if swept else {}
     places = ", ".join(f"{_place(role, *tie.get(role.name, ()))} AS {role.name}" for role in carrying)
     ends = ", ".join(f"{_end(role)} AS {role.name}" for role in bare)
-    joins = " ".join(_join(role, rows, swept=swept) for role in carrying)
+    wanted = ", ".join(["position", *(c for role in carrying for c in role.columns), *(SWEPT if swept else ())])
+    joins = " ".join(f"LEFT JOIN chosen AS {r.name} ON {r.name}.position = places.{r.name}" for r in carrying)
+    found = ", ".join(role.name for role in carrying)
     return f"""
         WITH places AS MATERIALIZED (
             SELECT {", ".join(KEY)}, max(row_version) AS row_version, {places}, {ends} FROM {rows} GROUP BY ALL
+        ), chosen AS MATERIALIZED (
+            SELECT {wanted} FROM {rows} WHERE position IN (SELECT unnest([{found}]) FROM places)
         )
         SELECT {_shown(swept=swept)} FROM places {joins}
     """  # noqa: S608 - our own names
-
-
-def _join(role: Role, rows: str, *, swept: bool) -> str:
-    columns = ", ".join(("position", *role.columns, *(SWEPT if swept and role is MATERIALIZATION else ())))
-    return f"LEFT JOIN (SELECT {columns} FROM {rows}) AS {role.name} ON {role.name}.position = places.{role.name}"  # noqa: S608
 
 
 def _place(role: Role, *tie: str) -> str:
