@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from partita.lake import Lake
+
 JVM_FIXTURES = {"spark", "run_in_connect"}
 PACKAGES = (
     "io.delta:delta-spark_4.1_2.13:4.4.0",
@@ -104,3 +106,11 @@ def run_in_connect(tmp_path: Path) -> RunInConnect:
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """An empty lake."""
+    from partita.lake import Lake
+
+    return Lake(str(tmp_path / "lake"))

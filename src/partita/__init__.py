@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from partita import arrow as arrow
     from partita import formats as formats
     from partita import spark as spark
+    from partita import status as status
+    from partita.algebra.freshness import cron
     from partita.algebra.functions import (
         bucket,
         day,
@@ -19,15 +21,19 @@ if TYPE_CHECKING:
         year,
     )
     from partita.algebra.key import PartitionKey
+    from partita.algebra.mappings import all_partitions, mapped_by, same_key, window_offset
+    from partita.algebra.partition_sets import PartitionSet, daily, dynamic, hourly, monthly, static, weekly
     from partita.algebra.predicate import Predicate, col
     from partita.algebra.schema import Schema
     from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
     from partita.algebra.transforms import PartitionFunction
     from partita.arrow.prune import Pruned, Statistics, prune
     from partita.arrow.spec import parse_spec
+    from partita.assets.asset import Asset, asset
     from partita.errors import (
         Conflict,
         ConstraintError,
+        DefinitionError,
         JavaMissing,
         KeyFormatError,
         KeyValueError,
@@ -38,11 +44,13 @@ if TYPE_CHECKING:
         SchemaError,
         SpecError,
         SpecFormatError,
+        StatusError,
         StorageError,
         TableError,
         TableExists,
         TableMissing,
         TransformError,
+        UnknownAsset,
         UnknownColumn,
         UnknownSpec,
         UnsupportedFeature,
@@ -51,34 +59,45 @@ if TYPE_CHECKING:
     from partita.formats.opening import open_table
     from partita.formats.table import Table
     from partita.lake import Lake
+    from partita.status.display import DisplayStatus, compute_display_status
+    from partita.status.why import Why
 
 _ROOMS = {
+    "partita.algebra.freshness": ("cron",),
     "partita.algebra.functions": (
         "bucket", "day", "hash", "hour", "identity", "month", "truncate", "void", "year",
     ),
     "partita.algebra.key": ("PartitionKey",),
+    "partita.algebra.mappings": ("all_partitions", "mapped_by", "same_key", "window_offset"),
+    "partita.algebra.partition_sets": ("PartitionSet", "daily", "dynamic", "hourly", "monthly", "static", "weekly"),
     "partita.algebra.predicate": ("Predicate", "col"),
     "partita.algebra.schema": ("Schema",),
     "partita.algebra.spec": ("PartitionField", "PartitionSpec", "SpecHistory"),
     "partita.algebra.transforms": ("PartitionFunction",),
     "partita.arrow.prune": ("Pruned", "Statistics", "prune"),
     "partita.arrow.spec": ("parse_spec",),
+    "partita.assets.asset": ("Asset", "asset"),
     "partita.errors": (
-        "Conflict", "ConstraintError", "JavaMissing", "KeyFormatError", "KeyValueError", "PartitaError",
-        "PartitionValueError", "PartitionsError", "PredicateError", "SchemaError", "SpecError", "SpecFormatError",
-        "StorageError", "TableError", "TableExists", "TableMissing", "TransformError", "UnknownColumn", "UnknownSpec",
-        "UnsupportedFeature",
+        "Conflict", "ConstraintError", "DefinitionError", "JavaMissing", "KeyFormatError", "KeyValueError",
+        "PartitaError", "PartitionValueError", "PartitionsError", "PredicateError", "SchemaError", "SpecError",
+        "SpecFormatError", "StatusError", "StorageError", "TableError", "TableExists", "TableMissing", "TransformError",
+        "UnknownAsset", "UnknownColumn", "UnknownSpec", "UnsupportedFeature",
     ),
     "partita.formats.merge": ("when_matched", "when_not_matched", "when_not_matched_by_source"),
     "partita.formats.opening": ("open_table",),
     "partita.formats.table": ("Table",),
     "partita.lake": ("Lake",),
+    "partita.status.display": ("DisplayStatus", "compute_display_status"),
+    "partita.status.why": ("Why",),
 }  # fmt: skip
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "Asset",
     "Conflict",
     "ConstraintError",
+    "DefinitionError",
+    "DisplayStatus",
     "JavaMissing",
     "KeyFormatError",
     "KeyValueError",
@@ -87,6 +106,7 @@ __all__ = [
     "PartitionField",
     "PartitionFunction",
     "PartitionKey",
+    "PartitionSet",
     "PartitionSpec",
     "PartitionValueError",
     "PartitionsError",
@@ -99,36 +119,52 @@ __all__ = [
     "SpecFormatError",
     "SpecHistory",
     "Statistics",
+    "StatusError",
     "StorageError",
     "Table",
     "TableError",
     "TableExists",
     "TableMissing",
     "TransformError",
+    "UnknownAsset",
     "UnknownColumn",
     "UnknownSpec",
     "UnsupportedFeature",
+    "Why",
+    "all_partitions",
+    "asset",
     "bucket",
     "col",
+    "compute_display_status",
+    "cron",
+    "daily",
     "day",
+    "dynamic",
     "hash",
     "hour",
+    "hourly",
     "identity",
+    "mapped_by",
     "month",
+    "monthly",
     "open_table",
     "parse_spec",
     "prune",
+    "same_key",
+    "static",
     "truncate",
     "void",
+    "weekly",
     "when_matched",
     "when_not_matched",
     "when_not_matched_by_source",
+    "window_offset",
     "year",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name in ("arrow", "formats", "spark"):
+    if name in ("arrow", "formats", "spark", "status"):
         return import_module(f"partita.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'partita' has no attribute {name!r}")
@@ -138,4 +174,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "arrow", "formats", "spark"]
+    return [*__all__, "arrow", "formats", "spark", "status"]

@@ -19,6 +19,9 @@ PartitaError
 │   ├── TableExists       there is one already
 │   ├── UnsupportedFeature  the table needs what Partita doesn't have
 │   └── ConstraintError   rows that the table's own rules refuse
+├── DefinitionError       an asset's definition that can't be made or read
+├── StatusError           events or a question about status that can't be taken as given
+│   └── UnknownAsset      nothing was recorded or registered under that name
 ├── Conflict              another writer was first, and what it did matters here
 └── JavaMissing           Spark was asked for, and there is no Java to run it
 ```
@@ -195,6 +198,26 @@ class UnsupportedFeature(TableError):
 
 class ConstraintError(TableError, ValueError):
     """Rows that the table's own rules refuse: a null where none may be, a check that fails, a row matched twice."""
+
+
+class DefinitionError(PartitaError, ValueError):
+    """An asset's definition, or a part of it, that can't be made or read."""
+
+
+class StatusError(PartitaError, ValueError):
+    """An event that can't be recorded, or a question about status that can't be answered as asked."""
+
+
+class UnknownAsset(StatusError):
+    """An asset that was never registered and has no events."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(f"no asset {name!r} in this workspace; there is: {', '.join(known) or 'none'}")
+        self.name = name
+        self.known = known
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, tuple[str, ...]]]:
+        return type(self), (self.name, self.known)
 
 
 class Conflict(PartitaError):

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from partita.algebra.partition_sets import PartitionSet
 from partita.algebra.transforms import PartitionFunction
-from partita.errors import TableError
-from partita.formats.opening import Tables
-from partita.formats.table import Table
+from partita.algebra.ulid import new_ulid
+from partita.errors import DefinitionError, TableError
+from partita.status.definitions import Definition
+from partita.status.events import ADDED, OF_PARTITIONS, REMOVED, WIPED
+from partita.status.ledger import Files, of_workspace
+from partita.status.recording import Attempt, Key, kind_of, record
+from partita.status.recording import attempt as attempt_at
+from partita.status.rows import KEY, MATERIALIZATION, WIPE, completed, row_schema
+from partita.status.workspace import Workspace
 from partita.storage import Storage
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from partita.formats.on_spark.job import Outcome
+    from partita.formats.opening import Tables
+    from partita.formats.plan import Where
+    from partita.formats.table import Table
     from partita.spark.rows import DataFrame
+    from partita.status.folding import Folded
+    from partita.status.query import Answering
+    from partita.status.why import Why
 
 _PART = re.compile(r"\w[\w-]*")
 
@@ -36,9 +54,10 @@ class Lake:
         catalog: Mapping[str, str] | None = None,
     ) -> None:
         self.storage = Storage.at(uri, options)
-        self._tables = Tables(self.storage, catalog)
+        self._catalog = catalog
         self.tenant = tenant
         self.workspace = workspace
+        self._workspace = Workspace(self.uri, dict(self.storage.options), tenant, workspace)
 
     def __repr__(self) -> str:
         return f"<Lake {self.uri}>"
@@ -58,11 +77,16 @@ class Lake:
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         """Make a table; `schema` is Partita's, Arrow's or Spark's, and `properties` are the format's own settings."""
-        return Table(name, self._tables.create(_checked(name), schema, format, partition_by, properties or {}))
+        # Here and below: status is answered without loading what tables need.
+        from partita.formats.table import Table
+
+        return Table(name, self._tables().create(_checked(name), schema, format, partition_by, properties or {}))
 
     def table(self, name: str) -> Table:
         """The table of that name, in the format that it is in."""
-        return Table(name, self._tables.find(_checked(name)))
+        from partita.formats.table import Table
+
+        return Table(name, self._tables().find(_checked(name)))
 
     def sql(self, text: str, /, **rows: object) -> DataFrame | Outcome | Table:
         """Run one SQL statement on tables of the lake, whatever their format.
@@ -74,6 +98,151 @@ class Lake:
         from partita.sql.run import run
 
         return run(self, text, rows)
+
+    def _tables(self) -> Tables:
+        from partita.formats.opening import Tables
+
+        return Tables(self.storage, self._catalog)
+
+    # --- assets and status
+
+    def register(self, *assets: Any) -> list[str]:
+        """Record the definitions of assets where they changed; returns the names of those."""
+        definitions = [getattr(asset, "definition", asset) for asset in assets]
+        for definition in definitions:
+            if not isinstance(definition, Definition):
+                raise DefinitionError(f"an asset is made by @asset, not {definition!r}")
+        return self._workspace.register(definitions)
+
+    def record(  # noqa: PLR0913 - what there is to say of an attempt
+        self,
+        asset: str,
+        key: Key | Sequence[Key] = None,
+        *,
+        outcome: str,
+        run_id: str | None = None,
+        at: datetime | None = None,
+        code_version: str | None = None,
+        attempt: int = 1,
+        **details: Any,
+    ) -> None:
+        """Record what became of an attempt at a partition, or at several in one commit, that ran elsewhere.
+
+        `outcome` is succeeded, failed, cancelled or started. `details` are rows, files, bytes, table_version, error and
+        started_at.
+        """
+        run = new_ulid() if run_id is None else run_id
+        fields = {"run_id": run, "attempt": attempt, "code_version": code_version, **details}
+        record(self._workspace.ledger, kind_of(outcome), _name(asset), key, at, **fields)
+
+    def attempt(
+        self,
+        asset: str,
+        key: Key | Sequence[Key] = None,
+        *,
+        run_id: str | None = None,
+        code_version: str | None = None,
+        attempt: int = 1,
+    ) -> AbstractContextManager[Attempt]:
+        """Record the start of an attempt, and at the end of the block how it went."""
+        return attempt_at(self._workspace.ledger, _name(asset), key, run_id, attempt, code_version)
+
+    def wipe(self, asset: str, key: Key | Sequence[Key] = None, *, at: datetime | None = None) -> None:
+        """Record that the data of partitions was deleted: they are not materialized any more."""
+        record(self._workspace.ledger, WIPED, _name(asset), key, at)
+
+    def add_partitions(self, asset: str, key: Key | Sequence[Key], *, at: datetime | None = None) -> None:
+        """Record values of an asset's dynamic dimensions, so that their partitions are expected."""
+        record(self._workspace.ledger, ADDED, _name(asset), key, at)
+
+    def remove_partitions(self, asset: str, key: Key | Sequence[Key], *, at: datetime | None = None) -> None:
+        """Record that values of an asset's dynamic dimensions are gone."""
+        record(self._workspace.ledger, REMOVED, _name(asset), key, at)
+
+    def status(  # noqa: PLR0913 - what there is to ask
+        self,
+        asset: str | Sequence[str] | None = None,
+        where: Where | None = None,
+        now: datetime | None = None,
+        *,
+        state: str | Sequence[str] = (),
+        reason: str | Sequence[str] = (),
+        transitive: bool = False,
+        spark: Any = None,
+    ) -> pa.Table:
+        """The status of every partition, as Arrow; with a Spark session, as a DataFrame.
+
+        `where` is a predicate on the dimensions of keys. `state` narrows to missing, stale, failed, running, cancelled,
+        unexpected or a display status, `reason` to a reason for staleness. `now` may lie in the past, where events that
+        came later don't count, or in the future. With `transitive`, what is made from something stale is stale.
+        """
+        found = self._workspace.status(asset, where, now, state=state, reason=reason, transitive=transitive)
+        return found if spark is None else spark.createDataFrame(found)
+
+    def ask_status(self, asset: str | Sequence[str] | None = None, **question: Any) -> Answering:
+        """The relations of DuckDB that `status` answers from, to be closed; `where`, `now`, `transitive` as there."""
+        assets = [asset] if isinstance(asset, str) else asset
+        return self._workspace.ask(assets=assets, **question)
+
+    def partitions_of(self, asset: str) -> PartitionSet | None:
+        """The partitions that an asset's definition expects; None where it is not registered."""
+        definition = self._workspace.definition(_name(asset))
+        return None if definition is None else definition.partitions
+
+    def status_counts(
+        self, asset: str | Sequence[str] | None = None, where: Where | None = None, now: datetime | None = None
+    ) -> pa.Table:
+        """How many partitions of each asset are in each state, as Arrow, without listing them."""
+        return self._workspace.counts(asset, where, now)
+
+    def why(self, asset: str, key: Key = None, *, now: datetime | None = None) -> Why:
+        """Why a partition is as it is: the chain of causes, as data, and as text by `str`."""
+        return self._workspace.why(_name(asset), key, now)
+
+    def history(self, asset: str, key: Key = None) -> pa.Table:
+        """The events of a partition in their order, as Arrow."""
+        return self._workspace.history(_name(asset), key)
+
+    def fold(self, *, spark: Any = None) -> Folded:
+        """Bring the status table up to the ledger; queries don't wait for that. With a Spark session, on Spark."""
+        return self._workspace.fold(None if spark is None else partial(_folded_files, spark, self))
+
+    def sweep(self) -> Folded:
+        """Fold, and store with every partition whether it is stale now, for readers of the status table."""
+        return self._workspace.sweep()
+
+    def export_status(self, file: str, *, now: datetime | None = None) -> int:
+        """Write the status of every recorded partition as `partition_status.parquet`; returns the number of rows."""
+        return self._workspace.export(file, now)
+
+
+def fold_on_spark(events: Any) -> pa.Table:
+    """The status rows of a Spark DataFrame of events of partitions: `partita.status.fold` on Spark."""
+    from partita.spark.status import Part, fold
+    from partita.status.fold import LIFTS
+
+    parts = [
+        Part(lift.role.name, lift.condition, lift.role.columns, lift.values, len(lift.role.order), lift.role.first)
+        for lift in LIFTS
+    ]
+    return completed(fold(events, KEY, parts, WIPE.name, MATERIALIZATION.name).toArrow())
+
+
+def _folded_files(spark: Any, lake: Lake, files: Files) -> pa.Table:
+    """All events in the ledger's files, folded by Spark."""
+    from partita.spark.status import read_events
+
+    ledger = lake._workspace.ledger  # noqa: SLF001 - of this module
+    location = lake.storage.location(ledger.uri.removeprefix(f"{lake.uri}/"))
+    events = read_events(spark, location, files.paths, OF_PARTITIONS)
+    if events is None:
+        return row_schema().empty_table()
+    return fold_on_spark(events.where(of_workspace(lake.tenant, lake.workspace)))
+
+
+def _name(asset: Any) -> str:
+    """The name of an asset, given by itself or by its name."""
+    return asset if isinstance(asset, str) else getattr(asset, "name", asset)
 
 
 def _checked(name: str) -> str:

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-import pyarrow as pa
-
 from partita.errors import StorageError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from obstore.store import ObjectStore
 
 
@@ -110,6 +109,8 @@ class Storage:
 
     def open_input(self, path: str) -> pa.NativeFile:
         """The file, open for pyarrow to read from any place in it."""
+        import pyarrow as pa
+
         with self._translated("read", path):
             if self.is_local:
                 return pa.OSFile(str(self._file(path)), "rb")
@@ -117,6 +118,7 @@ class Storage:
 
     def open_output(self, path: str) -> pa.NativeFile:
         """A new file, open for pyarrow to write; on disk once it is closed. A file that exists is refused."""
+        import pyarrow as pa
         from obstore import open_writer
 
         with self._translated("write", path):

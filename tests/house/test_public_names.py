@@ -15,8 +15,11 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 
 # Adding a name is a line here, a heading in docs/reference.md and a line in CHANGELOG.md. Taking one away needs an ADR.
 PUBLIC: tuple[str, ...] = (
+    "Asset",
     "Conflict",
     "ConstraintError",
+    "DefinitionError",
+    "DisplayStatus",
     "JavaMissing",
     "KeyFormatError",
     "KeyValueError",
@@ -25,6 +28,7 @@ PUBLIC: tuple[str, ...] = (
     "PartitionField",
     "PartitionFunction",
     "PartitionKey",
+    "PartitionSet",
     "PartitionSpec",
     "PartitionValueError",
     "PartitionsError",
@@ -37,30 +41,46 @@ PUBLIC: tuple[str, ...] = (
     "SpecFormatError",
     "SpecHistory",
     "Statistics",
+    "StatusError",
     "StorageError",
     "Table",
     "TableError",
     "TableExists",
     "TableMissing",
     "TransformError",
+    "UnknownAsset",
     "UnknownColumn",
     "UnknownSpec",
     "UnsupportedFeature",
+    "Why",
+    "all_partitions",
+    "asset",
     "bucket",
     "col",
+    "compute_display_status",
+    "cron",
+    "daily",
     "day",
+    "dynamic",
     "hash",
     "hour",
+    "hourly",
     "identity",
+    "mapped_by",
     "month",
+    "monthly",
     "open_table",
     "parse_spec",
     "prune",
+    "same_key",
+    "static",
     "truncate",
     "void",
+    "weekly",
     "when_matched",
     "when_not_matched",
     "when_not_matched_by_source",
+    "window_offset",
     "year",
 )
 
@@ -102,7 +122,7 @@ def test_a_public_name_is_in_the_reference(name: str) -> None:
     assert is_documented(name, REFERENCE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("room", ["arrow", "formats.delta", "spark"])
+@pytest.mark.parametrize("room", ["arrow", "formats.delta", "spark", "status"])
 def test_what_a_room_exports_is_sorted_and_documented(room: str) -> None:
     module = importlib.import_module(f"partita.{room}")
     assert module.__all__ == sorted(module.__all__)

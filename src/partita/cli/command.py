@@ -19,6 +19,12 @@ from partita.errors import KeyFormatError, PartitaError
 COMMANDS = {
     "key": "write, read and name partition keys",
     "sql": "run a SQL statement on the tables of a lake",
+    "status": "which partitions are missing, stale or failed",
+    "why": "the chain of causes of a partition's status",
+    "history": "what happened to a partition",
+    "record": "record what became of an attempt",
+    "fold": "bring the status table up to the ledger",
+    "sweep": "compute staleness for every partition and store it",
     "demo": "see partitioning, keys and pruning at work on an embedded Spark",
 }
 

@@ -1,0 +1,288 @@
+"""Status: the fold, stale queries, counts, appends and a cold start, beside bare DuckDB and Dagster.
+
+Dagster is measured where it is installed (`pip install --group bench`); it takes partitions one by one, so a
+sample of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from deltalake import DeltaTable
+
+import partita as pt
+from bench.harness import Goal, Row, Side, at_least, compare, measure
+from partita.lake import Lake
+from partita.status.engine import connect, fetch
+from partita.status.events import OF_PARTITIONS, event_schema
+from partita.status.fold import folded, values_sql
+from partita.status.rows import row_schema
+
+EVENTS = int(os.environ.get("PARTITA_BENCH_EVENTS", "10_000_000"))
+PARTITIONS = EVENTS // 10
+SHARDS = 1_000
+BATCH = min(EVENTS, 1_000_000)
+SAMPLE = 200
+APPENDS = 30
+PARTITA = str(Path(sys.executable).with_name("partita"))
+IDS = "printf('%026d', i + 1)"
+"""In place of ULIDs; they sort the same way."""
+KEY = (
+    f"'date=d:' || (DATE '2020-01-01' + (i % {PARTITIONS} // {SHARDS})::INTEGER)::VARCHAR "
+    f"|| ',shard=i:' || (i % {SHARDS})::VARCHAR"
+)
+
+
+def rows() -> Iterator[Row]:
+    """Each measures both sides in this run, over the same files."""
+    with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
+        yield from _folds(Lake(f"{folder}/fold"))
+        yield from _questions(Lake(f"{folder}/ask"))
+        yield from _appends(Path(folder))
+        yield from _cold(Lake(f"{folder}/cold"))
+
+
+# --- the fold
+
+
+def _folds(lake: Lake) -> Iterator[Row]:
+    kind = "CASE WHEN hash(i) % 10 = 0 THEN 'failed' ELSE 'succeeded' END"
+    for start in range(0, EVENTS, BATCH):
+        _append(
+            lake, "sales", kind, f"{start} + range", "1735689600000000 + (hash(i * 7) % 86400000000)::BIGINT", BATCH
+        )
+    ledger = lake._workspace.ledger  # noqa: SLF001 - its files are what both sides read
+    uris = DeltaTable(ledger.uri).file_uris()
+
+    def ours() -> Any:
+        files = ledger.files()
+        with connect() as connection:
+            ledger.view(connection, "events", files.of(*OF_PARTITIONS))
+            return fetch(connection, folded("events"), row_schema())
+
+    def bare() -> Any:
+        with duckdb.connect() as connection:
+            return connection.sql(f"""
+                SELECT tenant_id, workspace_id, asset_key, partition_key,
+                       arg_max(run_id, occurred_at) FILTER (WHERE kind = 'succeeded') AS last_materialization_run_id,
+                       max(occurred_at) FILTER (WHERE kind = 'succeeded') AS last_materialization_at,
+                       arg_max(code_version, occurred_at) FILTER (WHERE kind = 'succeeded') AS code_version,
+                       arg_max(run_id, occurred_at) AS last_attempt_run_id, max(occurred_at) AS last_attempt_at,
+                       arg_max(kind, occurred_at) AS last_attempt_outcome, max(event_id) AS row_version,
+                       {values_sql("partition_key")} AS partition_values
+                FROM read_parquet({uris!r}, hive_partitioning = true) GROUP BY ALL
+            """).to_arrow_table()  # noqa: S608 - our own names
+
+    assert ours().num_rows == bare().num_rows == PARTITIONS
+    yield compare(
+        f"fold {EVENTS:,} events to {PARTITIONS:,} rows",
+        ours=Side("fold", ours),
+        theirs=Side("bare DuckDB aggregation to the seed's columns", bare),
+        goal=at_least(1 / 2),
+        repeat=2,
+    )
+
+
+# --- questions
+
+
+def _questions(lake: Lake) -> Iterator[Row]:
+    last = date(2020, 1, 1) + timedelta(days=PARTITIONS // SHARDS)
+    partitions = pt.daily("date", start="2020-01-01", end=last) * pt.static("shard", range(SHARDS))
+    orders = pt.asset(name="orders", partitions=partitions)(print)
+    lake.register(orders, pt.asset(name="sales", partitions=partitions, upstream=[orders])(print))
+    early, later = "1735689600000000 + i", "1735776000000000 + i"
+    _append(lake, "orders", "'succeeded'", "range", early, PARTITIONS)
+    _append(lake, "sales", "'succeeded'", f"{PARTITIONS} + range", later, PARTITIONS)
+    # One partition in ten is stale; half of these by an upstream that succeeded twice since.
+    for number in range(2):
+        after = f"1735862400000000 + i + {number} * 1000000"
+        step = 10 * (number + 1)
+        _append(
+            lake, "orders", "'succeeded'", f"{(number + 2) * PARTITIONS} + range * {step}", after, PARTITIONS // step
+        )
+    lake.fold()
+    table, ledger = lake._workspace.table, lake._workspace.ledger  # noqa: SLF001 - the files of both sides
+
+    def by_hand() -> Any:
+        status = DeltaTable(table.uri).file_uris()
+        events = [uri for uri in DeltaTable(ledger.uri).file_uris() if "kind=succeeded" in uri]
+        with duckdb.connect() as connection:
+            return connection.sql(f"""
+                WITH rows AS (FROM read_parquet({status!r})), stale AS (
+                    SELECT s.* FROM rows AS s JOIN rows AS o ON o.partition_key = s.partition_key
+                    WHERE s.asset_key = 'sales' AND o.asset_key = 'orders'
+                      AND o.last_materialization_at > s.last_materialization_at
+                )
+                SELECT stale.*, first.since FROM stale JOIN (
+                    SELECT s.partition_key, min(e.occurred_at) AS since FROM stale AS s
+                    JOIN read_parquet({events!r}) AS e ON e.partition_key = s.partition_key
+                    WHERE e.asset_key = 'orders' AND e.occurred_at > s.last_materialization_at GROUP BY ALL
+                ) AS first USING (partition_key) ORDER BY partition_key
+            """).to_arrow_table()  # noqa: S608 - our own names
+
+    def ours() -> Any:
+        return lake.status("sales", state="stale")
+
+    assert ours()["stale_since"].to_pylist() == by_hand()["since"].to_pylist()
+    assert ours().num_rows == PARTITIONS // 10
+    what = f"what is stale of {PARTITIONS:,} partitions with one upstream"
+    yield compare(
+        what, ours=Side("lake.status", ours), theirs=Side("hand-written join", by_hand), goal=at_least(1 / 3), repeat=3
+    )
+    resolver = _dagster_resolver()
+    if resolver is not None:
+        sampled = Side(f"Dagster's resolver, {SAMPLE} of them", resolver, share=SAMPLE / PARTITIONS)
+        yield compare(what, ours=Side("lake.status", ours), theirs=sampled, goal=at_least(1_000), repeat=3)
+    counts = lake.status_counts("sales").to_pylist()[0]
+    assert (counts["partitions"], counts["stale"]) == (PARTITIONS, PARTITIONS // 10)
+    yield measure(
+        f"counts over {PARTITIONS:,} partitions",
+        Side("lake.status_counts", lambda: lake.status_counts("sales")),
+        repeat=3,
+    )
+
+
+def _append(  # noqa: PLR0913, PLR0917 - what events are made of
+    lake: Lake, asset: str, kind: str, number: str, micros: str, size: int
+) -> None:
+    """Append events made by DuckDB: number `i` of each, its kind and its moment are SQL."""
+    values = {
+        "kind": kind, "tenant_id": "'default'", "workspace_id": "'default'", "asset_key": f"'{asset}'",
+        "partition_key": KEY, "event_id": IDS, "occurred_at": f"make_timestamptz({micros})",
+        "run_id": "'run-' || (i // 1000)::VARCHAR", "attempt": "1", "code_version": "'1'", "rows": "i", "files": "1",
+    }  # fmt: skip
+    schema = event_schema()
+    selected = ", ".join(f"{values.get(name, 'NULL')} AS {name}" for name in schema.names)
+    with connect() as connection:
+        events = connection.sql(f"SELECT {selected} FROM (SELECT {number} AS i FROM range({size}))").to_arrow_table()  # noqa: S608
+    lake._workspace.ledger.append_rows(events.cast(schema))  # noqa: SLF001 - as rows, which the face has no use for
+
+
+# --- appends
+
+
+def _appends(folder: Path) -> Iterator[Row]:
+    lake = Lake(str(folder / "appends"))
+    number = count()
+
+    def one_by_one() -> None:
+        for _ in range(APPENDS):
+            lake.record("sales", {"n": next(number)}, outcome="succeeded")
+
+    def at_once() -> None:
+        lake.record("sales", [{"n": next(number)} for _ in range(10_000)], outcome="succeeded")
+
+    report = _dagster_report(folder)
+    if report is None:
+        yield measure(f"append {APPENDS} events one by one", Side("lake.record", one_by_one), repeat=3)
+        return
+    theirs = Side("Dagster's runless events", partial(report, APPENDS))
+    yield compare(f"append {APPENDS} events one by one", ours=Side("lake.record", one_by_one), theirs=theirs, repeat=3)
+    shared = Side("Dagster's runless events", partial(report, APPENDS), share=APPENDS / 10_000)
+    yield compare("append 10,000 events at once", ours=Side("lake.record", at_once), theirs=shared, repeat=3)
+
+
+# --- a cold start
+
+
+def _cold(lake: Lake) -> Iterator[Row]:
+    days = pt.daily("date", start="2025-01-01", end="2025-04-01")
+    orders = pt.asset(name="orders", partitions=days, code_version="1")(print)
+    lake.register(
+        orders, pt.asset(name="sales", partitions=days * pt.static("region", ["us", "eu"]), upstream=[orders])(print)
+    )
+    for number in range(5):
+        lake.record(
+            "orders", [f"date=d:2025-01-{d:02}" for d in range(1, 30)], outcome="succeeded", run_id=f"r{number}"
+        )
+    yield compare(
+        "partita status",
+        ours=Side("cold start", partial(_run, PARTITA, "status", "--lake", lake.uri)),
+        theirs=Side("python -c pass", partial(_run, sys.executable, "-c", "pass")),
+        goal=Goal("<= +0.7 s", lambda ours, ratio: ratio is not None and ours - ours * ratio <= 0.7),
+        repeat=9,
+    )
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, capture_output=True, check=True)  # noqa: S603 - our own command
+
+
+# --- Dagster
+
+
+def _has_dagster() -> bool:
+    if importlib.util.find_spec("dagster") is None:
+        print("dagster is not installed: its rows are left out; pip install --group bench")
+        return False
+    warnings.filterwarnings("ignore")
+    return True
+
+
+def _dagster_report(folder: Path) -> Callable[[int], None] | None:
+    """Reports so many materializations outside of runs, to an instance on disk."""
+    if not _has_dagster():
+        return None
+    import dagster
+
+    home = folder / "dagster"
+    home.mkdir()
+    instance = dagster.DagsterInstance.local_temp(str(home))
+    number = count()
+
+    def report(size: int) -> None:
+        for _ in range(size):
+            event = dagster.AssetMaterialization("sales", partition=str(next(number)))
+            instance.report_runless_asset_event(event)
+
+    return report
+
+
+def _dagster_resolver() -> Callable[[], object] | None:
+    """Judges a sample of partitions of an asset with one upstream that changed, as Dagster's own pages do."""
+    if not _has_dagster():
+        return None
+    import dagster
+    from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
+    from dagster._core.loader import LoadingContextForTest
+
+    names = [str(number) for number in range(SAMPLE)]
+    partitions = dagster.StaticPartitionsDefinition(names)
+
+    @dagster.asset(partitions_def=partitions)
+    def orders() -> None: ...
+
+    @dagster.asset(partitions_def=partitions, deps=[orders])
+    def sales() -> None: ...
+
+    instance = dagster.DagsterInstance.ephemeral()
+    made_from = {"dagster/input_data_version/orders": "1", "dagster/code_version": "1"}
+    for asset, tags in (
+        ("orders", {"dagster/data_version": "1"}),
+        ("sales", made_from),
+        ("orders", {"dagster/data_version": "2"}),
+    ):
+        for name in names:
+            instance.report_runless_asset_event(dagster.AssetMaterialization(asset, partition=name, tags=tags))
+    graph: Any = dagster.Definitions(assets=[orders, sales]).resolve_asset_graph()
+    key = dagster.AssetKey("sales")
+
+    def judge() -> list[Any]:
+        resolver = CachingStaleStatusResolver(instance, graph, LoadingContextForTest(instance))
+        return [resolver.get_status(key, name) for name in names]
+
+    assert set(judge()) == {StaleStatus.STALE}
+    return judge

@@ -1,0 +1,112 @@
+"""Upstream mappings: which partitions of an upstream asset one of ours is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from partita.algebra.key import PartitionKey, checked_name
+from partita.algebra.windows import Windows
+from partita.errors import DefinitionError
+
+KeyFunction: TypeAlias = Callable[[PartitionKey], Iterable[PartitionKey]]
+
+
+@dataclass(frozen=True, slots=True)
+class SameKey:
+    """Dimensions of one name have one value; of time windows of different grids, those that overlap.
+
+    A dimension that only the upstream has counts with all of its values.
+    """
+
+    def document(self) -> dict[str, Any]:
+        """The mapping as JSON."""
+        return {"mapping": "same_key"}
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOffset:
+    """As `SameKey`, but in one dimension the windows from `first` to `last` of ours on."""
+
+    dimension: str
+    first: int
+    last: int
+
+    def document(self) -> dict[str, Any]:
+        """The mapping as JSON."""
+        return {"mapping": "window_offset", "dimension": self.dimension, "first": self.first, "last": self.last}
+
+
+@dataclass(frozen=True, slots=True)
+class AllPartitions:
+    """Each of ours needs every partition of the upstream."""
+
+    def document(self) -> dict[str, Any]:
+        """The mapping as JSON."""
+        return {"mapping": "all_partitions"}
+
+
+@dataclass(frozen=True, slots=True)
+class MappedBy:
+    """A function says which; only its name is recorded, so only a process that registered the asset can ask it."""
+
+    name: str
+    function: KeyFunction | None = field(default=None, compare=False)
+
+    def document(self) -> dict[str, Any]:
+        """The mapping as JSON."""
+        return {"mapping": "function", "name": self.name}
+
+
+Mapping: TypeAlias = SameKey | WindowOffset | AllPartitions | MappedBy
+
+
+def same_key() -> SameKey:
+    """Partitions with the same key; this is what an upstream without a mapping has.
+
+    Time windows of other lengths are those that overlap: a month needs all of its days, a day the month that it is in.
+    """
+    return SameKey()
+
+
+def window_offset(dimension: str, first: int, last: int | None = None) -> WindowOffset:
+    """Windows before or after ours: -1 is the one before, and -6, 0 the last seven with ours."""
+    last = first if last is None else last
+    if last < first:
+        raise DefinitionError(f"the windows from {first} to {last} of {dimension!r} are none")
+    return WindowOffset(checked_name(dimension), first, last)
+
+
+def all_partitions() -> AllPartitions:
+    """Every partition of the upstream."""
+    return AllPartitions()
+
+
+def mapped_by(function: KeyFunction) -> MappedBy:
+    """The partitions that a function of our key gives."""
+    if not callable(function):
+        raise DefinitionError(f"mapped_by takes a function of a partition's key, not {function!r}")
+    name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
+    return MappedBy(name, function)
+
+
+def mapping_of(document: dict[str, Any]) -> Mapping:
+    """The mapping that its `document` gave."""
+    kind = document["mapping"]
+    if kind == "same_key":
+        return SameKey()
+    if kind == "window_offset":
+        return WindowOffset(document["dimension"], document["first"], document["last"])
+    if kind == "all_partitions":
+        return AllPartitions()
+    if kind == "function":
+        return MappedBy(document["name"])
+    raise DefinitionError(f"the upstream mapping {kind!r} is not known to this version of Partita")
+
+
+def upstream_windows(mapping: Mapping, ours: Windows, theirs: Windows, ordinal: int) -> range:
+    """The windows of an upstream's dimension that one of ours is made from."""
+    shifted = isinstance(mapping, WindowOffset) and mapping.dimension == ours.dimension
+    first, last = (mapping.first, mapping.last) if shifted else (0, 0)  # type: ignore[union-attr] # it is one
+    return theirs.overlapping(ours, ordinal + first, ordinal + last)

@@ -1,0 +1,74 @@
+"""Folding and sweeping: the status table brought up to the ledger's newest version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from partita.status.delta import retried
+from partita.status.engine import connect, fetch, instant, listed
+from partita.status.ledger import Files, Ledger
+from partita.status.query import BOARD, Answering, Question
+from partita.status.rows import row_schema
+from partita.status.snapshot import ROWS, StatusTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The version of the ledger that the status table has reached, -1 without a ledger, and how many rows it has."""
+
+    version: int
+    rows: int
+
+
+def fold(ledger: Ledger, table: StatusTable, folded_elsewhere: Callable[[Files], pa.Table] | None = None) -> Folded:
+    """Fold what the status table doesn't hold yet. Where a fold is running already, the later one builds on it.
+
+    `folded_elsewhere` folds all events in the files by another engine.
+    """
+
+    def once() -> Folded:
+        files = ledger.files()
+        if files.table_id is None:
+            return Folded(-1, 0)
+        stored = table.stored(files, make=True)
+        with connect() as connection:
+            if folded_elsewhere is not None:
+                rows = folded_elsewhere(files)
+            else:
+                table.view(connection, files, stored)
+                if stored.reached == files.version:
+                    count = listed(connection, f"SELECT count(*) FROM {ROWS}")[0][0]  # noqa: S608 - our own names
+                    return Folded(files.version, count)
+                rows = fetch(connection, f"SELECT * FROM {ROWS}", row_schema())  # noqa: S608 - our own names
+        table.write(stored, rows, files)
+        return Folded(files.version, rows.num_rows)
+
+    return retried("fold", once)
+
+
+def sweep(ledger: Ledger, table: StatusTable, question: Question) -> Folded:
+    """Fold, and store with each row since when and why it is stale now.
+
+    Assets that can't be judged in this process keep what the last sweep found.
+    """
+
+    def once() -> Folded:
+        with Answering(ledger, table, question, make=True) as answer:
+            if answer.files.table_id is None:
+                return Folded(-1, 0)
+            at = f"CASE WHEN staleness = 'swept' THEN swept_at ELSE {instant(answer.now)} END AS swept_at"
+            columns = [at if name == "swept_at" else name for name in row_schema().names]
+            rows = fetch(
+                answer.connection,
+                f"SELECT {', '.join(columns)} FROM {BOARD} WHERE row_version IS NOT NULL",  # noqa: S608 - our own
+                row_schema(),
+            )
+            table.write(answer.stored, rows, answer.files)
+            return Folded(answer.files.version, rows.num_rows)
+
+    return retried("sweep", once)

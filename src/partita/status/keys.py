@@ -1,0 +1,62 @@
+"""Predicates over partition keys: which of many keys match, by the pruning that tables have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from partita.algebra.predicate import ColumnRef, Predicate
+from partita.arrow.key import key_columns
+from partita.arrow.prune import prune
+from partita.arrow.schema import to_schema
+from partita.arrow.spec import parse_spec
+from partita.errors import PredicateError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Where: TypeAlias = str | Predicate | ColumnRef
+
+
+def matching(keys: pa.Array, where: Where) -> pa.Array:
+    """Those of the keys that match a predicate on their dimensions.
+
+    Keys of other dimensions than the first one's are judged apart; where no key has a column that the predicate names,
+    that is a `PredicateError`, and so is a predicate that only Spark could evaluate.
+    """
+    import pyarrow as pa
+
+    found, problem, judged = [], None, not len(keys)
+    for shape in _by_shape(keys):
+        try:
+            found.append(_matching(shape, where))
+            judged = True
+        except PredicateError as error:
+            problem = error
+    if not judged and problem is not None:
+        raise problem
+    return pa.concat_arrays(found) if found else pa.array([], pa.string())
+
+
+def _by_shape(keys: pa.Array) -> list[pa.Array]:
+    """The keys, those with the same dimensions and types together."""
+    import pyarrow.compute as pc
+
+    shapes = pc.replace_substring_regex(keys, r"=([a-z]):[^,]*", r"=\1")
+    return [keys.filter(pc.equal(shapes, shape)) for shape in pc.unique(shapes)]
+
+
+def _matching(keys: pa.Array, where: Where) -> pa.Array:
+    import pyarrow.compute as pc
+
+    columns = key_columns(keys)
+    schema = to_schema(columns.schema)
+    spec = parse_spec(", ".join(columns.column_names), schema, family="iceberg") if columns.column_names else None
+    if spec is None:
+        raise PredicateError("an asset without partitions has no dimensions that a predicate could name")
+    pruned = prune(where, schema=schema, spec=spec, partitions=columns)
+    if pc.any(pc.and_not(pruned.may_match, pruned.must_match)).as_py():
+        raise PredicateError(
+            f"{where} can't be evaluated on keys; compare dimensions with values, or read the status in Spark"
+        )
+    found: pa.Array = keys.filter(pruned.may_match)
+    return found

@@ -1,0 +1,123 @@
+"""What jobs record: attempts and how they went, wiped partitions, values of dynamic dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from partita.algebra.key import PartitionKey
+from partita.algebra.plain import is_unicode
+from partita.algebra.ulid import new_ulid
+from partita.errors import StatusError
+from partita.status.events import STARTED, Event, Outcome
+from partita.status.ledger import Ledger
+
+Key: TypeAlias = PartitionKey | Mapping[str, object] | str | None
+"""A partition: its key, the values of one, its canonical text, or None for an asset without partitions."""
+
+
+class Attempt:
+    """An attempt that is being made; what is said to it is recorded when it ends."""
+
+    def __init__(self, asset: str, keys: tuple[PartitionKey, ...], run_id: str, number: int) -> None:
+        self.asset = asset
+        self.keys = keys
+        self.run_id = run_id
+        self.number = number
+        self.is_cancelled = False
+        self.written: dict[str, int] = {}
+
+    def wrote(self, **counts: int) -> None:
+        """Say what was written: `rows`, `files`, `bytes`, `table_version`."""
+        unknown = set(counts) - {"rows", "files", "bytes", "table_version"}
+        if unknown:
+            raise StatusError(f"an attempt writes rows, files, bytes and a table_version, not {min(unknown)!r}")
+        self.written |= counts
+
+    def cancel(self) -> None:
+        """Say that the attempt ends without a result and without a failure."""
+        self.is_cancelled = True
+
+
+def record(
+    ledger: Ledger,
+    kind: str,
+    asset: str,
+    keys: Key | Sequence[Key],
+    at: datetime | None = None,
+    **fields: Any,
+) -> list[Event]:
+    """Append an event of that kind for each key, in one commit."""
+    when: dict[str, Any] = {} if at is None else {"occurred_at": at}
+    events = [
+        Event(
+            kind=kind,
+            tenant_id=ledger.tenant,
+            workspace_id=ledger.workspace,
+            asset_key=asset,
+            partition_key=key_text(key),
+            **when,
+            **fields,
+        )
+        for key in _several(keys)
+    ]
+    ledger.append(events)
+    return events
+
+
+@contextmanager
+def attempt(  # noqa: PLR0913, PLR0917 - what there is to say of an attempt
+    ledger: Ledger,
+    asset: str,
+    keys: Key | Sequence[Key],
+    run_id: str | None,
+    number: int,
+    code_version: str | None,
+) -> Iterator[Attempt]:
+    """Record a start, and at the end of the block how it went. An error is recorded as a failure and goes on."""
+    run = new_ulid() if run_id is None else run_id
+    common: dict[str, Any] = {"run_id": run, "attempt": number, "code_version": code_version}
+    started = record(ledger, STARTED, asset, keys, **common)
+    texts = [event.partition_key for event in started]
+    common["started_at"] = started[0].occurred_at if started else None
+    begun = Attempt(asset, tuple(PartitionKey.parse(text or "") for text in texts), run, number)
+    try:
+        yield begun
+    except BaseException as error:
+        # What isn't an Exception ends the process: a job that was stopped has not failed.
+        outcome = Outcome.FAILED if isinstance(error, Exception) else Outcome.CANCELLED
+        record(ledger, outcome.kind, asset, texts, error=_said(error), **common)
+        raise
+    if begun.is_cancelled:
+        record(ledger, Outcome.CANCELLED.kind, asset, texts, **common)
+    else:
+        record(ledger, Outcome.SUCCEEDED.kind, asset, texts, **{**begun.written, **common})
+
+
+def kind_of(outcome: str) -> str:
+    """The kind of event of an outcome, in any case; "started" is one too."""
+    kinds = (STARTED, *(o.kind for o in Outcome))
+    if not isinstance(outcome, str) or outcome.lower() not in kinds:
+        raise StatusError(f"no outcome {outcome!r}; the outcomes are {', '.join(kinds)}")
+    return outcome.lower()
+
+
+def key_text(key: Key) -> str:
+    """The canonical text of a key, however it was given."""
+    if key is None:
+        return ""
+    if isinstance(key, str):
+        return str(PartitionKey.parse(key))
+    return str(key if isinstance(key, PartitionKey) else PartitionKey.of(key))
+
+
+def _several(keys: Key | Sequence[Key]) -> Sequence[Key]:
+    is_one = keys is None or isinstance(keys, str | Mapping)
+    return [keys] if is_one else keys  # type: ignore[list-item, return-value] # it is one, or they are several
+
+
+def _said(error: BaseException) -> str:
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return text if is_unicode(text) else text.encode("utf-8", "replace").decode()

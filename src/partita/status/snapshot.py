@@ -1,0 +1,129 @@
+"""The status table: a Delta table of folded rows, and the tail of the ledger that it doesn't hold yet.
+
+A fold overwrites the table and records the ledger's version that it has reached as a Delta transaction, in one commit.
+Of two folds at once the second fails on the first one's transaction and starts again from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from partita.status.delta import Place, make_table, make_view, open_table, paths_of, tidy, translated
+from partita.status.engine import instant, listed
+from partita.status.events import OF_PARTITIONS
+from partita.status.fold import folded, merged, numbered
+from partita.status.ledger import Files, Ledger, of_workspace
+from partita.status.rows import KEY, row_names, row_schema, row_types
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+ROWS = "status_rows"
+"""The relation with the rows of the workspace as of all events, or as of those up to a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The status table at a version: its files, and the version of the ledger that it has reached.
+
+    `table` is what a fold that started from here writes to; None where there is no table.
+    """
+
+    table: DeltaTable | None
+    paths: Mapping[str, str]
+    reached: int | None
+
+
+class StatusTable:
+    """The folded rows of one workspace."""
+
+    def __init__(self, place: Place, ledger: Ledger) -> None:
+        self.place = place
+        self.ledger = ledger
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self.place.uri
+
+    def stored(self, files: Files, *, make: bool = False) -> Stored:
+        """What is folded of a ledger; rows of another ledger that was here before don't count."""
+        table = open_table(self.place)
+        if table is None and make and files.table_id is not None:
+            table = make_table(self.place, row_schema(), [])
+        if table is None or files.table_id is None:
+            return Stored(table, {}, None)
+        reached = table.transaction_version(application(files))
+        return Stored(table, {} if reached is None else paths_of(table), reached)
+
+    def view(
+        self, connection: duckdb.DuckDBPyConnection, files: Files, stored: Stored, now: datetime | None = None
+    ) -> None:
+        """Make `ROWS` a relation: snapshot and tail, or where some of that came after `now`, a fold up to it."""
+        make_view(connection, "snapshot_stored", self.place, stored.paths, row_types())
+        ours = of_workspace(self.ledger.tenant, self.ledger.workspace)
+        _make(connection, "VIEW", "snapshot", f"SELECT * FROM snapshot_stored WHERE {ours}")  # noqa: S608 - our own
+        has_tail = self._make_tail(connection, files, stored)
+        if now is not None and _is_past(connection, now, has_tail=has_tail):
+            self.ledger.view(connection, "past", files.of(*OF_PARTITIONS))
+            events = f"(SELECT * FROM past WHERE occurred_at <= {instant(now)})"  # noqa: S608 - our own names
+            _make(connection, "TABLE", ROWS, folded(events))
+        elif not has_tail:
+            _make(connection, "VIEW", ROWS, "SELECT * FROM snapshot")
+        else:
+            _join_tail(connection)
+
+    def write(self, stored: Stored, rows: pa.Table, files: Files) -> None:
+        """Replace the table's rows by those of a fold that started from `stored` and reached these files of the ledger.
+
+        Raises deltalake's CommitFailedError where another fold was first.
+        """
+        from deltalake import CommitProperties, Transaction, write_deltalake
+
+        assert stored.table is not None  # noqa: S101 - a fold makes it before it reads
+        table = stored.table
+        properties = CommitProperties(app_transactions=[Transaction(application(files), files.version)])
+        with translated(self.uri):
+            ordered = rows.sort_by([(name, "ascending") for name in ("asset_key", "partition_key")])
+            write_deltalake(table, ordered, mode="overwrite", commit_properties=properties)
+            tidy(table)
+
+    def _make_tail(self, connection: duckdb.DuckDBPyConnection, files: Files, stored: Stored) -> bool:
+        """Make `tail_rows` of the events that the snapshot doesn't hold; False where there are none."""
+        since = self.ledger.files_since(files, stored.reached)
+        paths = {path: kind for path, kind in since.items() if kind in OF_PARTITIONS}
+        if paths:
+            self.ledger.view(connection, "tail_events", paths)
+            _make(connection, "TABLE", "tail_rows", folded("tail_events"))
+        return bool(paths)
+
+
+def _join_tail(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make `ROWS` of the tail's rows merged with those of the snapshot, and the snapshot's others."""
+    keys, names = ", ".join(KEY), ", ".join(row_names())
+    touched = f"SELECT {names} FROM snapshot SEMI JOIN tail_rows USING ({keys}) UNION ALL SELECT {names} FROM tail_rows"  # noqa: S608
+    _make(connection, "TABLE", "touched_rows", numbered(touched))
+    _make(connection, "TABLE", "changed_rows", merged("touched_rows"))
+    rest = f"SELECT {names} FROM snapshot ANTI JOIN changed_rows USING ({keys})"  # noqa: S608 - our own names
+    _make(connection, "VIEW", ROWS, f"SELECT {names} FROM changed_rows UNION ALL {rest}")  # noqa: S608 - our own names
+
+
+def _is_past(connection: duckdb.DuckDBPyConnection, now: datetime, *, has_tail: bool) -> bool:
+    last = "max(greatest(last_attempt_at, last_start_at, wiped_at, last_materialization_at))"
+    relations = ("snapshot", "tail_rows") if has_tail else ("snapshot",)
+    later = (f"(SELECT {last} FROM {relation}) > {instant(now)}" for relation in relations)  # noqa: S608 - our own
+    return any(found is True for found in listed(connection, f"SELECT {', '.join(later)}")[0])
+
+
+def _make(connection: duckdb.DuckDBPyConnection, what: str, name: str, select: str) -> None:
+    connection.execute(f"CREATE OR REPLACE TEMP {what} {name} AS {select}")
+
+
+def application(files: Files) -> str:
+    """The name under which a fold records how far it has read in a ledger."""
+    return f"partita.fold/{files.table_id}"

@@ -1,0 +1,184 @@
+"""The status of one workspace: its ledger and its status table, and the questions that they answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from partita.algebra.key import PartitionKey
+from partita.algebra.mappings import MappedBy
+from partita.errors import StatusError
+from partita.status.definitions import Definition
+from partita.status.delta import Place
+from partita.status.events import DEFINED, OF_PARTITIONS, Event, event_schema
+from partita.status.ledger import Files, Ledger
+from partita.status.recording import Key, key_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from partita.status.catalog import Catalog
+    from partita.status.folding import Folded
+    from partita.status.keys import Where
+    from partita.status.query import Answering
+    from partita.status.snapshot import StatusTable
+    from partita.status.why import Why
+
+_NAME = re.compile(r"\w[\w.-]*")
+FOLDER = "_partita"
+
+
+class Workspace:
+    """The status of one tenant's workspace in a lake. `uri` is the lake's; `options` are its store's settings.
+
+    Each has a folder of its own, and every row and every query names the tenant and the workspace besides.
+    """
+
+    def __init__(self, uri: str, options: Mapping[str, str], tenant: str, workspace: str) -> None:
+        for what, name in (("tenant", tenant), ("workspace", workspace)):
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                raise StatusError(f"{name!r} is no {what}'s name; use letters, digits, _, - and dots")
+        folder = f"{uri}/{FOLDER}/{tenant}/{workspace}"
+        self.ledger = Ledger(Place(f"{folder}/ledger", options), tenant, workspace)
+        self._place = Place(f"{folder}/status", options)
+        self._functions: dict[tuple[str, str], MappedBy] = {}
+
+    @property
+    def table(self) -> StatusTable:
+        """The status table."""
+        from partita.status.snapshot import StatusTable
+
+        return StatusTable(self._place, self.ledger)
+
+    def register(self, definitions: Iterable[Definition]) -> list[str]:
+        """Record the definitions that changed; returns their assets. Mappings by function stay in this process."""
+        given = list(definitions)
+        known = self._catalog().timelines
+        changed = [d for d in given if d.asset not in known or not known[d.asset].is_current(d)]
+        self.ledger.append(
+            Event(
+                kind=DEFINED,
+                tenant_id=self.ledger.tenant,
+                workspace_id=self.ledger.workspace,
+                asset_key=definition.asset,
+                code_version=definition.code_version,
+                definition=definition.text(),
+            )
+            for definition in changed
+        )
+        for definition in given:
+            for upstream in definition.upstreams:
+                if isinstance(upstream.mapping, MappedBy):
+                    self._functions[definition.asset, upstream.asset] = upstream.mapping
+        return [d.asset for d in changed]
+
+    def definition(self, asset: str) -> Definition | None:
+        """The current definition of an asset; None where it was never registered."""
+        return self._catalog().definition(asset)
+
+    def ask(self, **question: Any) -> Answering:
+        """The relations that answer a question (`partita.status.query.Question`); close them when done."""
+        from partita.status.query import Answering, Question
+
+        return Answering(self.ledger, self.table, Question(functions=self._functions, **question))
+
+    def status(  # noqa: PLR0913 - what there is to ask
+        self,
+        assets: str | Sequence[str] | None,
+        where: Where | None,
+        now: datetime | None,
+        *,
+        state: str | Sequence[str],
+        reason: str | Sequence[str],
+        transitive: bool,
+    ) -> pa.Table:
+        """The rows of an answer, narrowed to states and reasons; any of each is enough."""
+        from partita.status.query import STATES
+        from partita.status.staleness import Reason
+
+        conditions = []
+        if state:
+            conditions.append(" OR ".join(f"({STATES[name]})" for name in _known("state", state, list(STATES))))
+        if reason:
+            codes = _known("reason", reason, [r.value for r in Reason])
+            conditions.append(" OR ".join(f"list_contains(stale_reasons, '{code}')" for code in codes))
+        with self.ask(assets=_several(assets), where=where, now=now, transitive=transitive) as answer:
+            return answer.rows(conditions=conditions)
+
+    def counts(self, assets: str | Sequence[str] | None, where: Where | None, now: datetime | None) -> pa.Table:
+        """How many partitions of each asset are in each state."""
+        with self.ask(assets=_several(assets), where=where, now=now) as answer:
+            return answer.counts()
+
+    def why(self, asset: str, key: Key, now: datetime | None) -> Why:
+        """The chain of causes of a partition."""
+        from partita.status.why import explain
+
+        def ask(name: str, text: str) -> Answering:
+            return self.ask(assets=[name], keys=[text], now=now)
+
+        return explain(asset, PartitionKey.parse(key_text(key)), ask)
+
+    def history(self, asset: str, key: Key) -> pa.Table:
+        """The events of a partition in their order, each once."""
+        from partita.status.engine import connect, fetch, quoted
+
+        with connect() as connection:
+            self.ledger.view(connection, "events", self.ledger.files().of(*OF_PARTITIONS))
+            where = f"asset_key = {quoted(asset)} AND partition_key = {quoted(key_text(key))}"
+            # By id, and by run, attempt and kind; a wipe has no run, and counts by its id.
+            once = "coalesce(run_id, event_id), attempt, kind"
+            sql = f"""
+                SELECT * FROM events WHERE {where}
+                QUALIFY row_number() OVER (PARTITION BY {once} ORDER BY occurred_at DESC, event_id DESC) = 1
+                ORDER BY occurred_at, event_id
+            """  # noqa: S608 - our own names
+            return fetch(connection, sql, event_schema())
+
+    def fold(self, elsewhere: Callable[[Files], pa.Table] | None = None) -> Folded:
+        """Bring the status table up to the ledger's newest version; `elsewhere` folds all of it by another engine."""
+        from partita.status.folding import fold
+
+        return fold(self.ledger, self.table, elsewhere)
+
+    def sweep(self) -> Folded:
+        """Fold, and store with each row since when and why it is stale now."""
+        from partita.status.folding import sweep
+        from partita.status.query import Question
+
+        return sweep(self.ledger, self.table, Question(functions=self._functions, partly=True))
+
+    def export(self, file: str, now: datetime | None = None) -> int:
+        """Write the seed's `partition_status.parquet`, with its columns alone; returns the number of rows."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from partita.status.rows import SEED, row_schema
+
+        with self.ask(now=now) as answer:
+            rows = answer.rows(SEED, ["row_version IS NOT NULL"])
+        pq.write_table(rows.cast(pa.schema([row_schema().field(name) for name in SEED])), file)
+        return int(rows.num_rows)
+
+    def _catalog(self) -> Catalog:
+        from partita.status.catalog import read_catalog
+        from partita.status.engine import connect
+
+        with connect() as connection:
+            return read_catalog(connection, self.ledger, self.ledger.files())
+
+
+def _several(names: str | Sequence[str] | None) -> Sequence[str] | None:
+    return [names] if isinstance(names, str) else names
+
+
+def _known(what: str, given: str | Sequence[str], known: Sequence[str]) -> list[str]:
+    """The words as they are known, in any case."""
+    names = {name.lower(): name for name in known}
+    words = _several(given) or ()
+    for word in words:
+        if not isinstance(word, str) or word.lower() not in names:
+            raise StatusError(f"no {what} {word!r}; there is: {', '.join(known)}")
+    return [names[word.lower()] for word in words]

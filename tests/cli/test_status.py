@@ -1,0 +1,136 @@
+"""`partita status`, `why`, `history`, `record`, `fold` and `sweep`."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import partita as pt
+from partita.lake import Lake
+from tests.cli.terminal import Partita, run_installed
+from tests.status.histories import at
+
+DAYS = pt.daily("date", start="2025-01-01", end="2025-01-05")
+
+
+@pytest.fixture
+def where(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A lake with two assets, which the environment names."""
+    monkeypatch.setenv("PARTITA_LAKE", lake.uri)
+    orders = pt.asset(name="orders", partitions=DAYS)(print)
+    lake.register(
+        orders, pt.asset(name="sales", partitions=DAYS * pt.static("shard", [1, 2]), upstream=[orders])(print)
+    )
+    lake.record(
+        "sales", [{"date": date(2025, 1, d), "shard": 1} for d in (1, 2, 3)], outcome="succeeded", at=at(1), run_id="r1"
+    )
+    lake.record("orders", {"date": date(2025, 1, 2)}, outcome="succeeded", at=at(2), run_id="r2")
+    lake.record(
+        "sales", {"date": date(2025, 1, 3), "shard": 1}, outcome="failed", at=at(3), run_id="r3", error="boom\nmore"
+    )
+    return lake
+
+
+def test_status_is_a_grid_for_each_asset(where: Lake, partita: Partita) -> None:
+    shown = partita("status")
+    assert shown.code == 0
+    assert shown.out.splitlines() == [
+        "orders: 1 current, 3 missing",
+        "  date: 2025-01-01 to 2025-01-04",
+        "                           ·■··",
+        "",
+        "sales: 1 current, 1 stale, 1 last attempt failed, 5 missing",
+        "  date: 2025-01-01 to 2025-01-04",
+        "  shard=1                  ■◪▲·",
+        "  shard=2                  ····",
+        "",
+        "■ current  ◪ stale  ▲ last attempt failed  · missing  ✗ failed  ▶ running  ? not expected",
+    ]
+
+
+def test_status_lists_what_is_asked_for(where: Lake, partita: Partita) -> None:
+    assert partita("status", "sales", "--stale").out == (
+        "sales  date=2025-01-02,shard=1  STALE  UPSTREAM_CHANGED since 2025-01-01T02:00:00Z\n"
+    )
+    assert partita("status", "--failed").out == (
+        "sales  date=2025-01-03,shard=1  MATERIALIZED_BUT_LAST_ATTEMPT_FAILED  boom\n"
+    )
+    missing = partita("status", "sales", "--missing", "--stale", "--where", "date <= '2025-01-02'").out.splitlines()
+    assert [line.split()[1] for line in missing] == [
+        "date=2025-01-01,shard=2",
+        "date=2025-01-02,shard=1",
+        "date=2025-01-02,shard=2",
+    ]
+
+
+def test_status_as_json_and_as_of_a_moment(where: Lake, partita: Partita) -> None:
+    rows = [json.loads(line) for line in partita("status", "sales", "--json").out.splitlines()]
+    assert len(rows) == 8
+    (stale,) = [row for row in rows if row["display_status"] == "STALE"]
+    assert (stale["stale_reasons"], stale["stale_since"]) == (["UPSTREAM_CHANGED"], "2025-01-01T02:00:00Z")
+    then = [
+        json.loads(line) for line in partita("status", "sales", "--json", "--now", "2025-01-01T01:30").out.splitlines()
+    ]
+    assert [row["display_status"] for row in then] == ["MATERIALIZED"] * 3
+
+
+def test_status_check_exits_with_1_when_something_is_not_current(where: Lake, partita: Partita) -> None:
+    assert partita("status", "--check").code == 1
+    assert partita("status", "--check", "sales", "--where", "date = '2025-01-01' AND shard = 1").code == 0
+    where.record("report", outcome="succeeded")
+    assert partita("status", "--check", "report").code == 0
+    assert partita("status", "nothing").code == 2
+
+
+def test_status_export_writes_the_seeds_file(where: Lake, partita: Partita, tmp_path: Path) -> None:
+    file = tmp_path / "partition_status.parquet"
+    assert partita("status", "export", str(file)).code == 0
+    assert pq.read_table(file).num_rows == 4
+    assert partita("status", "one", "two").code == 2
+
+
+def test_why_takes_human_keys(where: Lake, partita: Partita) -> None:
+    shown = partita("why", "sales", "date=2025-01-02,shard=1")
+    assert shown.out.splitlines()[0] == "sales[date=2025-01-02, shard=1]: STALE"
+    assert partita("why", "sales", "date=d:2025-01-02,shard=i:1").out == shown.out
+    assert (
+        json.loads(partita("why", "sales", "date=2025-01-02,shard=1", "--json").out)["causes"][0]["code"]
+        == "UPSTREAM_CHANGED"
+    )
+    assert "never tried" in partita("why", "sales", "date=2025-01-02,shard:int=2").out
+    assert partita("why", "sales", "date=soon").code == 2
+    assert partita("why", "nothing").code == 2
+
+
+def test_record_history_fold_and_sweep(where: Lake, partita: Partita) -> None:
+    words = ("--run", "r9", "--at", "2025-01-01T05:00:00Z", "--rows", "1000", "--code-version", "3")
+    assert partita("record", "sales", "date=2025-01-04,shard=2", "--outcome", "succeeded", *words).code == 0
+    assert partita("history", "sales", "date=2025-01-04,shard=2").out == (
+        "2025-01-01T05:00:00Z  succeeded  run r9, attempt 1  code version 3  1,000 rows\n"
+    )
+    event = json.loads(partita("history", "sales", "date=2025-01-04,shard=2", "--json").out)
+    assert (event["kind"], event["occurred_at"], event["rows"]) == ("succeeded", "2025-01-01T05:00:00Z", 1000)
+    assert partita("fold").out.startswith("5 partitions")
+    assert json.loads(partita("sweep", "--json").out)["rows"] == 5
+    assert partita("record", "report", "--outcome", "failed", "--error", "disk full").code == 0
+    assert "disk full" in partita("why", "report").out
+    assert partita("record", "sales", "date=2025-01-04,shard=2", "--outcome", "lost").code == 2
+    assert partita("record", "sales", "x=1", "--outcome", "failed").code == 2
+
+
+def test_other_workspaces_are_others(where: Lake, partita: Partita) -> None:
+    assert partita("status", "--workspace", "other").out == "nothing is registered or recorded here\n"
+    assert partita("status", "--lake", where.uri, "--tenant", "default").out == partita("status").out
+
+
+def test_the_installed_command_answers_without_arrow(where: Lake) -> None:
+    """Loading Arrow, numpy and pandas takes longer than the answer."""
+    shown = run_installed("status", PARTITA_LAKE=where.uri, PYTHONPROFILEIMPORTTIME="1")
+    assert shown.code == 0
+    loaded = {line.rpartition("|")[2].strip() for line in shown.err.splitlines()}
+    assert "duckdb" in loaded
+    assert not {"pyarrow", "numpy", "pandas", "pyspark", "sqlglot"} & loaded

@@ -1,0 +1,88 @@
+"""The fold on Spark gives the rows that the fold in process gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from partita.lake import Lake, fold_on_spark
+from partita.status.events import OF_PARTITIONS, Event, event_schema, to_arrow
+from partita.status.fold import fold
+from partita.status.rows import row_schema
+from tests.status.histories import KEY, at, histories, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# A job of Spark's takes as long as hundreds of folds in process, so an example is many histories.
+@settings(
+    max_examples=max(2, settings().max_examples // 100),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(several=st.lists(histories(), min_size=10, max_size=30))
+def test_any_history_folds_to_the_same_rows(spark: SparkSession, several: list[list[Event]]) -> None:
+    events = [replace(e, asset_key=f"{e.asset_key}{n}") for n, history in enumerate(several) for e in history]
+    rows = to_arrow([*events, *events[::3]])
+    frame = spark.createDataFrame(rows).where(f"kind IN {OF_PARTITIONS!r}")
+    assert rows_of(fold_on_spark(frame)) == rows_of(fold(rows))
+
+
+def test_a_lake_folds_on_spark_over_the_same_files(spark: SparkSession, lake: Lake) -> None:
+    ours = [{"n": n, "region": "us-öst"} for n in range(20)]
+    lake.record("sales", ours, outcome="succeeded", at=at(1), rows=3, code_version="1", run_id="r1")
+    lake.record("sales", ours[:5], outcome="failed", at=at(2), error="boom", run_id="r2")
+    lake.wipe("sales", ours[7], at=at(3))
+    with lake.attempt("orders", KEY):
+        pass
+    before = rows_of(lake.status())
+    done = lake.fold(spark=spark)
+    assert done.rows == 21
+    assert rows_of(lake.status()) == before
+    table = lake._workspace.table
+    assert table.stored(lake._workspace.ledger.files()).reached == done.version
+    elsewhere = Lake(lake.uri)
+    assert rows_of(elsewhere.status()) == before
+
+
+def test_an_empty_ledger_folds_on_spark(spark: SparkSession, lake: Lake) -> None:
+    assert lake.fold(spark=spark).version == -1
+
+
+def test_status_as_a_spark_frame(spark: SparkSession, lake: Lake) -> None:
+    lake.record("sales", KEY, outcome="succeeded", at=at(1))
+    frame: Any = lake.status("sales", spark=spark)
+    (row,) = frame.select("partition_key", "display_status", "last_materialization_at", "partition_values").collect()
+    assert (row["partition_key"], row["display_status"]) == (str(KEY), "MATERIALIZED")
+    assert row["partition_values"] == {"date": "2025-01-15", "region": "us-east"}
+    assert row["last_materialization_at"].replace(tzinfo=UTC) - datetime(2025, 1, 1, tzinfo=UTC) == timedelta(hours=1)
+
+
+def test_spark_reads_the_ledger_and_the_status_table(spark: SparkSession, lake: Lake) -> None:
+    lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded")
+    lake.record("sales", {"n": 1}, outcome="failed")
+    lake.fold()
+    ledger, table = lake._workspace.ledger.uri, lake._workspace.table.uri
+    events = spark.read.format("delta").load(ledger)
+    assert sorted(row["kind"] for row in events.collect()) == ["failed", "succeeded", "succeeded"]
+    assert set(events.columns) == set(event_schema().names)
+    rows = spark.read.format("delta").load(table)
+    assert (rows.count(), rows.columns) == (2, row_schema().names)
+
+
+def test_attempts_are_recorded_from_executors(spark: SparkSession, lake: Lake) -> None:
+    def work(parts: Any) -> Any:
+        for part in parts:
+            for number in part["id"].to_pylist():
+                with lake.attempt("sales", {"n": number}, run_id="job"):
+                    pass
+            yield part
+
+    spark.range(0, 6, 1, 3).mapInArrow(work, "id long").collect()
+    assert [row["display_status"] for row in lake.status("sales").to_pylist()] == ["MATERIALIZED"] * 6
+    assert Path(lake.uri).is_dir()

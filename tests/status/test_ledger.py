@@ -1,0 +1,280 @@
+"""The ledger and the status table: appended, folded exactly once, kept small, and read by others."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import partita as pt
+from partita.lake import Lake
+from partita.status.delta import Place, make_view, open_table
+from partita.status.engine import connect, fetch
+from partita.status.events import Event, event_schema, event_types, from_arrow, to_arrow
+from partita.status.ledger import Ledger
+from partita.status.rows import SEED, row_schema
+from tests.status.histories import KEY, at, event, failed, rows_of, succeeded
+from tests.vectors import load
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(Place(str(tmp_path / "ledger")), "default", "default")
+
+
+def events_in(ledger: Ledger) -> list[Event]:
+    with connect() as connection:
+        ledger.view(connection, "events", ledger.files().paths)
+        return from_arrow(fetch(connection, "SELECT * FROM events ORDER BY event_id", event_schema()))
+
+
+def stored(lake: Lake) -> Any:
+    return lake._workspace.table
+
+
+def test_one_append_takes_many_events(ledger: Ledger) -> None:
+    many = [succeeded(1, key=pt.PartitionKey.of(n=n)) for n in range(500)] + [failed(2), event("wiped", 3)]
+    before = ledger.files().version
+    assert ledger.append(many) == before + 2  # one to make the table
+    assert events_in(ledger) == many
+    assert ledger.append([]) is None
+
+
+def test_unknown_kinds_are_kept(ledger: Ledger) -> None:
+    strange = event("from_the_future", 1)
+    ledger.append([strange, succeeded(2)])
+    assert events_in(ledger)[0] == strange
+
+
+def test_events_of_another_workspace_are_refused(ledger: Ledger) -> None:
+    other = Event(kind="wiped", tenant_id="else", workspace_id="default", asset_key="a", partition_key="")
+    with pytest.raises(pt.StatusError, match="else/default"):
+        ledger.append([other])
+
+
+def test_a_ledger_goes_to_other_processes(ledger: Ledger) -> None:
+    ledger.append([succeeded(1)])
+    pickle.loads(pickle.dumps(ledger)).append([succeeded(2)])  # noqa: S301 - our own
+    assert len(events_in(ledger)) == 2
+
+
+def test_small_appends_are_put_together_and_none_is_lost(ledger: Ledger) -> None:
+    given = []
+    for number in range(205):
+        given.append(succeeded(number, key=pt.PartitionKey.of(n=number)))
+        ledger.append(given[-1:])
+    files = ledger.files()
+    assert len(files.paths) < 20, "two compactions have run"
+    assert events_in(ledger) == given
+    log = Path(ledger.uri) / "_delta_log"
+    checkpoints = sorted(log.glob("*.checkpoint.parquet"))
+    assert checkpoints
+    assert files.version - int(checkpoints[-1].name[:20]) < 100
+
+
+def test_files_since_a_version_hold_every_event_after_it(ledger: Ledger) -> None:
+    ledger.append([succeeded(1)])
+    then = ledger.files()
+    ledger.append([succeeded(2)])
+    now = ledger.files()
+    assert len(ledger.files_since(now, then.version)) == 1
+    assert ledger.files_since(now, now.version) == {}
+    assert ledger.files_since(now, None) == now.paths
+    assert ledger.files_since(now, 10_000) == now.paths, "a version that isn't there says nothing"
+    table = open_table(ledger.place)
+    assert table is not None
+    table.optimize.compact()
+    assert len(ledger.files_since(ledger.files(), now.version)) == 1, "a compacted file is read again"
+
+
+def test_a_ledger_with_columns_of_a_newer_version_is_read_and_appended_to(ledger: Ledger) -> None:
+    ledger.append([succeeded(1)])
+    newer = to_arrow([succeeded(2)]).append_column("mood", pa.array(["good"]))
+    write_deltalake(ledger.uri, newer, mode="append", schema_mode="merge")
+    Ledger(ledger.place, "default", "default").append([succeeded(3)])
+    assert [e.occurred_at for e in events_in(ledger)] == [at(1), at(2), at(3)]
+
+
+def test_events_are_read_the_same_without_duckdbs_own_reader(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.append([succeeded(1), failed(2), event("wiped", 3)])
+    paths = ledger.files().paths
+    by_duckdb = events_in(ledger)
+    monkeypatch.setattr(Place, "is_local", False)
+    with connect() as connection:
+        make_view(connection, "events", ledger.place, paths, event_types())
+        read = fetch(connection, "SELECT * FROM events ORDER BY event_id", event_schema())
+    assert from_arrow(read) == by_duckdb
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"occurred_at": at(1).replace(tzinfo=None)}, "time zone"),
+        ({"event_id": "nonsense"}, "ULID"),
+        ({"partition_key": "date=2025-01-01"}, "canonical"),
+        ({"partition_key": None}, "names a partition"),
+        ({"run_id": None}, "names its run"),
+        ({"attempt": -1}, "not negative"),
+        ({"rows": True}, "whole number"),
+        ({"asset_key": ""}, "not empty"),
+        ({"error": "\ud800"}, "Unicode"),
+    ],
+)
+def test_a_wrong_event_is_refused(fields: dict[str, Any], reason: str) -> None:
+    right: dict[str, Any] = {
+        "kind": "failed", "tenant_id": "t", "workspace_id": "w", "asset_key": "a", "partition_key": "", "run_id": "r",
+        "attempt": 1,
+    }  # fmt: skip
+    assert Event(**right).kind == "failed"
+    with pytest.raises(pt.PartitaError, match=reason):
+        Event(**(right | fields))
+
+
+# --- the status table
+
+
+def test_the_schemas_of_ledger_and_status_table_only_ever_grow() -> None:
+    golden = load("status_schema")
+    for name, schema in (("ledger", event_schema()), ("status", row_schema())):
+        found = [[field.name, str(field.type), field.nullable] for field in schema]
+        assert found[: len(golden[name])] == golden[name], f"a column of the {name} changed; columns are only added"
+        assert len(found) == len(golden[name]), f"a new column of the {name}: add it to status_schema.json"
+    assert [name for name, *_ in golden["status"]][:14] == list(SEED)
+
+
+def test_a_fold_writes_what_was_appended_and_records_how_far_it_read(lake: Lake) -> None:
+    lake.record("sales", KEY, outcome="succeeded", run_id="r1", at=at(1))
+    before = rows_of(lake.status())
+    done = lake.fold()
+    files = lake._workspace.ledger.files()
+    assert (done.version, done.rows) == (files.version, 1)
+    table = DeltaTable(stored(lake).uri)
+    assert table.transaction_version(f"partita.fold/{files.table_id}") == files.version
+    assert table.to_pyarrow_table().num_rows == 1
+    assert rows_of(lake.status()) == before
+    version = table.version()
+    assert lake.fold() == done
+    assert DeltaTable(stored(lake).uri).version() == version, "there was nothing to fold"
+
+
+def test_a_reader_sees_the_snapshot_and_the_tail(lake: Lake) -> None:
+    lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=at(1))
+    lake.fold()
+    lake.record("sales", {"n": 2}, outcome="failed", at=at(2), run_id="r2")
+    lake.record("sales", {"n": 3}, outcome="succeeded", at=at(3))
+    shown = [row["display_status"] for row in lake.status().to_pylist()]
+    assert shown == ["MATERIALIZED", "MATERIALIZED_BUT_LAST_ATTEMPT_FAILED", "MATERIALIZED"]
+    everything = rows_of(lake.status())
+    lake.fold()
+    assert rows_of(lake.status()) == everything
+    lake.fold()
+    assert rows_of(lake.status()) == everything
+
+
+def test_of_two_folds_the_later_one_builds_on_the_other(lake: Lake) -> None:
+    from deltalake.exceptions import CommitFailedError
+
+    lake.record("sales", {"n": 1}, outcome="succeeded")
+    lake.fold()
+    table, ledger = stored(lake), lake._workspace.ledger
+    files = ledger.files()
+    started = table.stored(files, make=True)
+    lake.record("sales", {"n": 2}, outcome="succeeded")
+    lake.fold()
+    with pytest.raises(CommitFailedError):
+        table.write(started, row_schema().empty_table(), files)
+    assert lake.status().num_rows == 2
+    assert DeltaTable(table.uri).to_pyarrow_table().num_rows == 2
+
+
+def test_a_ledger_that_was_made_anew_does_not_count_as_folded(lake: Lake, tmp_path: Path) -> None:
+    import shutil
+
+    lake.record("sales", {"n": 1}, outcome="succeeded")
+    lake.fold()
+    shutil.rmtree(lake._workspace.ledger.uri)
+    again = Lake(lake.uri)
+    again.record("sales", {"n": 2}, outcome="succeeded")
+    assert [row["partition_key"] for row in again.status().to_pylist()] == ["n=i:2"]
+    assert again.fold().rows == 1
+
+
+def test_a_sweep_stores_staleness_and_a_new_materialization_clears_it(lake: Lake) -> None:
+    lake.register(pt.asset(name="orders")(print), pt.asset(name="sales", upstream=["orders"])(print))
+    lake.record("sales", outcome="succeeded", at=at(1))
+    lake.record("orders", outcome="succeeded", at=at(2))
+    lake.sweep()
+
+    def swept() -> dict[str, Any]:
+        rows = {r["asset_key"]: r for r in DeltaTable(stored(lake).uri).to_pyarrow_table().to_pylist()}
+        return dict(rows["sales"])
+
+    assert (swept()["stale_since"], swept()["stale_reasons"]) == (at(2), ["UPSTREAM_CHANGED"])
+    first = swept()["swept_at"]
+    lake.record("sales", outcome="failed", at=at(3))
+    lake.fold()
+    assert (swept()["stale_since"], swept()["swept_at"]) == (at(2), first), "a failure keeps what was found"
+    lake.record("sales", outcome="succeeded", at=at(4))
+    lake.fold()
+    assert (swept()["stale_since"], swept()["stale_reason_code"], swept()["swept_at"]) == (None, None, None)
+
+
+def test_an_export_is_the_seeds_file(lake: Lake, tmp_path: Path) -> None:
+    lake.register(pt.asset(name="sales", partitions=pt.static("region", ["us", "eu"]), code_version="2")(print))
+    lake.record("sales", {"region": "us"}, outcome="succeeded", code_version="1", run_id="r1", at=at(1))
+    file = tmp_path / "partition_status.parquet"
+    assert lake.export_status(str(file)) == 1
+    exported = pq.read_table(file)
+    assert exported.column_names == list(SEED)
+    assert exported.schema.types == [row_schema().field(name).type for name in SEED]
+    (row,) = exported.to_pylist()
+    assert (row["stale_reason_code"], row["partition_values"]) == ("CODE_CHANGED", [("region", "us")])
+
+
+def test_duckdb_reads_both_tables_by_their_files(lake: Lake) -> None:
+    lake.record("sales", {"n": 1}, outcome="succeeded")
+    lake.fold()
+    for uri in (lake._workspace.ledger.uri, stored(lake).uri):
+        assert duckdb.read_parquet(DeltaTable(uri).file_uris()).count("*").fetchall() == [(1,)]
+
+
+# --- tenants and workspaces
+
+
+def test_a_lake_opened_for_one_workspace_cannot_see_another(tmp_path: Path) -> None:
+    lakes = {
+        (tenant, workspace): Lake(str(tmp_path), tenant=tenant, workspace=workspace)
+        for tenant in ("a", "b")
+        for workspace in ("a", "b")
+    }
+    for (tenant, workspace), lake in lakes.items():
+        lake.register(pt.asset(name=f"{tenant}-{workspace}")(print))
+        lake.record("shared", outcome="succeeded", run_id=f"{tenant}/{workspace}")
+    for (tenant, workspace), lake in lakes.items():
+        for _ in ("from the ledger", "from the status table"):
+            rows = lake.status().to_pylist()
+            assert [row["asset_key"] for row in rows] == [f"{tenant}-{workspace}", "shared"]
+            assert {(row["tenant_id"], row["workspace_id"]) for row in rows} == {(tenant, workspace)}
+            assert [e["run_id"] for e in lake.history("shared").to_pylist()] == [f"{tenant}/{workspace}"]
+            lake.fold()
+
+
+def test_rows_of_another_workspace_in_the_same_table_are_not_seen(lake: Lake) -> None:
+    lake.record("sales", outcome="succeeded")
+    ledger = lake._workspace.ledger
+    foreign = Event(kind="wiped", tenant_id="other", workspace_id="default", asset_key="theirs", partition_key="")
+    ledger.append_rows(to_arrow([foreign]))
+    assert [row["asset_key"] for row in lake.status().to_pylist()] == ["sales"]
+    assert lake.fold().rows == 1
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a b"])
+def test_a_workspace_has_a_name_that_a_folder_can_have(name: str, tmp_path: Path) -> None:
+    with pytest.raises(pt.StatusError, match="name"):
+        Lake(str(tmp_path), workspace=name)

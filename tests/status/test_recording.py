@@ -1,0 +1,101 @@
+"""What jobs record: attempts as a call and as a block, and what a partition's history shows of them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+import partita as pt
+from partita.lake import Lake
+from tests.status.histories import KEY, at
+
+
+def kinds(lake: Lake, key: Any = KEY) -> list[tuple[str, str, int]]:
+    return [(e["kind"], e["run_id"], e["attempt"]) for e in lake.history("sales", key).to_pylist()]
+
+
+def test_a_record_takes_a_key_in_any_form(lake: Lake) -> None:
+    forms: list[Any] = [KEY, str(KEY), dict(KEY)]
+    for number, key in enumerate(forms):
+        lake.record("sales", key, outcome="succeeded", run_id=f"r{number}")
+    assert len(kinds(lake)) == 3
+    lake.record("sales", outcome="SUCCEEDED", run_id="r")
+    assert kinds(lake, None) == [("succeeded", "r", 1)]
+
+
+def test_a_record_takes_many_keys_in_one_commit(lake: Lake) -> None:
+    lake.record("sales", outcome="failed")
+    before = lake._workspace.ledger.files().version
+    lake.record("sales", [{"n": n} for n in range(100)], outcome="succeeded", run_id="r")
+    assert lake._workspace.ledger.files().version == before + 1
+    assert lake.status("sales").num_rows == 101
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"outcome": "lost"}, "succeeded, failed, cancelled"),
+        ({"outcome": "failed", "at": at(1).replace(tzinfo=None)}, "time zone"),
+        ({"outcome": "failed", "rows": -1}, "not negative"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(given: dict[str, Any], reason: str, lake: Lake) -> None:
+    with pytest.raises(pt.StatusError, match=reason):
+        lake.record("sales", KEY, **given)
+    assert lake.status().num_rows == 0
+
+
+def test_an_attempt_records_its_start_and_its_success(lake: Lake) -> None:
+    with lake.attempt("sales", KEY, run_id="r1", code_version="3") as attempt:
+        assert lake.status("sales").to_pylist()[0]["running"] is True
+        attempt.wrote(rows=5, bytes=100)
+    assert kinds(lake) == [("started", "r1", 1), ("succeeded", "r1", 1)]
+    (row,) = lake.status("sales").to_pylist()
+    assert (row["running"], row["display_status"]) == (False, "MATERIALIZED")
+    assert (row["last_materialization_rows"], row["last_materialization_code_version"]) == (5, "3")
+
+
+def test_an_attempt_that_raises_has_failed_and_the_error_goes_on(lake: Lake) -> None:
+    with pytest.raises(ZeroDivisionError), lake.attempt("sales", KEY, run_id="r1"):
+        _ = 1 / 0
+    (row,) = lake.status("sales").to_pylist()
+    assert row["failed"] is True
+    assert row["last_attempt_error"] == "ZeroDivisionError: division by zero"
+
+
+def test_an_attempt_that_is_interrupted_or_says_so_is_cancelled(lake: Lake) -> None:
+    with pytest.raises(KeyboardInterrupt), lake.attempt("sales", KEY, run_id="r1"):
+        raise KeyboardInterrupt
+    with lake.attempt("sales", KEY, run_id="r2") as attempt:
+        attempt.cancel()
+    assert [kind for kind, *_ in kinds(lake)] == ["started", "cancelled", "started", "cancelled"]
+    assert lake.status("sales").to_pylist()[0]["cancelled"] is True
+
+
+def test_an_attempt_at_many_partitions(lake: Lake) -> None:
+    with lake.attempt("sales", [{"n": 1}, {"n": 2}]) as attempt:
+        assert [key["n"] for key in attempt.keys] == [1, 2]
+    assert [row["display_status"] for row in lake.status("sales").to_pylist()] == ["MATERIALIZED"] * 2
+
+
+def test_an_attempt_writes_nothing_else(lake: Lake) -> None:
+    with pytest.raises(pt.StatusError, match="'speed'"), lake.attempt("sales", KEY) as attempt:
+        attempt.wrote(speed=5)
+
+
+def test_a_lake_goes_to_executors(lake: Lake) -> None:
+    pickle.loads(pickle.dumps(lake)).record("sales", KEY, outcome="succeeded")  # noqa: S301 - our own
+    assert lake.status("sales").num_rows == 1
+
+
+def test_history_shows_each_event_once_in_order(lake: Lake) -> None:
+    lake.record("sales", KEY, outcome="failed", run_id="r2", at=at(2))
+    lake.record("sales", KEY, outcome="succeeded", run_id="r1", at=at(1))
+    lake.record("sales", KEY, outcome="succeeded", run_id="r1", at=at(1))
+    lake.record("sales", KEY, outcome="succeeded", run_id="r1", at=at(1), attempt=2)
+    lake.wipe("sales", KEY, at=at(3))
+    lake.record("sales", None, outcome="succeeded")
+    found = [(e["kind"], e["run_id"], e["attempt"]) for e in lake.history("sales", KEY).to_pylist()]
+    assert found == [("succeeded", "r1", 1), ("succeeded", "r1", 2), ("failed", "r2", 1), ("wiped", None, None)]

@@ -1,0 +1,312 @@
+"""Staleness: each reason, since when, all of them together, through every mapping, and as of any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import partita as pt
+from partita.lake import Lake
+from tests.status.histories import at
+
+
+def day(number: int, **others: object) -> pt.PartitionKey:
+    return pt.PartitionKey.of(date=date(2025, 1, number), **others)
+
+
+def define(name: str, partitions: pt.PartitionSet | None = None, **given: Any) -> pt.Asset:
+    return pt.asset(name=name, partitions=partitions, **given)(lambda _: None)
+
+
+def succeed(lake: Lake, asset: str, key: object, hours: float, version: str | None = None) -> None:
+    lake.record(asset, key, outcome="succeeded", at=at(hours), code_version=version)  # type: ignore[arg-type] # a key
+
+
+def stale(lake: Lake, asset: str, hours: float = 1000, **asked: Any) -> dict[str, tuple[Any, list[str]]]:
+    """Since when and why, by key, of what is stale."""
+    found = lake.status(asset, now=at(hours), state="stale", **asked).to_pylist()
+    return {row["partition_key"]: (row["stale_since"], row["stale_reasons"]) for row in found}
+
+
+DAYS = pt.daily("date", start="2025-01-01", end="2025-01-11")
+
+
+# --- freshness
+
+
+def test_a_maximum_lag_makes_stale_once_it_has_passed(lake: Lake) -> None:
+    lake.register(define("sales", freshness=timedelta(hours=26)))
+    succeed(lake, "sales", None, 0)
+    assert stale(lake, "sales", 26) == {}
+    assert stale(lake, "sales", 26.001) == {"": (at(26), ["FRESHNESS_POLICY"])}
+    (row,) = lake.status("sales", now=at(100)).to_pylist()
+    assert (row["stale_since"], row["stale_reason_code"]) == (at(26), "FRESHNESS_POLICY"), "it doesn't move on its own"
+
+
+def test_a_cron_deadline_wants_a_materialization_between_any_two_moments(lake: Lake) -> None:
+    lake.register(define("sales", freshness=pt.cron("0 9 * * *")))
+    succeed(lake, "sales", None, 8)  # counts for 9:00 of the first day
+    assert stale(lake, "sales", 24 + 9) == {}
+    assert stale(lake, "sales", 24 + 9.001) == {"": (at(24 + 9), ["FRESHNESS_POLICY"])}
+    succeed(lake, "sales", None, 10)  # counts for 9:00 of the second day
+    assert stale(lake, "sales", 24 + 10) == {}
+    assert stale(lake, "sales", 48 + 10) == {"": (at(48 + 9), ["FRESHNESS_POLICY"])}
+
+
+def test_a_cron_deadline_with_a_lag(lake: Lake) -> None:
+    lake.register(define("sales", freshness=pt.cron("0 9 * * *", lag=timedelta(hours=2))))
+    succeed(lake, "sales", None, 7)
+    assert stale(lake, "sales", 20) == {}
+    succeed(lake, "sales", None, 6.999)
+    assert stale(lake, "sales", 24 + 8) == {}, "an older success doesn't count"
+    assert stale(lake, "sales", 24 + 10) == {"": (at(24 + 9), ["FRESHNESS_POLICY"])}
+
+
+def test_a_cron_deadline_is_in_its_time_zone_over_a_change_of_clocks(lake: Lake) -> None:
+    lake.register(define("sales", freshness=pt.cron("0 9 * * *", time_zone="Europe/Berlin")))
+    lake.record("sales", outcome="succeeded", at=datetime(2025, 3, 29, 7, tzinfo=UTC))  # 8:00, winter
+    (row,) = lake.status("sales", now=datetime(2025, 3, 31, tzinfo=UTC)).to_pylist()
+    assert row["stale_since"] == datetime(2025, 3, 30, 7, tzinfo=UTC)  # 9:00, summer
+
+
+# --- code
+
+
+def test_another_code_version_makes_stale_since_its_definition(lake: Lake) -> None:
+    lake.register(define("sales", code_version="1"))
+    lake.record("sales", outcome="succeeded", code_version="1")
+    assert lake.status("sales", state="stale").num_rows == 0
+    lake.register(define("sales", code_version="2"))
+    (row,) = lake.status("sales").to_pylist()
+    assert row["stale_reasons"] == ["CODE_CHANGED"]
+    since = row["stale_since"]
+    assert row["last_materialization_at"] < since <= datetime.now(UTC)
+    lake.register(define("sales", code_version="3"))
+    assert lake.status("sales").to_pylist()[0]["stale_since"] == since, "it was not current before already"
+
+
+def test_code_that_is_rolled_back_makes_current_again(lake: Lake) -> None:
+    for version in ("1", "2"):
+        lake.register(define("sales", DAYS, code_version=version))
+        lake.record("sales", day(int(version)), outcome="succeeded", code_version=version)
+    lake.register(define("sales", DAYS, code_version="1"))
+    rolled_back = lake.status("sales", state="stale").to_pylist()
+    assert [row["partition_key"] for row in rolled_back] == [str(day(2))]
+    assert rolled_back[0]["stale_since"] > rolled_back[0]["last_materialization_at"]
+
+
+def test_a_materialization_by_old_code_is_stale_from_its_own_moment(lake: Lake) -> None:
+    lake.register(define("sales", code_version="1"))
+    lake.register(define("sales", code_version="2"))
+    lake.record("sales", outcome="succeeded", code_version="1")
+    (row,) = lake.status("sales").to_pylist()
+    assert row["stale_since"] == row["last_materialization_at"]
+
+
+def test_a_code_version_that_is_not_known_is_not_compared(lake: Lake) -> None:
+    lake.register(define("sales", code_version="1"))
+    lake.record("sales", outcome="succeeded")
+    lake.record("others", outcome="succeeded", code_version="7")
+    assert lake.status(state="stale").num_rows == 0
+
+
+# --- upstreams
+
+
+def test_an_upstream_materialized_after_ours_makes_stale_since_its_first_success_after(lake: Lake) -> None:
+    lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders"]))
+    for hours in (1, 3, 5):
+        succeed(lake, "orders", day(1), hours)
+    succeed(lake, "sales", day(1), 2)
+    succeed(lake, "orders", day(2), 1)
+    succeed(lake, "sales", day(2), 2)
+    succeed(lake, "orders", day(3), 4)
+    succeed(lake, "sales", day(3), 2)
+    assert stale(lake, "sales") == {
+        str(day(1)): (at(3), ["UPSTREAM_CHANGED"]),
+        str(day(3)): (at(4), ["UPSTREAM_CHANGED"]),
+    }
+
+
+def test_an_upstream_at_the_same_moment_is_not_after(lake: Lake) -> None:
+    lake.register(define("orders"), define("sales", upstream=["orders"]))
+    succeed(lake, "sales", None, 1)
+    succeed(lake, "orders", None, 1)
+    assert stale(lake, "sales") == {}
+
+
+def test_an_upstream_that_was_never_materialized_makes_nothing_stale(lake: Lake) -> None:
+    lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders", "unknown"]))
+    succeed(lake, "sales", day(1), 1)
+    lake.record("orders", day(1), outcome="failed", at=at(2))
+    assert stale(lake, "sales") == {}
+
+
+def test_a_wiped_upstream_makes_nothing_stale(lake: Lake) -> None:
+    lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders"]))
+    succeed(lake, "sales", day(1), 1)
+    succeed(lake, "orders", day(1), 2)
+    lake.wipe("orders", day(1), at=at(3))
+    assert stale(lake, "sales") == {}
+
+
+def test_all_reasons_are_kept_and_the_earliest_says_since_when(lake: Lake) -> None:
+    lake.register(
+        define("orders"), define("sales", upstream=["orders"], freshness=timedelta(hours=5), code_version="2")
+    )
+    succeed(lake, "sales", None, 1, "1")
+    succeed(lake, "orders", None, 3)
+    (row,) = lake.status("sales").to_pylist()
+    assert row["stale_reasons"] == ["UPSTREAM_CHANGED", "FRESHNESS_POLICY", "CODE_CHANGED"]
+    assert (row["stale_since"], row["stale_reason_code"]) == (at(3), "UPSTREAM_CHANGED")
+    assert (row["stale_upstream_asset_key"], row["stale_upstream_partition_key"]) == ("orders", "")
+
+
+WEEKS = pt.weekly("date", start="2024-12-30")
+US = pt.static("region", ["us"])
+WEEK = pt.PartitionKey.of(date=date(2025, 1, 6))
+SHIFTED = pt.daily("date", start="2025-01-01", offset=timedelta(hours=6))
+WINDOWS: dict[str, tuple[pt.PartitionSet, Any, pt.PartitionKey, Iterable[int]]] = {
+    "the day before": (DAYS, pt.window_offset("date", -1), day(5), [4]),
+    "three days": (DAYS, pt.window_offset("date", -2, 0), day(5), [3, 4, 5]),
+    "all": (DAYS, pt.all_partitions(), day(5), range(1, 11)),
+    "a function": (DAYS, pt.mapped_by(lambda _: [day(9)]), day(5), [9]),
+    "finer windows": (WEEKS, pt.same_key(), WEEK, [6, 7, 8, 9, 10]),
+    "the week before in days": (WEEKS, pt.window_offset("date", -1), WEEK, [1, 2, 3, 4, 5]),
+    "other dimensions of ours are ignored": (DAYS * US, pt.same_key(), day(5, region="us"), [5]),
+    "a dimension that only they have counts whole": (US, pt.same_key(), pt.PartitionKey.of(region="us"), range(1, 11)),
+    "days that start later": (SHIFTED, pt.same_key(), day(5), [5, 6]),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_a_mapping_says_which_upstream_partitions_count(name: str, lake: Lake) -> None:
+    ours, mapping, key, expected = WINDOWS[name]
+    lake.register(define("orders", DAYS), define("sales", ours, upstream=[("orders", mapping)]))
+    for number in range(1, 11):
+        succeed(lake, "sales", key, number)
+        succeed(lake, "orders", day(number), number + 0.5)
+    changed = [number for number in range(1, 11) if stale(lake, "sales", number + 0.7)]
+    assert changed == list(expected)
+    assert all(stale(lake, "sales", n + 0.7)[str(key)][0] == at(n + 0.5) for n in changed[:1])
+
+
+def test_a_coarser_window_counts_for_every_finer_one_in_it(lake: Lake) -> None:
+    lake.register(define("rates", pt.monthly("date", start="2025-01-01")), define("sales", DAYS, upstream=["rates"]))
+    succeed(lake, "sales", [day(1), day(10)], 1)
+    succeed(lake, "rates", pt.PartitionKey.of(date=date(2025, 2, 1)), 2)
+    assert stale(lake, "sales") == {}
+    succeed(lake, "rates", day(1), 3)
+    assert set(stale(lake, "sales")) == {str(day(1)), str(day(10))}
+
+
+def test_hours_of_a_day_that_has_25_of_them(lake: Lake) -> None:
+    hours = pt.hourly("ts", start="2025-10-25", time_zone="Europe/Berlin")
+    days = pt.daily("ts", start="2025-10-25", time_zone="Europe/Berlin")
+    lake.register(define("events", hours), define("sales", days, upstream=["events"]))
+    key = pt.PartitionKey.of(ts=date(2025, 10, 26))
+    first = datetime(2025, 10, 25, 22, tzinfo=UTC)
+    for number, inside in ((-1, False), (0, True), (24, True), (25, False)):
+        lake.record("sales", key, outcome="succeeded", at=first + timedelta(days=30, hours=number))
+        hour = pt.PartitionKey.of(ts=first + timedelta(hours=number))
+        lake.record("events", hour, outcome="succeeded", at=first + timedelta(days=30, hours=number, minutes=5))
+        now = first + timedelta(days=30, hours=number, minutes=10)
+        assert (lake.status("sales", now=now, state="stale").num_rows == 1) is inside
+
+
+def test_three_dimensions_and_more(lake: Lake) -> None:
+    shards = pt.static("shard", [1, 2])
+    both = DAYS * pt.static("region", ["us", "eu"]) * shards
+    lake.register(define("orders", both), define("sales", both * pt.static("kind", ["a"]), upstream=["orders"]))
+    for region in ("us", "eu"):
+        for shard in (1, 2):
+            succeed(lake, "sales", day(1, region=region, shard=shard, kind="a"), 1)
+    succeed(lake, "orders", day(1, region="eu", shard=2), 2)
+    assert set(stale(lake, "sales")) == {str(day(1, region="eu", shard=2, kind="a"))}
+
+
+# --- transitive
+
+
+def test_staleness_is_transitive_on_request_with_the_root_shown(lake: Lake) -> None:
+    lake.register(
+        define("raw", DAYS, freshness=timedelta(hours=10)),
+        define("orders", DAYS, upstream=["raw"]),
+        define("sales", DAYS * pt.static("region", ["us"]), upstream=["orders"]),
+        define("report", upstream=[("sales", pt.all_partitions())]),
+    )
+    succeed(lake, "raw", [day(1), day(2)], 1)
+    succeed(lake, "orders", [day(1), day(2)], 2)
+    succeed(lake, "sales", [day(1, region="us"), day(2, region="us")], 3)
+    succeed(lake, "report", None, 4)
+    succeed(lake, "raw", day(2), 5)
+    assert [stale(lake, name, 6) for name in ("sales", "report")] == [{}, {}]
+    names = ("stale_since", "stale_root_asset_key", "stale_root_partition_key")
+    found = {
+        (row["asset_key"], row["partition_key"]): tuple(row[name] for name in names)
+        for row in lake.status(now=at(6), transitive=True, state="stale").to_pylist()
+    }
+    assert found == {
+        ("orders", str(day(2))): (at(5), "raw", str(day(2))),
+        ("sales", str(day(2, region="us"))): (at(5), "raw", str(day(2))),
+        ("report", ""): (at(5), "raw", str(day(2))),
+    }
+    later = lake.status("report", now=at(20), transitive=True).to_pylist()[0]
+    assert (later["stale_since"], later["stale_root_asset_key"]) == (at(5), "raw")
+
+
+def test_assets_upstream_of_each_other_are_refused(lake: Lake) -> None:
+    lake.register(define("a", upstream=["b"]), define("b", upstream=["a"]))
+    with pytest.raises(pt.DefinitionError, match="a <- b <- a"):
+        lake.status("a", transitive=True)
+
+
+# --- as of a moment
+
+
+def test_the_past_can_be_asked(lake: Lake) -> None:
+    lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders"]))
+    succeed(lake, "sales", day(1), 1)
+    succeed(lake, "orders", day(1), 3)
+    lake.record("sales", day(1), outcome="failed", at=at(5))
+    lake.fold()
+    displayed = [lake.status("sales", now=at(h), state=()).to_pylist() for h in (2, 4, 6)]
+    assert [row["display_status"] for rows in displayed for row in rows if row["partition_key"] == str(day(1))] == [
+        "MATERIALIZED",
+        "STALE",
+        "MATERIALIZED_BUT_LAST_ATTEMPT_FAILED",
+    ]
+    assert lake.status("sales", now=at(0.5)).num_rows == 0, "nothing was recorded yet, and no day was over"
+    assert lake.status("sales", now=at(24)).to_pylist()[0]["display_status"] == "MATERIALIZED_BUT_LAST_ATTEMPT_FAILED"
+
+
+def test_a_question_without_a_zone_is_refused(lake: Lake) -> None:
+    lake.record("sales", outcome="succeeded")
+    with pytest.raises(pt.StatusError, match="time zone"):
+        lake.status(now=datetime(2025, 1, 1))  # noqa: DTZ001
+
+
+# --- mappings by function, and sweeps
+
+
+def only_first(_: pt.PartitionKey) -> Iterable[pt.PartitionKey]:
+    return [day(1)]
+
+
+def test_a_function_that_this_process_does_not_have_needs_a_sweep_and_that_is_said(lake: Lake) -> None:
+    lake.register(define("orders", DAYS), define("sales", DAYS, upstream=[("orders", pt.mapped_by(only_first))]))
+    succeed(lake, "sales", [day(2), day(3)], 1)
+    succeed(lake, "orders", day(1), 2)
+    elsewhere = Lake(lake.uri)
+    with pytest.raises(pt.StatusError, match="function"):
+        elsewhere.status("sales")
+    lake.sweep()
+    rows = elsewhere.status("sales", state="stale").to_pylist()
+    assert [(row["staleness"], row["stale_since"]) for row in rows] == [("swept", at(2)), ("swept", at(2))]
+    assert {row["staleness"] for row in lake.status("sales").to_pylist()} == {"computed"}
+    succeed(lake, "sales", day(2), 3)
+    with pytest.raises(pt.StatusError, match="function"):
+        elsewhere.status("sales")
