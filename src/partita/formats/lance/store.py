@@ -1,0 +1,345 @@
+"""A Lance table as a `Store`: a file of its plans is a leaf."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.algebra.predicate import Predicate
+from partita.algebra.transforms import PartitionFunction
+from partita.errors import SchemaError, StorageError, TableError
+from partita.formats.lance.fragments import LanceTarget, leaf_names
+from partita.formats.lance.leaf import Leaf, clean_version
+from partita.formats.lance.log import NOTHING, Ending, Known, Log
+from partita.formats.lance.names import texts
+from partita.formats.lance.namespace import BETWEEN, read_tree
+from partita.formats.lance.operations import Operation
+from partita.formats.lance.state import LanceState, partition_values, state_of
+from partita.formats.lance.writes import THREADS, Attempt, Writes
+from partita.formats.plan import State, identities, pruned_files
+from partita.formats.store import Change, Store
+from partita.storage import Storage
+
+if TYPE_CHECKING:
+    from partita.formats.lance.on_spark import LanceRows
+    from partita.spark.rewrite import Copier
+    from partita.spark.rows import DataFrame, DataType, SparkSession, StructType
+    from partita.spark.scan import Files
+
+QUIET = frozenset({"compact", "index", "repair", "add column"})
+"""Operations that change no rows, and so are in nobody's way but where they change the very fragments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Rows that go from a leaf: its place in the state, and fragments before and after, by number."""
+
+    place: int
+    before: Mapping[str, Mapping[str, Any]]
+    after: Mapping[str, Mapping[str, Any] | None]
+
+
+class LanceStore(Store):
+    """The Lance table in a folder."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.uri = storage.uri
+        self.storage = storage
+        self.log = Log(storage)
+        self._seen = NOTHING
+
+    def state(self) -> LanceState:
+        """The table after the last write that has ended; one pass over the manifest."""
+        # The log first: a leaf is registered before the write that made it ends.
+        known, unended = self.log.known(self._seen)
+        self._seen = known
+        return state_of(read_tree(self.storage), known, unended)
+
+    def settle(self) -> None:
+        """End a write that a process left when it died, if there is one; where it can't be written to, leave it."""
+        _, unended = self.log.known(self._seen)
+        if unended is not None:
+            try:
+                self.writes(self.state()).settle(unended, wait=False)
+            except StorageError:
+                return
+
+    def writes(self, state: State) -> Writes:
+        """The writes of the table."""
+        return Writes(lance(state).root, self.log, lance(state).definition.stored)
+
+    def check_writable(self, state: State, *, removes: bool) -> None:  # noqa: ARG002 - of the interface
+        """Any table that can be read can be written to."""
+
+    def seen(self, state: State, transaction: tuple[str, int]) -> bool:
+        """Whether the log has that number of the application, or a later one."""
+        application, number = transaction
+        return lance(state).known.transactions.get(application, -1) >= number
+
+    def commit(self, state: State, change: Change, gone: Iterable[Gone] = ()) -> int:
+        """One write of the log, over all leaves that it touches."""
+        own = lance(state)
+        attempt = Attempt(
+            change.operation,
+            self.operations(own, change.added, change.removed, gone),
+            _Conflicts(own, change),
+            change.parameters,
+            change.metrics,
+            change.transaction,
+        )
+        number = self.writes(state).commit(attempt, own.known)
+        return own.version if number is None else number
+
+    def operations(
+        self, state: LanceState, added: pa.Table, removed: np.ndarray, gone: Iterable[Gone] = ()
+    ) -> list[Operation]:
+        """What new fragments, leaves that go and rows that go mean for each leaf."""
+        told: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        places = self.places(state)
+        for row in added.to_pylist():
+            names = leaf_names(state.spec.names, tuple(row["partition"] or ()))
+            told.setdefault(names, []).append(row)
+        changed = {one.place: one for one in gone}
+        whole = set(removed.tolist())
+        done: list[Operation] = []
+        for names, rows in told.items():
+            place = places.get(BETWEEN.join(names))
+            details = [json.loads(row["details"]) for row in rows]
+            new = tuple(one["fragment"] for one in details)
+            fields = _one_of([one["fields"] for one in details], rows[0]["path"])
+            if place is None:
+                done.append(Operation(names, rows[0]["path"], "add", True, new, fields))
+            elif place in whole:
+                done.append(self._operation(state, place, "replace", new, fields))
+            else:
+                done.append(self._operation(state, place, "change" if place in changed else "add", new, fields,
+                                            changed.get(place)))  # fmt: skip
+            whole.discard(place if place is not None else -1)
+            changed.pop(place if place is not None else -1, None)
+        done += [self._operation(state, place, "replace") for place in sorted(whole)]
+        done += [self._operation(state, place, "change", gone=one) for place, one in changed.items()]
+        return done
+
+    def _operation(
+        self, state: LanceState, place: int, kind: str, new: tuple[Mapping[str, Any], ...] = (),
+        fields: Mapping[str, int] | None = None, gone: Gone | None = None,
+    ) -> Operation:  # fmt: skip
+        names = tuple(state.ids[place].as_py().split(BETWEEN))
+        before, after = (gone.before, gone.after) if gone is not None else ({}, {})
+        return Operation(names, state.locations[place].as_py(), kind, False, new, fields or {}, before, after)
+
+    def places(self, state: LanceState) -> dict[str, int]:
+        """The places of leaves by the ids that Partita gives their partitions."""
+        return {one: place for place, one in reversed(list(enumerate(_own_ids(state))))}
+
+    def history(self) -> pa.Table:
+        """What the log says of the writes, newest first."""
+        rows = [
+            {"version": e.number, "timestamp": e.at * 1000, "operation": e.operation if e.finished else f"{e.operation} (undone)",
+             "parameters": list(e.parameters.items()), "metrics": list(e.metrics.items()), "leaves": len(e.leaves)}
+            for e in self.log.endings()
+        ]  # fmt: skip
+        return pa.Table.from_pylist(rows, _HISTORY)
+
+    def evolve(
+        self,
+        *,
+        add: Sequence[PartitionFunction | str],  # noqa: ARG002
+        drop: Sequence[PartitionFunction | str],  # noqa: ARG002
+        rename: Mapping[str, str],  # noqa: ARG002
+    ) -> None:
+        """Refused: the names of all leaves say how the table is partitioned."""
+        raise TableError(
+            "a Lance table keeps the partitioning that it was made with; make a new table with the other one, and "
+            "append this one's rows to it, or use format='iceberg'"
+        )
+
+    def clean(self, older_than: float) -> list[str]:
+        """Remove files that no version of a leaf has, and versions older than so many seconds."""
+        from partita.formats.lance.maintenance import clean
+
+        return clean(self, older_than)
+
+    def told_partitions(self, state: State, told: pa.Table) -> frozenset[tuple[object, ...]]:
+        """The identities of the partitions by their texts."""
+        spec = state.spec
+        given = [leaf_names(spec.names, tuple(row or ())) for row in told["partition"].to_pylist()]
+        ids = pa.array([BETWEEN.join(names) for names in given], pa.string())
+        return identities_of(ids, ids, lance(state))
+
+    def target(self, state: State, time_zone: str) -> LanceTarget:  # noqa: ARG002 - names are in UTC
+        """Into the leaf of each partition."""
+        own = lance(state)
+        canonical = _own_ids(own)
+        odd = {
+            name: location
+            for name, found, location in zip(canonical, own.ids.to_pylist(), own.locations.to_pylist(), strict=True)
+            if name != found or location != own.root.location(name.split(BETWEEN))
+        }
+        return LanceTarget(own.root, own.spec.names, own.definition.stored, odd)
+
+    def versions(self, state: LanceState, places: np.ndarray) -> list[int]:
+        """The versions of some leaves at which rows are read: what others committed counts, what is not ended doesn't.
+
+        Taken twice where a write began meanwhile, so that no part of it is among them.
+        """
+        found = self._clean_versions(state, places.tolist(), state.known)
+        known, unended = self.log.known(state.known)
+        later = {leaf["id"] for leaf in unended.leaves} if unended is not None else set()
+        for number in range(state.version + 1, known.version + 1):
+            intent = self.log.intent(number)
+            later |= {leaf["id"] for leaf in intent.leaves} if intent is not None else set()
+        again = [place for place in places.tolist() if state.ids[place].as_py() in later]
+        return [{**found, **self._clean_versions(state, again, state.known, walk=True)}[p] for p in places.tolist()]
+
+    def _clean_versions(
+        self, state: LanceState, places: Sequence[int], known: Known, *, walk: bool = False
+    ) -> dict[int, int]:
+        unended = {leaf["id"] for leaf in state.unended.leaves} if state.unended is not None else set()
+
+        def one(place: int) -> int:
+            leaf, pin = self.leaf(state, place), state.pins[place].as_py()
+            dataset = leaf.open()
+            name = state.ids[place].as_py()
+            if pin is None and not walk and name not in known.suspects and name not in unended:
+                return cast("int", dataset.version)
+            return clean_version(dataset, pin or 0)
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            return dict(zip(places, pool.map(one, places), strict=True))
+
+    def leaf(self, state: LanceState, place: int) -> Leaf:
+        """The leaf at a place."""
+        return Leaf(state.root.storage, state.locations[place].as_py())
+
+    # On Spark.
+
+    @cached_property
+    def _rows(self) -> LanceRows:
+        from partita.formats.lance.on_spark import LanceRows
+
+        return LanceRows(self)
+
+    def frame_schema(self, state: State) -> StructType:
+        """The columns as Spark has them."""
+        return self._rows.schema(lance(state))
+
+    def conform(self, state: State, rows: DataFrame) -> DataFrame:
+        """Rows of others as the table's."""
+        return self._rows.conform(lance(state), rows)
+
+    def regenerate(self, state: State, rows: DataFrame) -> DataFrame:
+        """Changed rows, which may hold no null where none may be."""
+        return self._rows.regenerate(lance(state), rows)
+
+    def has_rules(self, state: State) -> bool:  # noqa: ARG002 - of the interface
+        """Lance has no rules over columns."""
+        return False
+
+    def derived(self, state: State, changed: set[str]) -> set[str]:  # noqa: ARG002 - of the interface
+        """Nothing changes with other columns."""
+        return changed
+
+    def generated(self, state: State) -> frozenset[str]:  # noqa: ARG002 - of the interface
+        """No column is made from others."""
+        return frozenset()
+
+    def stored(self, state: State, rows: DataFrame) -> DataFrame:
+        """The rows as leaves hold them, the texts of the partition first."""
+        return self._rows.stored(lance(state), rows)
+
+    def stored_columns(self, state: State) -> list[tuple[str, str, DataType]]:
+        """The columns of a leaf."""
+        return self._rows.stored_columns(lance(state))
+
+    def partition_columns(self, state: State) -> tuple[str, ...]:
+        """The columns by which rows are sorted into leaves."""
+        return tuple(dict.fromkeys(f.source for f in state.spec.fields))
+
+    def scan(
+        self, spark: SparkSession, state: State, places: np.ndarray, names: Sequence[str] | None = None,
+        *, positions: bool = False, where: Predicate | None = None,
+    ) -> DataFrame:  # fmt: skip
+        """The rows of some leaves, at the versions that count now; `where` may leave out rows that don't match."""
+        return self._rows.scan(spark, lance(state), places, names, positions=positions, where=where)
+
+    def files(self, state: State, places: np.ndarray) -> Files:
+        """Leaves are no Parquet files; see `scan`."""
+        raise NotImplementedError
+
+    def copier(self, state: State, places: np.ndarray, time_zone: str) -> Copier:
+        """Leaves are not copied: rows go by Lance's own deletions."""
+        raise NotImplementedError
+
+
+_HISTORY = pa.schema([
+    ("version", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")), ("operation", pa.string()),
+    ("parameters", pa.map_(pa.string(), pa.string())), ("metrics", pa.map_(pa.string(), pa.int64())),
+    ("leaves", pa.int64()),
+])  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Conflicts:
+    """Whether what another write did to leaves is in what a change read."""
+
+    state: LanceState
+    change: Change
+
+    def __call__(self, ending: Ending) -> str | None:
+        read = self.change.read
+        if read is None or ending.operation in QUIET or not ending.leaves:
+            return None
+        ids = pa.array([leaf[0] for leaf in ending.leaves], pa.string())
+        looked_at = set(self.state.ids.take(pa.array(self.change.looked_at)).to_pylist())
+        looked_at |= set(self.state.ids.take(pa.array(self.change.removed)).to_pylist())
+        if looked_at & set(ids.to_pylist()):
+            return "changed partitions that this one looked at"
+        if isinstance(read, Predicate):
+            touches = _matches(ids, self.state, read)
+        else:
+            touches = bool(identities_of(ids, ids, self.state) & read)
+        return "wrote what this one would have looked at" if touches else None
+
+
+def _matches(ids: pa.Array, state: LanceState, read: Predicate) -> bool:
+    from dataclasses import replace
+
+    numbers = pa.array(np.zeros(len(ids), np.int32))
+    partitions = pa.table({**partition_values(ids, ids, state.spec), "spec_id": numbers})
+    files = pa.table({"path": ids, "spec_id": numbers, "bytes": pa.nulls(len(ids), pa.int64())})
+    return any(pruned_files(replace(state, files=files, partitions=partitions), read).may_match.to_pylist())
+
+
+def identities_of(ids: pa.Array, locations: pa.Array, state: LanceState) -> frozenset[tuple[object, ...]]:
+    """The partitions of some leaves, as `identities` has them."""
+    if not state.spec.fields:
+        return frozenset([()] * min(1, len(ids)))
+    return frozenset(identities(pa.table(partition_values(ids, locations, state.spec))))
+
+
+def _own_ids(state: LanceState) -> list[str]:
+    """The ids that Partita would give the leaves' partitions."""
+    if not state.spec.fields or not len(state.ids):
+        return cast("list[str]", state.ids.to_pylist())
+    columns = [texts(state.partitions[f.name].combine_chunks(), f).to_pylist() for f in state.spec.fields]
+    return [BETWEEN.join(leaf_names(state.spec.names, row)) for row in zip(*columns, strict=True)]
+
+
+def _one_of(fields: Sequence[Mapping[str, int]], path: str) -> Mapping[str, int]:
+    if any(one != fields[0] for one in fields):
+        raise SchemaError(f"the leaf {path} was made anew while rows were written to it; try again")
+    return fields[0]
+
+
+def lance(state: State) -> LanceState:
+    """The state of a Lance table."""
+    return cast("LanceState", state)
