@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from partita.algebra.transforms import PartitionFunction
 from partita.errors import TableError
-from partita.formats.opening import create_table, find_table
+from partita.formats.opening import as_table, create_table, find_table
 from partita.formats.table import Table
 from partita.storage import Storage
 
@@ -50,11 +50,11 @@ class Lake:
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         """Make a table; `schema` is Partita's, Arrow's or Spark's, and `properties` are the format's own settings."""
-        return Table(name, create_table(self._folder(name), schema, format, partition_by, properties or {}))
+        return as_table(name, create_table(self._folder(name), schema, format, partition_by, properties or {}))
 
     def table(self, name: str) -> Table:
         """The table of that name, in the format that it is in."""
-        return Table(name, find_table(self._folder(name)))
+        return as_table(name, find_table(self._folder(name)))
 
     def _folder(self, name: str) -> Storage:
         parts = name.split(".") if isinstance(name, str) else []

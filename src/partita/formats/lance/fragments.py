@@ -130,7 +130,9 @@ def shape_of(leaf: Leaf, stored: pa.Schema) -> Shape:
     if dataset is None or (dataset.schema != stored and not dataset.get_fragments()):
         return new_shape(stored)
     if not _same(dataset.schema, stored):
-        raise SchemaError(f"the leaf {leaf.location} has other columns than its table:\n{difference(dataset.schema, stored)}")
+        raise SchemaError(
+            f"the leaf {leaf.location} has other columns than its table:\n{difference(dataset.schema, stored)}"
+        )
     return Shape(field_ids(dataset), _physical(dataset), dataset.data_storage_version)
 
 

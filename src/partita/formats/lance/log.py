@@ -185,7 +185,9 @@ class Log:
     def _checkpoint(self, number: int) -> Known:
         data = self.storage.get(f"{_path(number)}.arrow")
         if data is None:
-            raise TableError(f"the checkpoint of write {number} in {self.storage.uri} went while it was read; try again")
+            raise TableError(
+                f"the checkpoint of write {number} in {self.storage.uri} went while it was read; try again"
+            )
         table = ipc.open_file(pa.BufferReader(data)).read_all()
         extra = json.loads(table.schema.metadata[b"partita"])
         return Known(number, table.replace_schema_metadata(None), extra["transactions"], extra["suspects"])

@@ -48,7 +48,9 @@ def texts(results: pa.Array, field: PartitionField) -> pa.Array:
         raise PartitionValueError(field.name, "a value that a name can hold", str(error)) from None
     if width is None:
         return pc.cast(written, pa.string())
-    return pc.if_else(pc.less(results, 0), pc.cast(written, pa.string()), pc.utf8_lpad(written.cast(pa.string()), width, "0"))
+    return pc.if_else(
+        pc.less(results, 0), pc.cast(written, pa.string()), pc.utf8_lpad(written.cast(pa.string()), width, "0")
+    )
 
 
 def segment(name: str, text: str | None) -> str:

@@ -98,7 +98,9 @@ def applied(leaf: Leaf, operation: Operation, write: str, pin: int | None, *, is
 
 
 def _is_nothing(operation: Operation) -> bool:
-    return operation.kind == "pin" or (operation.kind in ("add", "change") and not operation.new and not operation.before)
+    return operation.kind == "pin" or (
+        operation.kind in ("add", "change") and not operation.new and not operation.before
+    )
 
 
 def _lance(dataset: LanceDataset, operation: Operation, *, is_owner: bool) -> Any:

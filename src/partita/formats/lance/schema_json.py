@@ -65,9 +65,7 @@ def _children(type_: pa.DataType) -> Sequence[pa.Field]:
 
 
 def _is_list(type_: pa.DataType) -> bool:
-    return bool(
-        arrow_types.is_list(type_) or arrow_types.is_large_list(type_) or arrow_types.is_fixed_size_list(type_)
-    )
+    return bool(arrow_types.is_list(type_) or arrow_types.is_large_list(type_) or arrow_types.is_fixed_size_list(type_))
 
 
 def _type(type_: pa.DataType, name: str) -> dict[str, Any]:
@@ -146,5 +144,7 @@ _READERS: dict[str, Callable[[Mapping[str, Any], list[pa.Field]], pa.DataType]] 
     "largelist": lambda _, children: pa.large_list(children[0]),
     "fixedsizelist": lambda t, children: pa.list_(children[0], t["listSize"]),
     "struct": lambda _, children: pa.struct(children),
-    "map": lambda t, children: pa.map_(children[0].type.field(0), children[0].type.field(1), t.get("keysSorted", False)),
+    "map": lambda t, children: pa.map_(
+        children[0].type.field(0), children[0].type.field(1), t.get("keysSorted", False)
+    ),
 }

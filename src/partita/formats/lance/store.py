@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +55,13 @@ class LanceStore(Store):
         self.storage = storage
         self.log = Log(storage)
         self._seen = NOTHING
+
+    @classmethod
+    def opened(cls, storage: Storage) -> Self:
+        """The table in a folder, after a write that a process left when it died has been seen to its end."""
+        store = cls(storage)
+        store.settle()
+        return store
 
     def state(self) -> LanceState:
         """The table after the last write that has ended; one pass over the manifest."""

@@ -182,6 +182,7 @@ class Writes:
 
     def _take_back(self, operations: Sequence[Operation], pins: Mapping[str, int | None]) -> None:
         """Undo what was done; what can't be now is left to the next write on that leaf."""
+
         def one(operation: Operation) -> None:
             with suppress(PartitaError):
                 undo(Leaf(self.root.storage, operation.location), pins[operation.id] or 0)
