@@ -111,7 +111,8 @@ class Commits:
 
 
 def commits_after(dataset: LanceDataset, version: int) -> Commits:
-    """Our commits on top of a version, up to that of the data set."""
+    """Our commits on top of a version, up to that of the data set; all of them where it was made anew since."""
+    version = version if version <= dataset.version else 0
     writes: dict[int, str] = {}
     undone: set[int] = set()
     for number in range(version + 1, dataset.version + 1):
@@ -125,6 +126,7 @@ def commits_after(dataset: LanceDataset, version: int) -> Commits:
 
 def clean_version(dataset: LanceDataset, version: int) -> int:
     """The newest version, from `version` on, that holds no commit of ours that doesn't count."""
+    version = version if version <= dataset.version else 0
     commits = commits_after(dataset, version)
     taken_back = {v: n for n in range(version + 1, dataset.version + 1) for v in _undoes(dataset, n)}
     for number in range(dataset.version, version, -1):

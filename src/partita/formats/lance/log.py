@@ -16,9 +16,9 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +35,9 @@ MANY = 1000
 
 PINS = pa.schema([("id", pa.string()), ("version", pa.int64()), ("rows", pa.int64()), ("bytes", pa.int64())])
 """The version of each leaf that finished writes made, by its id under the root, and what it holds."""
+
+Pinned: TypeAlias = tuple[str, int, int | None, int | None]
+"""A row of `PINS`."""
 
 _NAME = re.compile(r"(\d{20})(\.done\.json|\.json|\.arrow)$")
 
@@ -71,15 +74,15 @@ class Intent:
 class Ending:
     """How a write ended.
 
-    `leaves` are rows of `PINS` as lists; a leaf whose version is None is no longer in the table. An undone write names
-    its leaves in `suspects`: those that it made have True there.
+    `leaves` are rows of `PINS`; a leaf whose rows are None is no longer in the table. An undone write names its leaves
+    in `suspects`: those that it made have True there.
     """
 
     number: int
     finished: bool
     operation: str
     at: int
-    leaves: tuple[tuple[str, int | None, int | None, int | None], ...] = ()
+    leaves: tuple[Pinned, ...] = ()
     suspects: Mapping[str, bool] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
@@ -104,18 +107,21 @@ class Ending:
 class Known:
     """What the log says up to one write.
 
-    `suspects` are leaves that an undone write may have left commits in, True where it also made them.
+    `suspects` are leaves that an undone write may have left commits in, True where it also made them; `dropped` those
+    that are no longer in the table, with the versions that dropping them made.
     """
 
     version: int
     pins: pa.Table
     transactions: Mapping[str, int] = field(default_factory=dict)
     suspects: Mapping[str, bool] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
-    def pin(self, leaf: str) -> int | None:
-        """The version of a leaf that the last finished write on it made."""
-        at = pc.index(self.pins["id"], leaf).as_py()
-        return None if at < 0 else self.pins["version"][at].as_py()
+    def floors(self, ids: Sequence[str]) -> dict[str, int]:
+        """The versions of leaves that finished writes made, by id; 0 where only others have written."""
+        given = pa.array(ids, pa.string())
+        found = self.pins["version"].take(pc.index_in(given, value_set=self.pins["id"].combine_chunks())).to_pylist()
+        return {i: self.dropped.get(i, 0) if v is None else v for i, v in zip(ids, found, strict=True)}
 
 
 NOTHING = Known(-1, PINS.empty_table())
@@ -161,7 +167,7 @@ class Log:
     def checkpoint(self, known: Known) -> None:
         """Spare readers the writes before."""
         out = io.BytesIO()
-        extra = {"transactions": known.transactions, "suspects": known.suspects}
+        extra = {"transactions": known.transactions, "suspects": known.suspects, "dropped": known.dropped}
         table = known.pins.replace_schema_metadata({"partita": json.dumps(extra)})
         with ipc.new_file(out, table.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(table)
@@ -190,7 +196,7 @@ class Log:
             )
         table = ipc.open_file(pa.BufferReader(data)).read_all()
         extra = json.loads(table.schema.metadata[b"partita"])
-        return Known(number, table.replace_schema_metadata(None), extra["transactions"], extra["suspects"])
+        return Known(number, table.replace_schema_metadata(None), **extra)
 
     def _names(self) -> set[tuple[int, str]]:
         matches = (_NAME.search(path) for path, _ in self.storage.list(FOLDER))
@@ -201,22 +207,25 @@ def folded(base: Known, endings: list[Ending]) -> Known:
     """What is known after some more writes have ended."""
     if not endings:
         return base
-    changed: dict[str, tuple[str, int | None, int | None, int | None]] = {}
-    transactions, suspects = dict(base.transactions), dict(base.suspects)
+    changed: dict[str, Pinned] = {}
+    transactions, suspects, dropped = dict(base.transactions), dict(base.suspects), dict(base.dropped)
     for ending in endings:
         if ending.finished and ending.transaction:
             application, number = ending.transaction
             transactions[application] = max(number, transactions.get(application, number))
         suspects |= ending.suspects
         for leaf in ending.leaves:
-            changed[leaf[0]] = leaf
-            suspects.pop(leaf[0], None)
+            name, version, rows, _ = changed[leaf[0]] = leaf
+            suspects.pop(name, None)
+            dropped.pop(name, None)
+            if rows is None:
+                dropped[name] = version
     kept = base.pins
     if changed and kept.num_rows:
         kept = kept.filter(pc.invert(pc.is_in(kept["id"], value_set=pa.array(list(changed), pa.string()))))
-    there = [dict(zip(PINS.names, leaf, strict=True)) for leaf in changed.values() if leaf[1] is not None]
+    there = [dict(zip(PINS.names, leaf, strict=True)) for leaf in changed.values() if leaf[2] is not None]
     pins = pa.concat_tables([kept, pa.Table.from_pylist(there, PINS)])
-    return replace(base, version=endings[-1].number, pins=pins, transactions=transactions, suspects=suspects)
+    return Known(endings[-1].number, pins, transactions, suspects, dropped)
 
 
 def _path(number: int) -> str:

@@ -155,7 +155,7 @@ def _each_leaf(store: LanceStore, operation: str, where: Where | None, do: Calla
     def one(place: int) -> int:
         leaf = store.leaf(state, place)
         with translated(leaf.location):
-            return do(undo(leaf, state.pins[place].as_py() or 0))
+            return do(undo(leaf, store.floor(state, place)))
 
     # Lance itself works on all cores.
     done = [one(place) for place in places]
@@ -177,7 +177,7 @@ def clean(store: LanceStore, older_than: float) -> list[str]:
 
     def one(place: int) -> None:
         leaf = store.leaf(state, place)
-        dataset = undo(leaf, state.pins[place].as_py() or 0)
+        dataset = undo(leaf, store.floor(state, place))
         with translated(leaf.location):
             dataset.cleanup_old_versions(older_than=timedelta(seconds=older_than))
 
@@ -196,9 +196,9 @@ def _remove_dropped(store: LanceStore, state: LanceState, before: float) -> None
     for ending in store.log.endings():
         if not ending.finished or ending.at / 1000 >= before:
             continue
-        for name, version, *_ in ending.leaves:
+        for name, _, rows, _ in ending.leaves:
             location = state.root.location(name.split(BETWEEN))
-            if version is not None or name in there:
+            if rows is not None or name in there:
                 continue
             found = Leaf(state.root.storage, location).find()
             if found is not None and found.count_rows() == 0:
@@ -219,21 +219,12 @@ def unregistered(store: LanceStore) -> pa.Table:
         if f"{LEAF}/_versions/" in path
     )
     new = [path for path in found if path not in known]
-    dropped = _dropped(store)
+    dropped = state.known.dropped
     ids = [path.removeprefix(prefix).removesuffix(LEAF).replace("/", BETWEEN) for path in new]
     kept = [(i, p) for i, p in zip(ids, new, strict=True) if i not in dropped or _has_rows(state, p)]
     names = pa.array([i for i, _ in kept], pa.string())
     paths = pa.array([p for _, p in kept], pa.string())
     return pa.table({"path": paths, "id": names, **partition_values(names, paths, state.spec)})
-
-
-def _dropped(store: LanceStore) -> set[str]:
-    """The leaves that were dropped and not made again since."""
-    gone: dict[str, bool] = {}
-    for ending in store.log.endings():
-        for name, version, *_ in ending.leaves:
-            gone.setdefault(name, version is None)
-    return {name for name, is_gone in gone.items() if is_gone}
 
 
 def _has_rows(state: LanceState, location: str) -> bool:
@@ -281,7 +272,7 @@ def add_column(store: LanceStore, field: pa.Field) -> None:
 
     def one(place: int) -> None:
         leaf = store.leaf(state, place)
-        dataset = undo(leaf, state.pins[place].as_py() or 0)
+        dataset = undo(leaf, store.floor(state, place))
         with translated(leaf.location):
             if field.name in dataset.schema.names:
                 if dataset.schema.field(field.name).type != field.type:

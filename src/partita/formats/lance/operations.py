@@ -36,6 +36,8 @@ from partita.formats.lance.leaf import (
 if TYPE_CHECKING:
     from lance import LanceDataset
 
+    from partita.formats.lance.log import Pinned
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -71,19 +73,19 @@ class Operation:
         return cls(**{**given, "names": tuple(given["names"]), "new": tuple(given["new"])})
 
 
-def applied(leaf: Leaf, operation: Operation, write: str, pin: int | None, *, is_owner: bool) -> LanceDataset:
+def applied(leaf: Leaf, operation: Operation, write: str, floor: int, *, is_owner: bool) -> LanceDataset:
     """The leaf after the operation, whoever carried it out; a leaf that others changed in its way is a `Conflict`.
 
-    `pin` is the version that counts, None where only others have written.
+    `floor` is the version that the last finished write made, 0 where only others have written.
     """
     for _ in range(TRIES):
         dataset = leaf.open()
-        commits = commits_after(dataset, pin or 0)
+        commits = commits_after(dataset, floor)
         mine = [v for v in commits.pending if commits.writes[v] == write]
         if mine:
             return leaf.open(mine[0])
         if commits.pending:
-            undo(leaf, pin or 0)
+            undo(leaf, floor)
             continue
         new = {file["path"] for fragment in operation.new for file in fragment["files"]}
         if _is_nothing(operation) or new & files_in(fragments_of(dataset)):
@@ -144,9 +146,9 @@ def _check(dataset: LanceDataset, operation: Operation) -> None:
             )
 
 
-def told(operation: Operation, dataset: LanceDataset) -> tuple[str, int | None, int | None, int | None]:
-    """A row of `partita.formats.lance.log.PINS` after the operation."""
+def told(operation: Operation, dataset: LanceDataset) -> Pinned:
+    """A row of `partita.formats.lance.log.PINS` after the operation; without rows where the leaf is dropped."""
     if operation.kind == "drop":
-        return (operation.id, None, None, None)
+        return (operation.id, dataset.version, None, None)
     rows, size = size_of(fragments_of(dataset))
     return (operation.id, dataset.version, rows, size)

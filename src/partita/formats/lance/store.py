@@ -198,27 +198,27 @@ class LanceStore(Store):
 
         Taken twice where a write began meanwhile, so that no part of it is among them.
         """
-        found = self._clean_versions(state, places.tolist(), state.known)
+        found = self._clean_versions(state, places.tolist())
         known, unended = self.log.known(state.known)
         later = {leaf["id"] for leaf in unended.leaves} if unended is not None else set()
         for number in range(state.version + 1, known.version + 1):
             intent = self.log.intent(number)
             later |= {leaf["id"] for leaf in intent.leaves} if intent is not None else set()
         again = [place for place in places.tolist() if state.ids[place].as_py() in later]
-        return [{**found, **self._clean_versions(state, again, state.known, walk=True)}[p] for p in places.tolist()]
+        found |= self._clean_versions(state, again, walk=True)
+        return [found[place] for place in places.tolist()]
 
-    def _clean_versions(
-        self, state: LanceState, places: Sequence[int], known: Known, *, walk: bool = False
-    ) -> dict[int, int]:
-        unended = {leaf["id"] for leaf in state.unended.leaves} if state.unended is not None else set()
+    def _clean_versions(self, state: LanceState, places: Sequence[int], *, walk: bool = False) -> dict[int, int]:
+        known = state.known
+        doubtful = {leaf["id"] for leaf in state.unended.leaves} if state.unended is not None else set()
+        doubtful |= set(known.suspects)
 
         def one(place: int) -> int:
-            leaf, pin = self.leaf(state, place), state.pins[place].as_py()
+            leaf, pin, name = self.leaf(state, place), state.pins[place].as_py(), state.ids[place].as_py()
             dataset = leaf.open()
-            name = state.ids[place].as_py()
-            if pin is None and not walk and name not in known.suspects and name not in unended:
-                return cast("int", dataset.version)
-            return clean_version(dataset, pin or 0)
+            if pin is None and not walk and name not in doubtful:
+                return dataset.version
+            return clean_version(dataset, self.floor(state, place))
 
         with ThreadPoolExecutor(THREADS) as pool:
             return dict(zip(places, pool.map(one, places), strict=True))
@@ -226,6 +226,11 @@ class LanceStore(Store):
     def leaf(self, state: LanceState, place: int) -> Leaf:
         """The leaf at a place."""
         return Leaf(state.root.storage, state.locations[place].as_py())
+
+    def floor(self, state: LanceState, place: int) -> int:
+        """The version of a leaf that the last finished write made; 0 where only others have written."""
+        pin = state.pins[place].as_py()
+        return state.known.dropped.get(state.ids[place].as_py(), 0) if pin is None else cast("int", pin)
 
     # On Spark.
 

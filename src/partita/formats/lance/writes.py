@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 
 from partita.errors import Conflict, PartitaError, TableError
 from partita.formats.lance.leaf import Leaf, commits_after, undo
-from partita.formats.lance.log import EVERY, MANY, Ending, Intent, Known, Log, folded
+from partita.formats.lance.log import EVERY, MANY, Ending, Intent, Known, Log, Pinned, folded
 from partita.formats.lance.namespace import BETWEEN, Root, deregister, register
 from partita.formats.lance.operations import Operation, applied, told
 
@@ -121,10 +121,10 @@ class Writes:
         operations = [Operation.of(leaf) for leaf in intent.leaves]
         shared: dict[str, Any] = {"parameters": intent.parameters, "metrics": intent.metrics,
                                   "transaction": intent.transaction}  # fmt: skip
-        pins = _pins(known, operations)
+        floors = known.floors([o.id for o in operations])
         try:
             self._make([o for o in operations if o.make], intent.write)
-            pinned = self._applied(operations, intent.write, pins, is_owner=is_owner)
+            pinned = self._applied(operations, intent.write, floors, is_owner=is_owner)
             deregister(self.root, [o.id for o in operations if o.kind == "drop"])
             ending = Ending(intent.number, True, intent.operation, _now(), tuple(pinned), **shared)
         except PartitaError as error:
@@ -134,7 +134,7 @@ class Writes:
         if not self.log.end(ending):
             ending = self.log.ending(intent.number) or ending
         if not ending.finished:
-            self._take_back(operations, pins)
+            self._take_back(operations, floors)
         return ending
 
     def _make(self, operations: Sequence[Operation], write: str) -> None:
@@ -172,28 +172,22 @@ class Writes:
         return {row["object_id"].partition(BETWEEN)[2]: row["location"] for row in found}
 
     def _applied(
-        self, operations: Sequence[Operation], write: str, pins: Mapping[str, int | None], *, is_owner: bool
-    ) -> list[tuple[str, int | None, int | None, int | None]]:
-        def one(operation: Operation) -> tuple[str, int | None, int | None, int | None]:
+        self, operations: Sequence[Operation], write: str, floors: Mapping[str, int], *, is_owner: bool
+    ) -> list[Pinned]:
+        def one(operation: Operation) -> Pinned:
             leaf = Leaf(self.root.storage, operation.location)
-            return told(operation, applied(leaf, operation, write, pins[operation.id], is_owner=is_owner))
+            return told(operation, applied(leaf, operation, write, floors[operation.id], is_owner=is_owner))
 
         return _each(one, operations)
 
-    def _take_back(self, operations: Sequence[Operation], pins: Mapping[str, int | None]) -> None:
+    def _take_back(self, operations: Sequence[Operation], floors: Mapping[str, int]) -> None:
         """Undo what was done; what can't be now is left to the next write on that leaf."""
 
         def one(operation: Operation) -> None:
             with suppress(PartitaError):
-                undo(Leaf(self.root.storage, operation.location), pins[operation.id] or 0)
+                undo(Leaf(self.root.storage, operation.location), floors[operation.id])
 
         _each(one, operations)
-
-
-def _pins(known: Known, operations: Sequence[Operation]) -> dict[str, int | None]:
-    ids = pa.array([o.id for o in operations], pa.string())
-    found = known.pins["version"].take(pc.index_in(ids, value_set=known.pins["id"].combine_chunks()))
-    return dict(zip(ids.to_pylist(), found.to_pylist(), strict=True))
 
 
 def _each(do: Callable[[Operation], Any], operations: Iterable[Operation]) -> list[Any]:
