@@ -201,3 +201,17 @@ def test_far_years_do_not_wrap_around() -> None:
         False,
         False,
     ]
+
+
+def test_fields_of_one_name_that_hold_something_else() -> None:
+    schema = pt.Schema.of({"a": "int", "b": "string"})
+    first = pt.parse_spec("bucket(4, a) AS p", schema, family="iceberg")
+    second = pt.parse_spec("truncate(2, b) AS p", schema, family="iceberg", spec_id=1)
+    history = pt.SpecHistory(schema, (first, second), 1)
+    assert [history.column_name(s, s.fields[0]) for s in history.specs] == ["p@0", "p@1"]
+    bucket: Any = pt.bucket("a", 4).apply(7, family="iceberg")
+    partitions = pa.table(
+        {"spec_id": [0, 0, 1, 1], "p@0": [bucket, (bucket + 1) % 4, None, None], "p@1": [None, None, "xy", "zz"]}
+    )
+    hit = pt.prune("a = 7 AND b = 'xyz'", schema=schema, spec=history, partitions=partitions)
+    assert hit.may_match.to_pylist() == [True, False, True, False]

@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import pytest
 
 from partita.cli.command import COMMANDS
 from tests.cli.terminal import PARTITA, Outcome, Partita, run_installed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HEAVY = ("pyspark", "pyarrow", "pandas", "numpy", "sqlglot", "rich", "typer", "importlib.metadata")
 
@@ -119,6 +123,15 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert running.returncode == 141
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell that starts this in the background has interrupts ignored, and processes inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_lines_leave_as_they_come_and_an_interrupt_ends_it() -> None:
     with subprocess.Popen(
         [PARTITA, "key", "encode"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -101,6 +101,15 @@ class SpecHistory:
                 return spec
         raise UnknownSpec(spec_id, tuple(s.spec_id for s in self.specs))
 
+    def column_name(self, spec: PartitionSpec, field: PartitionField) -> str:
+        """What the values of a field are called in a table of partitions of all specs.
+
+        That is its name, or `name@spec_id` where another spec has a field of that name that holds something else.
+        """
+        others = (f for other in self.specs if other.spec_id != spec.spec_id for f in other.fields)
+        is_alone = all(f.same_as(field) for f in others if f.name.casefold() == field.name.casefold())
+        return field.name if is_alone else f"{field.name}@{spec.spec_id}"
+
     def evolve(
         self,
         *,

@@ -26,6 +26,7 @@ from partita.arrow.evidence import Evidence, Masks, Within
 from partita.arrow.fields import coded, column_of, from_fields
 from partita.arrow.plain import Plains, ranks
 from partita.arrow.schema import to_schema
+from partita.arrow.spec import spec_columns
 from partita.errors import PartitionsError, SpecError
 
 
@@ -66,7 +67,8 @@ def prune(
     """Which partitions a predicate can match, must match, and why not.
 
     `partitions` has one column for each field of the spec, under the field's name. With a whole history of specs it has
-    a column `spec_id` too, and each row is judged by its own spec. `statistics` are by the name of the column.
+    a column `spec_id` too, each row is judged by its own spec, and `SpecHistory.column_name` says what columns are
+    called. `statistics` are by the name of the column.
     """
     if not isinstance(partitions, pa.Table | pa.RecordBatch):
         raise PartitionsError(f"partitions are an Arrow table, not {type(partitions).__name__}")
@@ -78,9 +80,7 @@ def prune(
     answers = [
         (
             rows,
-            _judged(
-                compiled, columns, one, partitions if rows is None else partitions.take(rows), _taken(measured, rows)
-            ),
+            _judged(compiled, columns, one, _of_spec(spec, one, partitions, rows), _taken(measured, rows)),
         )
         for one, rows in _by_spec(spec, partitions)
     ]
@@ -109,6 +109,15 @@ def _by_spec(
         raise PartitionsError("a partition has no 'spec_id'")
     for spec_id in pc.unique(ids).to_pylist():
         yield spec.spec(spec_id), pc.indices_nonzero(pc.equal(ids, spec_id))
+
+
+def _of_spec(
+    specs: PartitionSpec | SpecHistory, spec: PartitionSpec, partitions: pa.Table | pa.RecordBatch, rows: Any
+) -> pa.Table | pa.RecordBatch:
+    """The rows of one spec, with its fields under their own names."""
+    if isinstance(specs, PartitionSpec):
+        return partitions
+    return spec_columns(specs, spec, partitions.take(rows))
 
 
 def _taken(statistics: Mapping[str, Statistics], rows: Any) -> Mapping[str, Statistics]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from partita.algebra import spec_text
-from partita.algebra.spec import PartitionSpec
+from partita.algebra.spec import PartitionSpec, SpecHistory
+from partita.arrow.fields import column_of
 from partita.arrow.schema import to_schema
 
 
@@ -17,3 +20,9 @@ def parse_spec(source: str | Sequence[object], schema: object, *, family: str, s
     names to types. `family` is "iceberg" or "lance".
     """
     return spec_text.parse_spec(source, to_schema(schema), family, spec_id)
+
+
+def spec_columns(specs: SpecHistory, spec: PartitionSpec, partitions: pa.Table | pa.RecordBatch) -> pa.Table:
+    """Partitions of one spec with the columns of its fields alone, under the fields' own names."""
+    columns = {f.name: column_of(partitions, specs.column_name(spec, f)) for f in spec.fields}
+    return pa.table(columns) if columns else pa.table({"spec_id": column_of(partitions, "spec_id")})

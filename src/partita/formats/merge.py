@@ -101,12 +101,12 @@ def sides(on: str) -> Sides:
     of_target: list[str] = []
     equal: list[tuple[str, str]] = []
     for part in _conjuncts(tree):
-        tables = {column.table for column in part.find_all(exp.Column)}
+        tables = _sides_of(part)
         if tables == {"t"}:
             of_target.append(_unqualified(part))
         elif isinstance(part, exp.EQ) and tables == {"t", "s"}:
             for mine, theirs in ((part.left, part.right), (part.right, part.left)):
-                if isinstance(mine, exp.Column) and mine.table == "t" and _only_source(theirs):
+                if _is_column(mine) and _sides_of(mine) == {"t"} and _sides_of(theirs) == {"s"}:
                     equal.append((mine.name, theirs.sql(dialect="spark")))
     return Sides(tuple(of_target), tuple(equal))
 
@@ -117,14 +117,21 @@ def _conjuncts(tree: Any) -> list[Any]:
     return _conjuncts(tree.this) if isinstance(tree, exp.Paren) else [tree]
 
 
-def _only_source(tree: Any) -> bool:
-    return {column.table for column in tree.find_all(exp.Column)} == {"s"}
+def _is_column(tree: Any) -> bool:
+    """Whether it is a whole column, and not a field inside of one."""
+    return isinstance(tree, exp.Column) and len(tree.parts) == 2
+
+
+def _sides_of(tree: Any) -> set[str]:
+    """What its columns are qualified with, or nothing: `s.t.x` is of `s`, and `t` alone of neither."""
+    return {column.parts[0].name if len(column.parts) > 1 else "" for column in tree.find_all(exp.Column)}
 
 
 def _unqualified(tree: Any) -> str:
     def strip(node: Any) -> Any:
         if isinstance(node, exp.Column):
-            node.set("table", None)
+            parts: list[Any] = [part.copy() for part in reversed(node.parts[1:])]
+            return exp.column(*parts)
         return node
 
     return str(tree.copy().transform(strip).sql(dialect="spark"))

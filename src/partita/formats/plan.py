@@ -16,6 +16,7 @@ from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.arrow.key import key_ids, key_texts
 from partita.arrow.prune import Pruned, Statistics, prune
+from partita.arrow.spec import spec_columns
 from partita.errors import KeyValueError
 
 Where: TypeAlias = str | Predicate | ColumnRef
@@ -26,8 +27,9 @@ class State:
     """A table at one version.
 
     `files` has a row for each data file: path, spec_id, bytes. `row_counts` says how many rows the files at some places
-    have, null where one doesn't say. `partitions` has the same rows, with a column for each field of each spec, and
-    `spec_id`. `statistics` gives what the files say of the columns that it is asked for.
+    have, null where one doesn't say. `partitions` has the same rows, with a column for each field of each spec, called
+    as `SpecHistory.column_name` says, and `spec_id`. `statistics` gives what the files say of the columns that it is
+    asked for.
     """
 
     version: int
@@ -155,7 +157,7 @@ def partition_keys(state: State) -> pa.Array:
         rows = pc.equal(ids, spec.spec_id)
         if not pc.any(rows).as_py():
             continue
-        texts = _spec_keys(state.partitions.filter(rows), spec)
+        texts = _spec_keys(spec_columns(state.specs, spec, state.partitions.filter(rows)), spec)
         keys = pc.replace_with_mask(keys, rows, texts)
     return keys
 

@@ -8,38 +8,59 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from partita.algebra.predicate import Predicate
 from partita.algebra.transforms import PartitionFunction
 from partita.formats.plan import State
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from partita.spark.rows import DataFrame, SparkSession, StructType
 
-    from partita.spark.rewrite import Copier
-    from partita.spark.rows import DataFrame, DataType, StructType
-    from partita.spark.scan import Files
-    from partita.spark.write import Target
+TOLD = pa.schema([("path", pa.string()), ("partition", pa.list_(pa.string())), ("rows", pa.int64()),
+                  ("bytes", pa.int64()), ("modified", pa.int64()), ("details", pa.string())])  # fmt: skip
+"""What an executor tells of a file: `details` is the format's own."""
+
+NOWHERE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edits:
+    """What a change of rows did to the files that they are in.
+
+    `removed` are the places of the files that go, `added` rows of `TOLD` for what is there instead. Where rows are
+    marked as gone and their files stay, `marked` are rows of `TOLD` for the files that mark them, and `unmarked` the
+    paths of such files that these replace. `gone` and `changed` count rows.
+    """
+
+    removed: np.ndarray = field(default_factory=lambda: NOWHERE)
+    added: pa.Table = field(default_factory=TOLD.empty_table)
+    marked: pa.Table = field(default_factory=TOLD.empty_table)
+    unmarked: tuple[str, ...] = ()
+    gone: int = 0
+    changed: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
     """What one operation does to a table.
 
-    `added` are rows of `partita.spark.write.TOLD`; `removed` the places of files in the state that it was made from.
-    `read` is what it looked at: nothing, as an append does, what a predicate says, or whole partitions by their typed
-    values; `looked_at` are the places of the files that it found there. `transaction` is an application and
-    its own number: a number that the table has seen from it is not written again.
+    `added` are rows of `TOLD`; `removed` the places of files in the state that it was made from; `marked` and
+    `unmarked` as `Edits` has them. `read` is what it looked at: nothing, as an append does, what a predicate says, or
+    whole partitions by their typed values; `looked_at` are the places of the files that it found there. `transaction`
+    is an application and its own number: a number that the table has seen from it is not written again.
     """
 
     operation: str
     added: pa.Table
-    removed: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    removed: np.ndarray = field(default_factory=lambda: NOWHERE)
     read: Predicate | frozenset[tuple[object, ...]] | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     transaction: tuple[str, int] | None = None
-    looked_at: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    looked_at: np.ndarray = field(default_factory=lambda: NOWHERE)
+    marked: pa.Table = field(default_factory=TOLD.empty_table)
+    unmarked: tuple[str, ...] = ()
 
 
 class Store(ABC):
@@ -115,25 +136,32 @@ class Store(ABC):
         """The columns that the table makes from others."""
 
     @abstractmethod
-    def stored(self, state: State, rows: DataFrame) -> DataFrame:
-        """The table's rows as files hold them, the texts of the partition first."""
+    def scan(
+        self, spark: SparkSession, state: State, places: np.ndarray, names: Sequence[str], *, positions: bool = False
+    ) -> DataFrame:
+        """Those columns of the rows of the files at those places; with `positions`, `FILE` and `ROW` come after them.
+
+        `FILE` is the number of a row's file among the places, `ROW` what tells it from the other rows of that file.
+        """
 
     @abstractmethod
-    def stored_columns(self, state: State) -> Sequence[tuple[str, str, DataType]]:
-        """For each column that files hold: its name, its name there, and its type with the names there."""
+    def write(self, state: State, rows: DataFrame) -> pa.Table:
+        """New files of the table's rows; a row of `TOLD` for each."""
 
     @abstractmethod
-    def partition_columns(self, state: State) -> tuple[str, ...]:
-        """The columns that rows are sorted into files by."""
+    def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:
+        """Whether rows of the files at those places, with other values in some columns, can take the old ones' place.
+
+        Where they can't, the old rows are taken away and the new ones written like any other.
+        """
 
     @abstractmethod
-    def files(self, state: State, places: np.ndarray) -> Files:
-        """Some of the files, for a scan."""
+    def replace(self, state: State, places: np.ndarray, changed: DataFrame, columns: set[str]) -> Edits:
+        """Rows of the files at those places that go or get other values where they are: `FILE`, `ROW`, `GONE`, columns.
+
+        A row that is named twice is a `ConstraintError`.
+        """
 
     @abstractmethod
-    def target(self, state: State, time_zone: str) -> Target:
-        """Where new files go."""
-
-    @abstractmethod
-    def copier(self, state: State, places: np.ndarray, time_zone: str) -> Copier:
-        """How some of the files are copied."""
+    def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:
+        """Rows of the files at those places that go, by `FILE` and `ROW`; one that is named twice is refused."""

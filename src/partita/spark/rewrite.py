@@ -6,7 +6,7 @@ group in Arrow, and never turns the rows that stay into Spark's rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from partita.errors import ConstraintError
 from partita.spark.scan import FILE, ROW
 from partita.spark.schema import quoted
-from partita.spark.write import Sink, runs, task_name
+from partita.spark.write import Sink, run_in_arrow, runs, task_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -26,20 +26,12 @@ if TYPE_CHECKING:
 GONE = "__partita_gone"
 """The column that is true where a row goes, and false where it gets the values beside it."""
 
-_TOLD = (
-    "path string, partition array<string>, rows bigint, bytes bigint, modified bigint, details string, "
-    "file int, gone bigint, changed bigint"
-)
-REWRITTEN = pa.schema([
-    ("path", pa.string()), ("partition", pa.list_(pa.string())), ("rows", pa.int64()), ("bytes", pa.int64()),
-    ("modified", pa.int64()), ("details", pa.string()), ("file", pa.int32()), ("gone", pa.int64()),
-    ("changed", pa.int64()),
-])  # fmt: skip
-"""What is told of each file: what was written in its place (no path where no row was left), and what changed."""
+_COUNTS = (pa.field("file", pa.int32()), pa.field("gone", pa.int64()), pa.field("changed", pa.int64()))
+"""What is told of a file besides what was written in its place: its number, and how many rows of it changed."""
 
 
 def leaving(rows: DataFrame) -> DataFrame:
-    """The rows of a scan with positions, as changes: each of them goes."""
+    """Rows with positions, as changes: each of them goes."""
     return rows.select(FILE, ROW, F.lit(True).alias(GONE))
 
 
@@ -65,28 +57,25 @@ class Copier(Protocol):
         """A new file in the partition of that one."""
 
 
-def rewrite(changes: DataFrame, copier: Copier, files: int) -> pa.Table:
-    """Copy each file that `changes` names; one row of `REWRITTEN` for each.
+def rewrite(changes: DataFrame, copier: Copier, files: int, told: pa.Schema) -> pa.Table:
+    """Copy each file that `changes` names; for each a row of `told`, with `file`, `gone` and `changed` after it.
 
-    `changes` has `FILE`, `ROW`, `GONE`, and then the stored columns that get new values. A row that is named twice is a
-    `ConstraintError`, and nothing that was written counts.
+    Where no row of a file was left nothing was written, and all of `told` is null. `changes` has `FILE`, `ROW`, `GONE`,
+    and then the stored columns that get new values. A row that is named twice is a `ConstraintError`, and nothing that
+    was written counts.
     """
     tasks = max(1, min(files, int(changes.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)))
     # The number is said, or Spark would put what is a few rows to it, and gigabytes of files to us, into one task.
     grouped = changes.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, ROW)
-    run = _runner(copier)
-    return grouped.mapInArrow(run, _TOLD).toArrow()
+
+    def tell(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, object]]:
+        for file, rows in by_file(batches):
+            yield from _copy(copier, file, rows)
+
+    return run_in_arrow(grouped, tell, pa.schema([*told, *_COUNTS]))
 
 
-def _runner(copier: Copier) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for file, changes in _by_file(batches):
-            yield pa.RecordBatch.from_pylist(list(_copy(copier, file, changes)), REWRITTEN)
-
-    return run
-
-
-def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+def by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
     """The changes of each file, whole: a file's may go over the end of a batch."""
     held: list[pa.RecordBatch] = []
     current: int | None = None
@@ -107,6 +96,14 @@ def _whole(held: Sequence[pa.RecordBatch]) -> tuple[int, pa.Table]:
     return held[0].column(FILE)[0].as_py(), pa.Table.from_batches(held).combine_chunks()
 
 
+def row_numbers(changes: pa.Table) -> np.ndarray:
+    """The numbers of the rows that the sorted changes of a file name; one that is named twice is refused."""
+    rows: np.ndarray = changes[ROW].to_numpy()
+    if (rows[1:] == rows[:-1]).any():
+        raise ConstraintError("a row of the table matches more than one row of the source; nothing was changed")
+    return rows
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Changes:
     """The changes of one file, by the number of the row."""
@@ -117,9 +114,7 @@ class _Changes:
 
     @classmethod
     def of(cls, table: pa.Table) -> _Changes:
-        rows = table[ROW].to_numpy()
-        if (rows[1:] == rows[:-1]).any():
-            raise ConstraintError("a row of the table matches more than one row of the source; nothing was changed")
+        rows = row_numbers(table)
         gone = table[GONE].to_numpy(zero_copy_only=False).astype(bool)
         return cls(rows, gone, table.drop_columns([FILE, ROW, GONE]))
 
@@ -154,8 +149,7 @@ def _replaced(piece: pa.RecordBatch, at: np.ndarray, values: pa.Table) -> pa.Rec
 def _copy(copier: Copier, file: int, table: pa.Table) -> Iterator[dict[str, object]]:
     changes = _Changes.of(table)
     gone = int(changes.gone.sum())
-    counts = {"file": file, "gone": gone, "changed": len(changes.rows) - gone}
-    none_left = {"path": None, "partition": None, "rows": 0, "bytes": 0, "modified": 0, "details": None}
+    counts: dict[str, object] = {"file": file, "gone": gone, "changed": len(changes.rows) - gone}
     sink: Sink | None = None
     first = 0
     written = 0
@@ -172,7 +166,7 @@ def _copy(copier: Copier, file: int, table: pa.Table) -> Iterator[dict[str, obje
         if first <= changes.rows[-1]:
             raise ConstraintError(f"file {file} has {first} rows, and row {changes.rows[-1]} of it was to change")
         if sink is None:
-            yield {**none_left, **counts}
+            yield counts
             return
         told = sink.close()
         sink = None

@@ -166,7 +166,7 @@ def translated() -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:
-        raise PredicateError(f"Spark can't make sense of it: {str(error).partition(_LINE)[0]}") from error
+        raise PredicateError(f"Spark can't make sense of it: {_first_line(str(error))}") from error
     except PySparkException as error:
         text = str(error)
         for mark in (_REFUSED, "ConstraintError: "):
@@ -179,7 +179,11 @@ def translated() -> Iterator[None]:
         if isinstance(error, PythonException):
             lines = [line for line in text.splitlines() if line.strip()]
             raise TableError(f"an executor failed: {lines[-1].strip()}") from error
-        raise
+        raise TableError(f"Spark failed, and nothing was changed: {_first_line(text)}") from error
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "it says nothing of it")
 
 
 def fits(found: DataType, wanted: DataType) -> bool:

@@ -8,7 +8,7 @@ the table.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
+from pyspark.sql.pandas.types import from_arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,11 +28,6 @@ OPEN_FILES = 1000
 
 PARTITION = "__partita_partition_"
 """How the columns begin that hold the text of each row's partition values."""
-
-TOLD = pa.schema([("path", pa.string()), ("partition", pa.list_(pa.string())), ("rows", pa.int64()),
-                  ("bytes", pa.int64()), ("modified", pa.int64()), ("details", pa.string())])  # fmt: skip
-"""What an executor tells of a file: `details` is the format's own."""
-_TOLD = "path string, partition array<string>, rows bigint, bytes bigint, modified bigint, details string"
 
 
 class Sink(Protocol):
@@ -45,7 +41,7 @@ class Sink(Protocol):
         """Whether the rest should go into another file."""
 
     def close(self) -> dict[str, object]:
-        """Finish it; one row of `TOLD` without the partition."""
+        """Finish it, and tell of it: all that is told but for the partition."""
 
     def abort(self) -> None:
         """Drop it."""
@@ -58,23 +54,26 @@ class Target(Protocol):
         """A new file in that partition, whose name holds `task`."""
 
 
-def write(rows: DataFrame, target: Target, partitions: int) -> pa.Table:
-    """Write all rows, and return a row of `TOLD` for each file.
+def write(rows: DataFrame, target: Target, partitions: int, told: pa.Schema) -> pa.Table:
+    """Write all rows, and return a row of `told` for each file.
 
     The first `partitions` columns of `rows` are the texts of its partition values; the rest are what is stored.
     """
+    return run_in_arrow(rows, lambda batches: _Writer(target, partitions).files(batches), told)
+
+
+Tell = Callable[[Iterable[pa.RecordBatch]], Iterable[dict[str, object]]]
+"""What a task does with its rows, and the rows that it tells of it."""
+
+
+def run_in_arrow(rows: DataFrame, tell: Tell, told: pa.Schema) -> pa.Table:
+    """What the tasks tell, as a table of that schema; each row of it is sent as soon as it is told."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from told(_Writer(target, partitions).files(batches))
+        for row in tell(batches):
+            yield pa.RecordBatch.from_pylist([row], told)
 
-    return rows.mapInArrow(run, _TOLD).toArrow()
-
-
-def told(files: Iterable[dict[str, object]]) -> Iterator[pa.RecordBatch]:
-    """The tellings as Arrow."""
-    rows = list(files)
-    if rows:
-        yield pa.RecordBatch.from_pylist(rows, TOLD)
+    return rows.mapInArrow(run, from_arrow_schema(told)).toArrow().select(told.names).cast(told)
 
 
 def task_name() -> str:

@@ -25,13 +25,6 @@ class Deadly:
     target: Any
     mark: str
 
-    @property
-    def partition(self) -> Any:
-        return self.target.partition
-
-    def values(self, partition: tuple[str | None, ...]) -> Any:
-        return self.target.values(partition)
-
     def open(self, partition: tuple[str | None, ...], task: str) -> Any:
         sink = self.target.open(partition, task)
         if partition == ("2",):

@@ -16,8 +16,7 @@ import pytest
 import partita as pt
 from partita.algebra.parse import parse_predicate
 from partita.formats.delta.columns import known_generated
-from partita.formats.store import Change
-from partita.spark.write import TOLD
+from partita.formats.store import TOLD, Change
 from tests.formats.delta.tables import actions, rows
 
 if TYPE_CHECKING:
@@ -184,7 +183,9 @@ def test_what_is_generated_is_known_or_left_alone(tmp_path: Path, sql: str, func
 @pytest.mark.usefixtures("spark")
 def test_odd_names_of_sources_are_generated_from_in_utc(tmp_path: Path) -> None:
     schema = pt.Schema.of({"order ts": "timestamp", "id": "long"})
-    table = pt.Lake(str(tmp_path)).create_table("t", schema, format="delta", partition_by=[pt.day("order ts")])
+    mapped = {"delta.columnMapping.mode": "name"}
+    lake = pt.Lake(str(tmp_path))
+    table = lake.create_table("t", schema, format="delta", partition_by=[pt.day("order ts")], properties=mapped)
     metadata = table._store.state().metadata  # type: ignore[attr-defined] # of a Delta table
     assert [known.source for known in known_generated(metadata)] == ["order ts"]
 
@@ -244,3 +245,42 @@ def test_partitions_of_times_that_no_clock_of_the_session_shows(spark: SparkSess
         assert rows(table.read()) == [(1, times[0]), (2, times[1])]
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        pytest.param({"a b": pa.int64()}, "delta.columnMapping.mode", id="a space"),
+        pytest.param({"s": pa.struct([("x=y", pa.int64())])}, "'x=y' has '='", id="inside a struct"),
+        pytest.param({"a": pa.int64(), "A": pa.int64()}, "case alone", id="names that differ by case"),
+    ],
+)
+def test_names_that_delta_refuses(tmp_path: Path, schema: dict[str, pa.DataType], said: str) -> None:
+    with pytest.raises(pt.SchemaError, match=said):
+        pt.Lake(str(tmp_path)).create_table("t", pa.schema(list(schema.items())), format="delta")
+    assert not list(tmp_path.iterdir())
+
+
+def test_properties_are_texts(tmp_path: Path) -> None:
+    given: Any = {"delta.appendOnly": True}
+    with pytest.raises(pt.TableError, match=r"'delta\.appendOnly' is True"):
+        pt.Lake(str(tmp_path)).create_table("t", pa.schema([("a", pa.int64())]), format="delta", properties=given)
+
+
+def test_what_fails_in_spark_is_ours(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(tmp_path, {"id": pa.int64()}, id=[1, 2])
+    with pytest.raises(pt.TableError, match="DIVIDE_BY_ZERO"):
+        table.update({"id": "id / 0"})
+    with pytest.raises(pt.PredicateError, match=r"Spark can't make sense of it: .*PARSE_SYNTAX_ERROR"):
+        table.update({"id": "id +* 0"})
+    with pytest.raises(pt.SchemaError, match=r"\['id'\]"):
+        table.read(columns="id")
+    assert rows(table.read()) == [(1,), (2,)]
+
+
+def test_a_struct_of_the_source_that_is_called_as_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    table = made(tmp_path, {"id": pa.int64(), "x": pa.string()}, id=[1, 2], x=["a", "b"])
+    source = pa.table({"t": pa.array([{"id": 2}, {"id": 3}]), "x": ["B", "C"]})
+    clauses = (pt.when_matched().update({"x": "s.x"}), pt.when_not_matched().insert({"id": "s.t.id", "x": "s.x"}))
+    table.merge(source, "t.id = s.t.id", *clauses)
+    assert rows(table.read()) == [(1, "a"), (2, "B"), (3, "C")]

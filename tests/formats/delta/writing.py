@@ -16,8 +16,7 @@ import partita as pt
 from partita.algebra.parse import parse_predicate
 from partita.formats.delta.store import DeltaState, DeltaStore
 from partita.formats.plan import make_plan
-from partita.formats.store import Change
-from partita.spark.write import TOLD
+from partita.formats.store import TOLD, Change
 from partita.storage import Storage
 
 SCHEMA = pt.Schema.of({"id": "long", "p": "string"})

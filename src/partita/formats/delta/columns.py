@@ -13,9 +13,9 @@ import pyarrow as pa
 from partita.algebra.schema import Schema
 from partita.algebra.spark_json import schema_from_json, schema_to_json
 from partita.algebra.transforms import PartitionFunction
-from partita.algebra.types import DATE, INT, STRING, Field, Kind, LogicalType
+from partita.algebra.types import DATE, INT, STRING, Field, Kind, LogicalType, StructType
 from partita.arrow.schema import to_arrow
-from partita.errors import SpecError
+from partita.errors import SchemaError, SpecError
 from partita.formats.delta.log import Metadata, column_mapping_mode
 from partita.formats.delta.values.validation import PARTITIONABLE
 
@@ -118,6 +118,7 @@ def known_generated(metadata: Metadata) -> list[Generated]:
 
 def created_schema(schema: Schema, functions: Iterable[PartitionFunction], *, mapped: bool) -> tuple[Json, list[str]]:
     """The schema's JSON of a new table, with a generated column for each function, and its partition columns."""
+    _check_names(schema, mapped=mapped)
     document: dict[str, Any] = cast("dict[str, Any]", schema_to_json(schema))
     partitions = []
     for function in functions:
@@ -136,6 +137,27 @@ def created_schema(schema: Schema, functions: Iterable[PartitionFunction], *, ma
 
 
 _WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
+_NEEDS_MAPPING = frozenset(" ,;{}()\n\t=")
+"""What Delta refuses in the names of files' columns."""
+
+
+def _check_names(fields: Iterable[Field], *, mapped: bool) -> None:
+    """Names that Delta refuses, or that Spark can't tell apart."""
+    seen: dict[str, str] = {}
+    for field in fields:
+        twin = seen.setdefault(field.name.casefold(), field.name)
+        if twin is not field.name:
+            raise SchemaError(f"columns {twin!r} and {field.name!r} differ by case alone; give one another name")
+        odd = "".join(sorted(_NEEDS_MAPPING & set(field.name)))
+        if odd and not mapped:
+            raise SchemaError(
+                f"column {field.name!r} has {odd!r} in its name, which Delta takes only with the property "
+                "delta.columnMapping.mode='name'"
+            )
+        if isinstance(field.type, StructType):
+            _check_names(field.type.fields, mapped=mapped)
 
 
 def _check_partitionable(column: Field) -> None:

@@ -10,7 +10,7 @@ from uuid import uuid4
 from partita.algebra.schema import Schema
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import Kind, LogicalType, StructType
-from partita.errors import SpecError, TableExists
+from partita.errors import SpecError, TableError, TableExists
 from partita.formats.delta.columns import GENERATION, created_schema, greatest_id
 from partita.formats.delta.commit import now
 from partita.formats.delta.log import DeltaLog
@@ -20,6 +20,9 @@ def create(
     log: DeltaLog, schema: Schema, functions: Iterable[PartitionFunction], properties: Mapping[str, str]
 ) -> None:
     """Make a new table; one that exists is `TableExists`."""
+    for name, value in properties.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TableError(f"properties are texts; {name!r} is {value!r}")
     mode = properties.get("delta.columnMapping.mode", "none")
     if mode not in ("none", "name", "id"):
         raise SpecError(f"delta.columnMapping.mode is none, name or id, not {mode!r}")

@@ -83,9 +83,9 @@ class DeltaCopier:
         return self.target.open(self.partitions[file], task)
 
 
-def add_action(told: Mapping[str, Any], target: DeltaTarget, physical: Mapping[str, str]) -> dict[str, Any]:
+def add_action(told: Mapping[str, Any], partition: Schema, physical: Mapping[str, str]) -> dict[str, Any]:
     """The `add` of a file that an executor told of."""
-    texts = zip(target.partition, told["partition"] or (), strict=True)
+    texts = zip(partition, told["partition"] or (), strict=True)
     values = {physical[column.name]: _logged(text, column) for column, text in texts}
     return {
         "add": {

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from partita.formats.delta.columns import generated_columns, known_generated, physical_schema
 from partita.formats.delta.log import Metadata, physical_names
 from partita.formats.delta.values.uri import uri_decoded, uri_encoded
+from partita.formats.on_spark.copying import copied
+from partita.formats.store import TOLD, Edits
 from partita.spark.delta_values import partition_text
 from partita.spark.generated import generated_as, generated_by
+from partita.spark.rewrite import Copier, changing, leaving
 from partita.spark.rows import (
     Column,
     DataFrame,
     DataType,
     Rule,
+    SparkSession,
     StructType,
     checked,
     column,
@@ -26,13 +33,16 @@ from partita.spark.rows import (
     with_columns,
     without_empty,
 )
-from partita.spark.scan import Files
+from partita.spark.scan import Files, scan
 from partita.spark.schema import from_json
-from partita.spark.write import PARTITION
+from partita.spark.session import session
+from partita.spark.write import PARTITION, Target, write
 from partita.storage import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Places: TypeAlias = np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,26 @@ class DeltaRows:
             if own.name not in metadata.partition_columns
         ]
 
+    def scan(self, spark: SparkSession, files: Files, names: Sequence[str], *, positions: bool) -> DataFrame:
+        """Some columns of the rows of some files."""
+        columns = {own[0]: own for own in files.columns}
+        return scan(spark, replace(files, columns=tuple(columns[name] for name in names)), positions=positions)
+
+    def write(self, metadata: Metadata, rows: DataFrame, target: Callable[[str], Target]) -> pa.Table:
+        """New files of rows."""
+        return write(self.stored(metadata, rows), target(_zone()), len(metadata.partition_columns), TOLD)
+
+    def replace(
+        self, metadata: Metadata, changed: DataFrame, columns: set[str], copier: Callable[[str], Copier], places: Places
+    ) -> Edits:
+        """The files copied with other values in some columns."""
+        stored = [column for column in self.stored_columns(metadata) if column[0] in columns]
+        return copied(changing(changed, stored), copier(_zone()), places)
+
+    def take_away(self, positions: DataFrame, copier: Callable[[str], Copier], places: Places) -> Edits:
+        """The files copied without some rows."""
+        return copied(leaving(positions), copier(_zone()), places)
+
     def files(self, metadata: Metadata, files: pa.Table, partitions: pa.Table) -> Files:
         """Some files of the table, for a scan."""
         schema, physical = self.schema(metadata), from_json(physical_schema(metadata))
@@ -115,6 +145,10 @@ class DeltaRows:
         if not colon:
             return f"file:{uri_encoded(whole)}"
         return f"file:{uri_encoded(rest)}" if scheme == "file" else f"{scheme}://{uri_encoded(rest)}"
+
+
+def _zone() -> str:
+    return session().conf.get("spark.sql.session.timeZone") or "UTC"
 
 
 def _is_absolute(path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -37,13 +37,12 @@ from partita.formats.delta.log import (
 from partita.formats.delta.source_bounds import all_known, source_bounds
 from partita.formats.delta.values.uri import uri_decoded
 from partita.formats.plan import State, identities, pruned_files
-from partita.formats.store import Change, Store
+from partita.formats.store import Change, Edits, Store
 from partita.storage import Storage
 
 if TYPE_CHECKING:
     from partita.formats.delta.on_spark import DeltaRows
-    from partita.spark.rows import DataFrame, DataType, StructType
-    from partita.spark.scan import Files
+    from partita.spark.rows import DataFrame, SparkSession, StructType
 
 _MEASURED = 32
 """How many columns have statistics unless the table says otherwise."""
@@ -92,12 +91,12 @@ class DeltaStore(Store):
     def commit(self, state: State, change: Change) -> int:
         """One file of actions in the log."""
         delta = _delta(state)
-        target = self.target(state, "UTC")
+        partition = _partition_columns(delta)
         physical = physical_names(delta.metadata)
         removed = delta.snapshot.files.take(pa.array(change.removed)).to_pylist()
         at = now()
         actions = [remove_action(file, at) for file in removed]
-        actions += [add_action(told, target, physical) for told in change.added.to_pylist()]
+        actions += [add_action(told, partition, physical) for told in change.added.to_pylist()]
         touches = None if change.read is None else _Touches(delta, change.read)
         looked_at = frozenset(delta.snapshot.files["path"].take(pa.array(change.looked_at)).to_pylist())
         attempt = Attempt(
@@ -144,19 +143,20 @@ class DeltaStore(Store):
     def target(self, state: State, time_zone: str) -> DeltaTarget:
         """Folders by partition value, or random ones where columns are mapped or the table asks for it."""
         metadata = _delta(state).metadata
-        partition = Schema(tuple(state.schema.find(name) for name in metadata.partition_columns))
         stored = stored_arrow(metadata)
+        partition = _partition_columns(_delta(state))
         return DeltaTarget(
             self.storage, stored, partition, Described(_measured(metadata, stored)), time_zone, _prefix(metadata)
         )
 
-    def copier(self, state: State, places: np.ndarray, time_zone: str) -> DeltaCopier:
-        """The files at those places."""
+    def _copier(self, state: State, places: np.ndarray) -> Callable[[str], DeltaCopier]:
+        """How the files at those places are copied, given a time zone."""
         delta = _delta(state)
         files = delta.snapshot.files.take(pa.array(places))
         names = [physical_names(delta.metadata)[name] for name in delta.metadata.partition_columns]
         texts = [tuple((row or {}).get(name) for name in names) for row in files["partition_values"].to_pylist()]
-        return DeltaCopier(self.target(state, time_zone), tuple(files["path"].to_pylist()), tuple(texts))
+        paths = tuple(files["path"].to_pylist())
+        return lambda zone: DeltaCopier(self.target(state, zone), paths, tuple(texts))
 
     @cached_property
     def _rows(self) -> DeltaRows:
@@ -189,24 +189,29 @@ class DeltaStore(Store):
         """The columns made from others."""
         return frozenset(generated_columns(_delta(state).metadata))
 
-    def stored(self, state: State, rows: DataFrame) -> DataFrame:
-        """The rows under the names of files, the texts of the partition first."""
-        return self._rows.stored(_delta(state).metadata, rows)
-
-    def stored_columns(self, state: State) -> list[tuple[str, str, DataType]]:
-        """All but the partition columns, under their physical names."""
-        return self._rows.stored_columns(_delta(state).metadata)
-
-    def partition_columns(self, state: State) -> tuple[str, ...]:
-        """The table's partition columns."""
-        return _delta(state).metadata.partition_columns
-
-    def files(self, state: State, places: np.ndarray) -> Files:
-        """The files at those places, for a scan."""
+    def scan(
+        self, spark: SparkSession, state: State, places: np.ndarray, names: Sequence[str], *, positions: bool = False
+    ) -> DataFrame:
+        """Rows of the files at those places, partition columns by what the log says."""
         delta = _delta(state)
-        return self._rows.files(
-            delta.metadata, delta.snapshot.files.take(pa.array(places)), state.partitions.take(pa.array(places))
-        )
+        files, partitions = delta.snapshot.files.take(pa.array(places)), state.partitions.take(pa.array(places))
+        return self._rows.scan(spark, self._rows.files(delta.metadata, files, partitions), names, positions=positions)
+
+    def write(self, state: State, rows: DataFrame) -> pa.Table:
+        """New files in the folders of their partitions."""
+        return self._rows.write(_delta(state).metadata, rows, lambda zone: self.target(state, zone))
+
+    def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:  # noqa: ARG002
+        """Unless a partition column is among them."""
+        return not changed & set(_delta(state).metadata.partition_columns)
+
+    def replace(self, state: State, places: np.ndarray, changed: DataFrame, columns: set[str]) -> Edits:
+        """The files copied."""
+        return self._rows.replace(_delta(state).metadata, changed, columns, self._copier(state, places), places)
+
+    def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:  # noqa: ARG002
+        """The files copied."""
+        return self._rows.take_away(positions, self._copier(state, places), places)
 
 
 _OURS = re.compile(r"(^|/)part-\d{5}-\d+-[0-9a-f-]{36}\.c000\.snappy\.parquet$")
@@ -260,6 +265,10 @@ class _Touches:
         if isinstance(self.read, Predicate):
             return any(pruned_files(there, self.read).may_match.to_pylist())
         return any(partition in self.read for partition in identities(there.partitions))
+
+
+def _partition_columns(state: DeltaState) -> Schema:
+    return Schema(tuple(state.schema.find(name) for name in state.metadata.partition_columns))
 
 
 def _delta(state: State) -> DeltaState:

@@ -26,7 +26,6 @@ from partita.spark.merge import (
     unmatched_by_source,
 )
 from partita.spark.rows import DataFrame, as_frame, only, translated
-from partita.spark.scan import scan
 from partita.spark.session import session
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 def merge(store: Store, given: object, on: str, clauses: Sequence[Clause]) -> Outcome:
     """Change, delete and add rows by those of a source; the source is evaluated once."""
     _check(on, clauses)
-    job = Job.begin(store, removes=any(c.action is not Action.INSERT for c in clauses))
+    job = Job.begin(store, "merge", removes=any(c.action is not Action.INSERT for c in clauses))
     with translated():
         source = numbered(as_frame(given))
         try:
@@ -60,19 +59,19 @@ class _Merge:
         alone = self.branches[When.NOT_MATCHED_BY_SOURCE]
         predicate = None if alone else _read_by(self.job.state, self.source, self.on)
         plan = make_plan(self.job.state, predicate)
-        target = scan(session(), self.job.files(plan.kept), positions=True)
-        needed = only(self.schema, self.job.columns(self._assigned()))
+        target = self.job.scan(plan.kept)
+        needed = only(self.schema, self.job.columns(plan.kept, self._assigned()))
         pairs = matched(target, self.source, self.on, self.branches[When.MATCHED], needed).persist()
         try:
             changes = pairs
             if alone:
                 rest = unmatched_by_source(target, self.source, self.on, alone, needed)
                 changes = pairs.unionByName(rest)
-            edits = self.job.edited(plan.kept, changes.drop(SOURCE), self._assigned(), self._new(pairs))
+            changed = self.job.edited(plan.kept, changes.drop(SOURCE), self._assigned(), self._new(pairs))
         finally:
             pairs.unpersist()
         read = parse_predicate("true", self.job.state.schema) if predicate is None else predicate
-        return self.job.commit_edits("merge", edits, read)
+        return self.job.commit_changed(changed, read)
 
     def _assigned(self) -> set[str]:
         """The columns that any clause sets of a row that the table has."""

@@ -124,7 +124,7 @@ def test_a_mode_of_column_mapping_that_is_unknown() -> None:
 def test_settings() -> None:
     assert not is_append_only(PLAIN)
     assert is_append_only(settings(appendOnly="True"))
-    assert isolation(PLAIN) == "WriteSerializable"
+    assert isolation(PLAIN) == "Serializable"
     assert isolation(settings(isolationLevel="Serializable")) == "Serializable"
     assert isolation(settings(isolationLevel="WriteSerializable")) == "WriteSerializable"
     assert column_mapping_mode(PLAIN) == "none"

@@ -39,8 +39,8 @@ def is_append_only(metadata: Metadata) -> bool:
 
 def isolation(metadata: Metadata) -> str:
     """`Serializable` or `WriteSerializable`: what concurrent writers may not see of each other."""
-    level = metadata.configuration.get("delta.isolationLevel", "WriteSerializable")
-    return "Serializable" if level.casefold() == "serializable" else "WriteSerializable"
+    level = metadata.configuration.get("delta.isolationLevel", "Serializable")
+    return "WriteSerializable" if level.casefold() == "writeserializable" else "Serializable"
 
 
 READABLE = frozenset({"columnMapping", "timestampNtz", "deletionVectors"})
