@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import partita as pt
-from partita.formats.lance import writes
+from partita.formats.lance import namespace, writes
 from partita.formats.lance.leaf import Leaf
 from partita.storage import Storage
 from tests.formats.lance.tables import events, write
@@ -47,7 +47,7 @@ class Steps:
 
     def patched(self, setattr_: Callable[[Any, str, Any], None]) -> None:
         setattr_(writes, "THREADS", 1)
-        setattr_(writes, "register", self.around(writes.register))
+        setattr_(writes, "register", self.around(namespace.register))
         setattr_(Leaf, "create", self.around(Leaf.create))
         setattr_(Leaf, "commit", self.around(Leaf.commit))
         setattr_(Storage, "put_new", self.around(Storage.put_new))

@@ -11,14 +11,12 @@ import partita as pt
 from partita.formats.lance.fragments import write_rows
 from partita.formats.lance.store import LanceStore, lance
 from partita.formats.lance.table import LanceTable
-from partita.formats.store import Change
+from partita.formats.store import TOLD, Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-TOLD = pa.schema([("path", pa.string()), ("partition", pa.list_(pa.string())), ("rows", pa.int64()),
-                  ("bytes", pa.int64()), ("modified", pa.int64()), ("details", pa.string())])  # fmt: skip
 EVENTS = pa.schema([("id", pa.int64()), ("event_date", pa.date32()), ("country", pa.string())])
 
 
@@ -44,7 +42,7 @@ def written(table: pt.Table, rows: pa.Table) -> pa.Table:
     """Fragments that no commit names yet."""
     store = store_of(table)
     state = lance(store.state())
-    return pa.Table.from_pylist(list(write_rows(store.target(state, "UTC"), state.definition, rows)), TOLD)
+    return pa.Table.from_pylist(list(write_rows(store.target(state), state.definition, rows)), TOLD)
 
 
 def rows_of(table: pt.Table, column: str = "id") -> list[Any]:
@@ -67,5 +65,8 @@ def events(*rows: tuple[int, str, str | None]) -> pa.Table:
 def seeds_tree(folder: Path) -> LanceTable:
     """The tree of seed 001, section 3.2."""
     table = make(folder, EVENTS, ["event_date", "country"])
-    write(table, events((1, "2025-12-10", "US"), (2, "2025-12-10", "CN"), (3, "2025-12-11", "US"), (4, "2025-12-11", "FR")))
+    write(
+        table,
+        events((1, "2025-12-10", "US"), (2, "2025-12-10", "CN"), (3, "2025-12-11", "US"), (4, "2025-12-11", "FR")),
+    )
     return table

@@ -53,7 +53,7 @@ def name_of(function: PartitionFunction, value: Any, type_: pa.DataType) -> str:
         (pt.identity("d"), Decimal("-0.50"), pa.decimal128(5, 2), "d=-0.50"),
         (pt.identity("t"), time(7, 30), pa.time64("us"), "t=07%3A30%3A00.000000"),
         (pt.identity("ts"), AT, STAMP, "ts=2025-12-10T07%3A30%3A00.000000Z"),
-        (pt.identity("ts"), datetime(2025, 12, 10), pa.timestamp("us"), "ts=2025-12-10T00%3A00%3A00.000000"),
+        (pt.identity("ts"), AT.replace(tzinfo=None), pa.timestamp("us"), "ts=2025-12-10T07%3A30%3A00.000000"),
         (pt.identity("o"), b"\x00\xff", pa.binary(), "o=AP8"),
     ],
 )  # fmt: skip

@@ -50,7 +50,9 @@ def test_the_tree_of_section_3_2(tmp_path: Path) -> None:
 
 
 def test_the_properties_of_section_3_1(tmp_path: Path) -> None:
-    table = make(tmp_path, EVENTS.append(pa.field("tenant_id", pa.int64())), ["event_date", pt.bucket("tenant_id", 100)])
+    table = make(
+        tmp_path, EVENTS.append(pa.field("tenant_id", pa.int64())), ["event_date", pt.bucket("tenant_id", 100)]
+    )
     properties = stranger(table).describe_namespace(DescribeNamespaceRequest(id=["my_partitioned_table"])).properties
     assert properties["lance.partitioning.is_partitioned"] == "true"
     assert json.loads(properties["lance.partitioning.partition_columns"]) == [
@@ -78,7 +80,11 @@ def test_the_pruning_example_of_section_3_4(tmp_path: Path) -> None:
 def test_the_pruning_example_of_section_4_2(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
     table = make(tmp_path, schema, [pt.year("ts"), pt.month("ts"), pt.day("ts")])
-    days = pa.array([f"2025-12-{day:02}T10:30:00" for day in range(8, 13)]).cast(pa.timestamp("us")).cast(schema.field(1).type)
+    days = (
+        pa.array([f"2025-12-{day:02}T10:30:00" for day in range(8, 13)])
+        .cast(pa.timestamp("us"))
+        .cast(schema.field(1).type)
+    )
     write(table, pa.table({"id": range(5), "ts": days}))
     plan = table.plan("ts >= '2025-12-10T10:00:00Z' AND ts < '2025-12-11T00:00:00Z'")
     assert plan.files["path"].to_pylist() == ["ts_year=2025/ts_month=12/ts_day=10.lance"]
@@ -112,8 +118,10 @@ def test_lancedb_and_duckdb_read_the_leaves(tmp_path: Path) -> None:
     assert db.open_table("country=FR", namespace_path=path).to_arrow().to_pylist() == [{"id": 4}]
     fr = lance.dataset(f"{table.uri}/{LEAVES[2]}")
     us = lance.dataset(f"{table.uri}/{LEAVES[3]}")
-    assert duckdb.sql("SELECT sum(id) FROM (FROM fr UNION ALL FROM us)").fetchall() == [(7,)]
-    del fr, us
+    with duckdb.connect() as connection:
+        connection.register("fr", fr.to_table())
+        connection.register("us", us.to_table())
+        assert connection.execute("SELECT sum(id) FROM (FROM fr UNION ALL FROM us)").fetchall() == [(7,)]
 
 
 ODD = ["$", "a$b", "/", "a/b", "%", "50%25", " ", "a b", "\U0001f600", "", "..", "x" * 200, "a.lance", "é",

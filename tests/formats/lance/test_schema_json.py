@@ -18,7 +18,8 @@ EVERY = pa.schema([
     ("t64", pa.time64("us")), ("ts", pa.timestamp("us", "UTC")), ("ntz", pa.timestamp("ns")), ("s", pa.string()),
     ("ls", pa.large_string()), ("o", pa.binary()), ("lo", pa.large_binary()), ("fo", pa.binary(4)),
     ("u", pa.uuid()), ("l", pa.list_(pa.int32())), ("ll", pa.large_list(pa.string())),
-    ("v", pa.list_(pa.float32(), 8)), ("st", pa.struct([pa.field("x", pa.int32(), nullable=False), ("y", pa.string())])),
+    ("v", pa.list_(pa.float32(), 8)),
+    ("st", pa.struct([pa.field("x", pa.int32(), nullable=False), ("y", pa.string())])),
     ("m", pa.map_(pa.string(), pa.int32())),
 ])  # fmt: skip
 

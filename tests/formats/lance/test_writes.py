@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,14 +15,18 @@ import pytest
 
 import partita as pt
 from partita.formats.lance import writes
-from partita.formats.lance.leaf import Leaf
+from partita.formats.lance.fragments import rows_gone
+from partita.formats.lance.leaf import Leaf, fragments_from
 from partita.formats.lance.operations import Operation
-from partita.formats.store import Change
+from partita.formats.store import TOLD, Change
 from tests.formats.lance.killing import ROWS, Killed, Steps
 from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from partita.formats.lance.state import LanceState
+    from partita.formats.lance.store import LanceStore
 
 BEFORE, AFTER = [1, 2, 3, 4], [1, 2, 3, 4, 10, 11, 12, 13]
 ROOT = Path(__file__).parents[3]
@@ -98,9 +103,7 @@ def test_what_others_append_is_read_at_once_and_counted_after_repair(tmp_path: P
     leaf = f"{table.uri}/event_date=2025-12-10/country=US.lance"
     lance.write_dataset(pa.table({"id": [50]}), leaf, mode="append")
     assert rows_of(table) == [1, 2, 3, 4, 50]
-    assert table.behind().to_pylist() == [
-        {"path": "event_date=2025-12-10/country=US.lance", "version": 2, "newest": 3}
-    ]
+    assert table.behind().to_pylist() == [{"path": "event_date=2025-12-10/country=US.lance", "version": 2, "newest": 3}]
     assert table.repair() == {"registered": 0, "taken over": 1}
     assert sum(table.partitions()["rows"].to_pylist()) == 5
     assert table.behind().num_rows == 0
@@ -128,7 +131,7 @@ def test_a_change_that_others_are_in_the_way_of_is_undone_everywhere(tmp_path: P
     lance.dataset(store.leaf(state, 2).uri).delete("id = 3")
     before = [store.leaf(state, place).open().count_rows() for place in range(4)]
     with pytest.raises(pt.Conflict, match="changed rows"):
-        store.commit(state, Change("delete", written(table, events()) if False else empty()), gone)
+        store.commit(state, Change("delete", TOLD.empty_table(), marked=told_of(gone)))
     assert [store.leaf(state, place).open().count_rows() for place in range(4)] == before
     assert rows_of(table) == [1, 2, 4, 5, 6]
     assert table.history()["operation"].to_pylist()[0] == "delete (undone)"
@@ -141,7 +144,8 @@ def test_rows_go_and_come_in_one_write(tmp_path: Path) -> None:
     store = store_of(table)
     state = store.state()
     added = written(table, events((30, "2025-12-10", "US"), (31, "2025-12-13", "US")))
-    store.commit(state, Change("update", added), [gone_from(store, state, place, 0) for place in (0, 2)])
+    gone = [gone_from(store, state, place, 0) for place in (0, 2)]
+    store.commit(state, Change("update", added, marked=told_of(gone)))
     assert rows_of(table) == [2, 4, 30, 31]
 
 
@@ -172,8 +176,8 @@ def test_two_appends_both_land_and_an_overwrite_of_the_same_partition_is_a_confl
     write(table, events((7, "2025-12-10", "US")))
     store.commit(state, Change("append", told))
     assert rows_of(table) == [1, 2, 3, 4, 5, 7]
+    partitions = store.told_partitions(state, told)
     with pytest.raises(pt.Conflict):
-        partitions = store.told_partitions(state, told)
         store.commit(state, Change("overwrite_partitions", told, np.array([0]), partitions))
     store.commit(state, Change("overwrite_partitions", other, np.array([2]), store.told_partitions(state, other)))
     assert rows_of(table) == [1, 2, 4, 5, 6, 7]
@@ -199,13 +203,11 @@ def test_a_commit_of_an_undone_write_that_comes_late_never_counts(
     state = store.state()
     told = written(table, events((66, "2025-12-10", "US")))
     write(table, events((5, "2025-12-10", "US")))
-    late: Operation = store.operations(state, told, np.zeros(0, np.int64))[0]
+    late: Operation = store.operations(state, Change("append", told))[0]
     leaf = store.leaf(state, 0)
-    from lance import LanceOperation
-
-    from partita.formats.lance.leaf import fragments_from
-
-    leaf.commit(leaf.open(), LanceOperation.Append(fragments_from(late.new)), {"partita.write": "undone long ago"})
+    leaf.commit(
+        leaf.open(), lance.LanceOperation.Append(fragments_from(late.new)), {"partita.write": "undone long ago"}
+    )
     assert leaf.open().count_rows() == 3
     assert rows_of(table) == [1, 2, 3, 4, 5]
     write(table, events((6, "2025-12-10", "US")))
@@ -213,7 +215,9 @@ def test_a_commit_of_an_undone_write_that_comes_late_never_counts(
     assert leaf.open().count_rows() == 3
 
 
-def test_a_write_that_another_process_carries_out_too_lands_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_another_process_carries_out_too_lands_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before each commit of the owner, a second process does the whole write in its place."""
     table = seeds_tree(tmp_path)
     commit: Callable[..., Any] = Leaf.commit
@@ -248,17 +252,16 @@ def test_history_and_checkpoints(tmp_path: Path) -> None:
     assert table.partitions()["rows"].to_pylist() == [21, 20]
 
 
-def empty() -> pa.Table:
-    from tests.formats.lance.tables import TOLD
+def gone_from(store: LanceStore, state: LanceState, place: int, row: int) -> dict[str, Any]:
+    """A row of a leaf's first fragment, gone."""
+    changed = rows_gone(store.leaf(state, place).open(store.versions(state, np.array([place]))[0]), np.array([row]))
+    return {
+        "place": place,
+        "before": {n: before for n, (before, _) in changed.items()},
+        "after": {n: after for n, (_, after) in changed.items()},
+    }
 
-    return TOLD.empty_table()
 
-
-def gone_from(store: Any, state: Any, place: int, row: int) -> Any:
-    """The first rows of a leaf's first fragment, gone."""
-    from partita.formats.lance.fragments import rows_gone
-    from partita.formats.lance.store import Gone
-
-    version = store.versions(state, np.array([place]))[0]
-    changed = rows_gone(store.leaf(state, place).open(version), np.array([row]))
-    return Gone(place, {n: b for n, (b, _) in changed.items()}, {n: a for n, (_, a) in changed.items()})
+def told_of(gone: list[dict[str, Any]]) -> pa.Table:
+    rows = [{"path": "", "rows": 1, "details": json.dumps(one)} for one in gone]
+    return pa.Table.from_pylist(rows, TOLD)

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from math import isfinite
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import numpy as np
 import pyarrow as pa
 
 from partita.algebra.hashing import timestamp_text
@@ -21,6 +20,9 @@ from partita.algebra.types import FLOATS, INTEGERS, Kind
 from partita.arrow.prune import prune
 from partita.errors import PredicateError, UnknownColumn
 from partita.formats.lance.state import LanceState
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _TRUE, _FALSE, _NULL = "TRUE", "FALSE", "CAST(NULL AS BOOLEAN)"
 

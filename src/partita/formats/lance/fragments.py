@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.arrow.transforms import apply
-from partita.errors import SchemaError
+from partita.errors import SchemaError, TableError
 from partita.formats.lance.leaf import Leaf, field_ids, fragment_json, translated
 from partita.formats.lance.names import segments, texts
 from partita.formats.lance.namespace import BETWEEN, Root
@@ -228,6 +228,8 @@ def rows_gone(dataset: LanceDataset, addresses: np.ndarray) -> dict[str, tuple[d
     numbers = addresses >> 32
     for number in np.unique(numbers).tolist():
         fragment = dataset.get_fragment(number)
+        if fragment is None:
+            raise TableError(f"{dataset.uri} has no fragment {number} in version {dataset.version}")
         offsets = (addresses[numbers == number] & 0xFFFF_FFFF).tolist()
         after = fragment.delete_rows(offsets)
         found[str(number)] = (fragment_json(fragment.metadata), None if after is None else fragment_json(after))

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import pyarrow as pa
-
 from partita.errors import Conflict, StorageError, TableError
 from partita.storage import Storage
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from lance import LanceDataset
     from lance.fragment import FragmentMetadata
 

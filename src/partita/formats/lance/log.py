@@ -17,9 +17,10 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
@@ -116,6 +117,19 @@ class Known:
     transactions: Mapping[str, int] = field(default_factory=dict)
     suspects: Mapping[str, bool] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def pinned(self, ids: pa.Array) -> pa.Table:
+        """The pins of some leaves, null where they have none; quick where they are all of them in their order."""
+        own = self.pins["id"].combine_chunks()
+        found = self.pins.select(["version", "rows", "bytes"])
+        return found if own.equals(ids) else found.take(pc.index_in(ids, value_set=own))
+
+    def ordered(self, ids: pa.Array) -> Known:
+        """The same with the pins of these leaves first, in their order."""
+        own = self.pins["id"].combine_chunks()
+        first = pc.index_in(ids, value_set=own).drop_null().to_numpy()
+        rest = np.setdiff1d(np.arange(len(own)), first)
+        return replace(self, pins=self.pins.take(pa.array(np.concatenate([first, rest]))))
 
     def floors(self, ids: Sequence[str]) -> dict[str, int]:
         """The versions of leaves that finished writes made, by id; 0 where only others have written."""
@@ -220,12 +234,22 @@ def folded(base: Known, endings: list[Ending]) -> Known:
             dropped.pop(name, None)
             if rows is None:
                 dropped[name] = version
-    kept = base.pins
-    if changed and kept.num_rows:
-        kept = kept.filter(pc.invert(pc.is_in(kept["id"], value_set=pa.array(list(changed), pa.string()))))
-    there = [dict(zip(PINS.names, leaf, strict=True)) for leaf in changed.values() if leaf[2] is not None]
-    pins = pa.concat_tables([kept, pa.Table.from_pylist(there, PINS)])
-    return Known(endings[-1].number, pins, transactions, suspects, dropped)
+    return Known(endings[-1].number, _changed(base.pins, changed), transactions, suspects, dropped)
+
+
+def _changed(pins: pa.Table, changed: Mapping[str, Pinned]) -> pa.Table:
+    """The pins with some of them changed where they are, new ones behind, and without those of leaves that went."""
+    there = [leaf for leaf in changed.values() if leaf[2] is not None]
+    new = pa.Table.from_pylist([dict(zip(PINS.names, leaf, strict=True)) for leaf in there], PINS)
+    both = pa.concat_tables([pins, new])
+    order = np.arange(pins.num_rows)
+    at = pc.index_in(pins["id"].combine_chunks(), value_set=new["id"].combine_chunks())
+    known = at.is_valid().to_numpy(zero_copy_only=False)
+    order[known] = pins.num_rows + at.drop_null().to_numpy()
+    rest = np.setdiff1d(np.arange(pins.num_rows, both.num_rows), order)
+    taken = both.take(pa.array(np.concatenate([order, rest])))
+    gone = pa.array([leaf[0] for leaf in changed.values() if leaf[2] is None], pa.string())
+    return taken.filter(pc.invert(pc.is_in(taken["id"], value_set=gone))) if len(gone) else taken
 
 
 def _path(number: int) -> str:

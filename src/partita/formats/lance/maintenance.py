@@ -115,9 +115,7 @@ _FEWEST = 256
 """Rows that Lance needs to train product quantization; fewer are quickly looked through."""
 
 
-def index(
-    store: LanceStore, column: str, where: Where | None, kind: str | None, options: Mapping[str, Any]
-) -> dict[str, int]:
+def index(store: LanceStore, column: str, where: Where | None, kind: Any, options: Mapping[str, Any]) -> dict[str, int]:
     """Give each leaf an index of a column: of vectors for search, or of values for filters."""
     state = store.state()
     name = state.schema.find(column).name
@@ -233,7 +231,10 @@ def _has_rows(state: LanceState, location: str) -> bool:
 
 
 def repair(store: LanceStore) -> dict[str, int]:
-    """Register the leaves that others laid out, and let count what others wrote; a leaf with other columns is refused."""
+    """Register the leaves that others laid out, and let count what others wrote.
+
+    A leaf with other columns is refused.
+    """
     store.settle()
     found = unregistered(store)
     state = store.state()

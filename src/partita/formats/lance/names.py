@@ -83,19 +83,32 @@ def results(given: pa.Array, field: PartitionField) -> pa.Array:
 
     A name that is not `field=value`, or whose value is no text of the field's type, is a `PartitionValueError`.
     """
-    encoded = given.dictionary_encode()
-    names = encoded.dictionary
+    # Names of one level are mostly few; where they are not, to tell them apart takes longer than to read them all.
+    few = len(pc.unique(given.slice(0, _SAMPLE))) * 2 <= min(len(given), _SAMPLE)
+    encoded = given.dictionary_encode() if few else None
+    names = given if encoded is None else encoded.dictionary
     prefix = f"{escaped(field.name)}="
-    if not pc.all(pc.starts_with(names, prefix)).as_py() and len(names):
-        stray = names.filter(pc.invert(pc.starts_with(names, prefix)))[0].as_py()
+    right = pc.starts_with(names, prefix)
+    if right.true_count < len(names):
+        stray = names.filter(pc.invert(right))[0].as_py()
         raise PartitionValueError(field.name, f"a name that begins with {prefix}", repr(stray))
-    values = pc.utf8_slice_codeunits(names, len(prefix), None)
-    values = pc.if_else(pc.equal(values, NULL), pa.scalar(None, pa.string()), values)
-    return _typed(_unescaped(values), field).take(encoded.indices)
+    values = pc.binary_slice(names.cast(pa.binary()), len(prefix.encode()), _LONGEST).cast(pa.string())
+    typed = _typed(_unescaped(_without_null(values)), field)
+    return typed if encoded is None else typed.take(encoded.indices)
+
+
+_SAMPLE = 1000
+_LONGEST = 1 << 20
+"""More bytes than a name has: Arrow takes none for "to the end" here."""
+
+
+def _without_null(values: pa.Array) -> pa.Array:
+    is_null = pc.equal(values, NULL)
+    return pc.if_else(is_null, pa.scalar(None, pa.string()), values) if is_null.true_count else values
 
 
 def _unescaped(values: pa.Array) -> pa.Array:
-    if not pc.any(pc.match_substring(values, "%")).as_py():
+    if not pc.match_substring(values, "%").true_count:
         return values
     return pa.array([None if v is None else unescaped(v) for v in values.to_pylist()], pa.string())
 
@@ -119,7 +132,7 @@ def _readers(kind: Kind) -> Callable[[pa.Array, pa.DataType], pa.Array]:
     if kind is Kind.UUID:
         return _uuids
     if kind in INTEGERS or kind in (Kind.DATE, Kind.DECIMAL):
-        return lambda values, wanted: pc.cast(values, wanted)
+        return _cast
     return _moments
 
 
@@ -144,4 +157,8 @@ def _moments(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_time(wanted):
         whole = pc.binary_join_element_wise("1970-01-01T", values, "")
         return pc.cast(pc.cast(pc.cast(whole, pa.timestamp("us")), pa.int64()), pa.int64()).cast(wanted)
+    return _cast(values, wanted)
+
+
+def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return pc.cast(values, wanted)

@@ -33,6 +33,8 @@ SCHEMA = "lance.partitioning.schema"
 
 _COLUMNS = ["object_id", "object_type", "location", "metadata"]
 _RETRIES = 100
+_LONGEST = 1 << 20
+"""More bytes than an id has: Arrow takes none for "to the end" here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +122,30 @@ def _tree_in(storage: Storage, table: Storage) -> Tree | None:
         raise TableError(f"{table.uri} has several partitioned tables: {', '.join(roots)}; open the folder of one")
     else:
         return None
-    tables = rows.filter(pc.equal(rows["object_type"], "table"))
-    below = tables.filter(pc.starts_with(tables["object_id"], root_id + BETWEEN))
-    ids = pc.utf8_slice_codeunits(below["object_id"], len(root_id) + 1, None)
-    leaves = pa.table({"id": ids, "location": below["location"]})
+    leaves = _below(rows, root_id)
     return Tree(Root(storage, root_id, "" if own else name), roots[root_id], leaves)
+
+
+def leaf_ids(root: Root) -> pa.Array:
+    """The ids of all leaves under the root, in the manifest's order."""
+    with translated(MANIFEST):
+        rows = root.manifest().to_table(columns=["object_id", "object_type", "location"])
+    return _below(rows, root.id)["id"].combine_chunks()
+
+
+def _below(rows: pa.Table, root_id: str) -> pa.Table:
+    """The tables under a namespace: ids under it, and locations."""
+    prefix = root_id + BETWEEN
+    is_leaf = pc.and_(pc.equal(rows["object_type"], "table"), pc.starts_with(rows["object_id"], prefix))
+    below = rows.select(["object_id", "location"]).filter(is_leaf)
+    ids = pc.binary_slice(below["object_id"].cast(pa.binary()), len(prefix.encode()), _LONGEST).cast(pa.string())
+    return pa.table({"id": ids, "location": below["location"]})
 
 
 def _roots(rows: pa.Table) -> dict[str, dict[str, str]]:
     """The namespaces that are roots of partitioned tables, with their properties."""
-    spaces = rows.filter(pc.match_substring(rows["metadata"], IS_PARTITIONED))
+    described = rows.filter(pc.is_valid(rows["metadata"]))
+    spaces = described.filter(pc.match_substring(described["metadata"], IS_PARTITIONED))
     found = {}
     for row in spaces.to_pylist():
         properties = json.loads(row["metadata"])
@@ -151,8 +167,8 @@ def register(root: Root, leaves: Iterable[tuple[Sequence[str], str]]) -> int:
     if not rows:
         return 0
     manifest = root.manifest()
-    columns = {
-        "object_id": list(rows),
+    columns: dict[str, list[str | None]] = {
+        "object_id": [*rows],
         "object_type": [kind for kind, _ in rows.values()],
         "location": [location for _, location in rows.values()],
     }
@@ -182,13 +198,17 @@ def deregister(root: Root, ids: Sequence[str]) -> None:
 def set_properties(root: Root, properties: Mapping[str, str]) -> None:
     """Give the root namespace other properties; lance-namespace has no call for that."""
     manifest = root.manifest()
-    columns = {"object_id": [root.id], "object_type": ["namespace"], "metadata": [json.dumps(dict(properties))]}
+    columns: dict[str, list[str | None]] = {
+        "object_id": [root.id],
+        "object_type": ["namespace"],
+        "metadata": [json.dumps(dict(properties))],
+    }
     with translated(MANIFEST):
         merge = manifest.merge_insert("object_id").when_matched_update_all().conflict_retries(_RETRIES)
         merge.execute(_filled(columns, manifest.schema))
 
 
-def _filled(columns: Mapping[str, list[str | None] | list[str]], schema: pa.Schema) -> pa.Table:
+def _filled(columns: Mapping[str, list[str | None]], schema: pa.Schema) -> pa.Table:
     """Rows of the manifest, null in what is not given."""
     size = len(columns["object_id"])
     return pa.table(

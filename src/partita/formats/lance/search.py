@@ -49,6 +49,18 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """What a search is for: the k rows whose vectors in a column are nearest to one."""
+
+    vector: Sequence[float]
+    column: str
+    k: int
+    where: Where | None = None
+    columns: Sequence[str] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Asked:
     """A question and the leaves that it goes to: places, versions and filters."""
 
@@ -60,35 +72,29 @@ class Asked:
     names: list[str]
 
 
-def ask(
-    store: LanceStore, vector: Sequence[float], column: str, k: int, where: Where | None,
-    columns: Sequence[str] | None, options: Mapping[str, Any],
-) -> Asked:  # fmt: skip
+def ask(store: LanceStore, wanted: Wanted) -> Asked:
     """The question to the leaves that a predicate leaves over."""
     state = store.state()
-    name = state.schema.find(column).name
+    name = state.schema.find(wanted.column).name
     type_ = state.definition.arrow.field(name).type
     if not pa.types.is_fixed_size_list(type_):
         raise SchemaError(f"{name!r} is {type_}; search takes a column of vectors, a fixed_size_list")
-    if len(vector) != type_.list_size:
-        raise SchemaError(f"{name!r} has vectors of {type_.list_size} numbers, and {len(vector)} were given")
-    if k < 1:
-        raise SchemaError(f"k is the number of rows to find, not {k}")
-    wanted = [state.schema.find(c).name for c in (state.schema.names if columns is None else columns)]
-    predicate = None if where is None else parse_predicate(where, state.schema)
+    if len(wanted.vector) != type_.list_size:
+        raise SchemaError(f"{name!r} has vectors of {type_.list_size} numbers, and {len(wanted.vector)} were given")
+    if wanted.k < 1:
+        raise SchemaError(f"k is the number of rows to find, not {wanted.k}")
+    names = [state.schema.find(c).name for c in (state.schema.names if wanted.columns is None else wanted.columns)]
+    predicate = None if wanted.where is None else parse_predicate(wanted.where, state.schema)
     places = make_plan(state, predicate).kept
-    stored = tuple(c for c in wanted if c not in state.definition.left_out)
-    question = Question(name, tuple(map(float, vector)), k, stored, options)
+    stored = tuple(c for c in names if c not in state.definition.left_out)
+    question = Question(name, tuple(map(float, wanted.vector)), wanted.k, stored, wanted.options)
     filters = exact_filters(state, places, predicate)
-    return Asked(state, question, places.tolist(), store.versions(state, places), filters, wanted)
+    return Asked(state, question, places.tolist(), store.versions(state, places), filters, names)
 
 
-def search(
-    store: LanceStore, vector: Sequence[float], column: str, k: int, where: Where | None = None,
-    columns: Sequence[str] | None = None, options: Mapping[str, Any] | None = None,
-) -> pa.Table:  # fmt: skip
+def search(store: LanceStore, wanted: Wanted) -> pa.Table:
     """The k nearest rows, nearest first: the columns, and `_distance`."""
-    asked = ask(store, vector, column, k, where, columns, options or {})
+    asked = ask(store, wanted)
 
     def one(place: int, version: int, where: str | None) -> pa.Table:
         found = asked.question.asked(store.leaf(asked.state, place), version, where)
@@ -97,7 +103,7 @@ def search(
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(one, asked.places, asked.versions, asked.filters))
     schema = result_schema(asked)
-    return nearest(pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in found)]), k)
+    return nearest(pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in found)]), wanted.k)
 
 
 def result_schema(asked: Asked) -> pa.Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -50,7 +50,8 @@ class Definition:
 class LanceState(State):
     """A Lance table at one version; the rows of `ids`, `locations` and `pins` are those of `files`.
 
-    `pins` are the versions of the leaves that finished writes made, null where only others have written.
+    `pins` are the versions of the leaves that finished writes made, null where only others have written. `resolved` are
+    the versions that rows are read at, by place: filled as they are asked for, and then kept.
     """
 
     root: Root
@@ -61,6 +62,7 @@ class LanceState(State):
     locations: pa.Array
     pins: pa.Array
     unended: Intent | None = None
+    resolved: dict[int, int] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=64)
@@ -79,8 +81,7 @@ def state_of(tree: Tree, known: Known, unended: Intent | None) -> LanceState:
     definition = definition_of(tree.properties[SCHEMA], tree.properties[PARTITION_COLUMNS])
     leaves = _without_unborn(tree.leaves, known, unended)
     ids, locations = leaves["id"].combine_chunks(), leaves["location"].combine_chunks()
-    at = pc.index_in(ids, value_set=known.pins["id"].combine_chunks())
-    pinned = known.pins.select(["version", "rows", "bytes"]).take(at)
+    pinned = known.pinned(ids)
     rows = pinned["rows"].combine_chunks()
     numbers = pa.array(np.zeros(len(ids), np.int32))
     files = pa.table({"path": _paths(locations, tree.root), "spec_id": numbers, "bytes": pinned["bytes"]})
@@ -111,16 +112,16 @@ def partition_values(ids: pa.Array, locations: pa.Array, spec: PartitionSpec) ->
         return {f.name: pa.nulls(0, to_arrow(f.result_type)) for f in spec.fields}
     names = pc.split_pattern(ids, BETWEEN)
     wrong = pc.not_equal(pc.list_value_length(names), depth)
-    if pc.any(wrong).as_py():
+    if wrong.true_count:
         stray = ids.filter(wrong)[0].as_py()
         raise TableError(f"the table {stray!r} is not {depth} levels below the root, as its leaves are; deregister it")
     flat = names.flatten()
-    levels = [flat.take(pa.array(np.arange(at, len(flat), depth))) for at in range(depth)]
+    levels = [pc.take(flat, pa.array(np.arange(at, len(flat), depth))) for at in range(depth)] if depth > 1 else [flat]
     levels[-1] = _without_ending(levels[-1], locations)
     columns: dict[str, pa.Array] = {}
-    for field, level in zip(spec.fields, levels, strict=True):
+    for one, level in zip(spec.fields, levels, strict=True):
         try:
-            columns[field.name] = results(level, field)
+            columns[one.name] = results(level, one)
         except PartitionValueError as error:
             raise TableError(f"the leaves have a name that the table's partitioning doesn't: {error}") from error
     return columns
@@ -129,7 +130,7 @@ def partition_values(ids: pa.Array, locations: pa.Array, spec: PartitionSpec) ->
 def _without_ending(names: pa.Array, locations: pa.Array) -> pa.Array:
     """The names of leaves without `.lance`, where others registered them by the names of their folders."""
     ends = pc.ends_with(names, LEAF)
-    if not pc.any(ends).as_py():
+    if not ends.true_count:
         return names
     folders = pc.list_element(pc.split_pattern(locations, "/", max_splits=1, reverse=True), -1)
     whole = pc.and_(ends, pc.equal(folders, names))

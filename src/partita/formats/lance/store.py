@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,28 +11,25 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from partita.algebra.predicate import Predicate
 from partita.algebra.transforms import PartitionFunction
 from partita.errors import SchemaError, StorageError, TableError
 from partita.formats.lance.fragments import LanceTarget, leaf_names
 from partita.formats.lance.leaf import Leaf, clean_version
-from partita.formats.lance.log import NOTHING, Ending, Known, Log
+from partita.formats.lance.log import NOTHING, Ending, Log
 from partita.formats.lance.names import texts
 from partita.formats.lance.namespace import BETWEEN, read_tree
 from partita.formats.lance.operations import Operation
 from partita.formats.lance.state import LanceState, partition_values, state_of
 from partita.formats.lance.writes import THREADS, Attempt, Writes
 from partita.formats.plan import State, identities, pruned_files
-from partita.formats.store import Change, Store
+from partita.formats.store import Change, Edits, Store
 from partita.storage import Storage
 
 if TYPE_CHECKING:
     from partita.formats.lance.on_spark import LanceRows
-    from partita.spark.rewrite import Copier
-    from partita.spark.rows import DataFrame, DataType, SparkSession, StructType
-    from partita.spark.scan import Files
+    from partita.spark.rows import DataFrame, SparkSession, StructType
 
 QUIET = frozenset({"compact", "index", "repair", "add column"})
 """Operations that change no rows, and so are in nobody's way but where they change the very fragments."""
@@ -83,7 +80,7 @@ class LanceStore(Store):
         """The writes of the table."""
         return Writes(lance(state).root, self.log, lance(state).definition.stored)
 
-    def check_writable(self, state: State, *, removes: bool) -> None:  # noqa: ARG002 - of the interface
+    def check_writable(self, state: State, *, removes: bool) -> None:
         """Any table that can be read can be written to."""
 
     def seen(self, state: State, transaction: tuple[str, int]) -> bool:
@@ -91,12 +88,12 @@ class LanceStore(Store):
         application, number = transaction
         return lance(state).known.transactions.get(application, -1) >= number
 
-    def commit(self, state: State, change: Change, gone: Iterable[Gone] = ()) -> int:
+    def commit(self, state: State, change: Change) -> int:
         """One write of the log, over all leaves that it touches."""
         own = lance(state)
         attempt = Attempt(
             change.operation,
-            self.operations(own, change.added, change.removed, gone),
+            self.operations(own, change),
             _Conflicts(own, change),
             change.parameters,
             change.metrics,
@@ -105,17 +102,15 @@ class LanceStore(Store):
         number = self.writes(state).commit(attempt, own.known)
         return own.version if number is None else number
 
-    def operations(
-        self, state: LanceState, added: pa.Table, removed: np.ndarray, gone: Iterable[Gone] = ()
-    ) -> list[Operation]:
+    def operations(self, state: LanceState, change: Change) -> list[Operation]:
         """What new fragments, leaves that go and rows that go mean for each leaf."""
         told: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         places = self.places(state)
-        for row in added.to_pylist():
+        for row in change.added.to_pylist():
             names = leaf_names(state.spec.names, tuple(row["partition"] or ()))
             told.setdefault(names, []).append(row)
-        changed = {one.place: one for one in gone}
-        whole = set(removed.tolist())
+        changed = {one.place: one for one in (Gone(**json.loads(t)) for t in change.marked["details"].to_pylist())}
+        whole = set(change.removed.tolist())
         done: list[Operation] = []
         for names, rows in told.items():
             place = places.get(BETWEEN.join(names))
@@ -135,7 +130,7 @@ class LanceStore(Store):
         done += [self._operation(state, place, "change", gone=one) for place, one in changed.items()]
         return done
 
-    def _operation(
+    def _operation(  # noqa: PLR0913, PLR0917 - what an operation is made of
         self, state: LanceState, place: int, kind: str, new: tuple[Mapping[str, Any], ...] = (),
         fields: Mapping[str, int] | None = None, gone: Gone | None = None,
     ) -> Operation:  # fmt: skip
@@ -150,7 +145,8 @@ class LanceStore(Store):
     def history(self) -> pa.Table:
         """What the log says of the writes, newest first."""
         rows = [
-            {"version": e.number, "timestamp": e.at * 1000, "operation": e.operation if e.finished else f"{e.operation} (undone)",
+            {"version": e.number, "timestamp": e.at * 1000,
+             "operation": e.operation if e.finished else f"{e.operation} (undone)",
              "parameters": list(e.parameters.items()), "metrics": list(e.metrics.items()), "leaves": len(e.leaves)}
             for e in self.log.endings()
         ]  # fmt: skip
@@ -182,9 +178,8 @@ class LanceStore(Store):
         ids = pa.array([BETWEEN.join(names) for names in given], pa.string())
         return identities_of(ids, ids, lance(state))
 
-    def target(self, state: State, time_zone: str) -> LanceTarget:  # noqa: ARG002 - names are in UTC
+    def target(self, own: LanceState) -> LanceTarget:
         """Into the leaf of each partition."""
-        own = lance(state)
         canonical = _own_ids(own)
         odd = {
             name: location
@@ -196,17 +191,24 @@ class LanceStore(Store):
     def versions(self, state: LanceState, places: np.ndarray) -> list[int]:
         """The versions of some leaves at which rows are read: what others committed counts, what is not ended doesn't.
 
-        Taken twice where a write began meanwhile, so that no part of it is among them.
+        Looked at again where a write began meanwhile, so that no part of it is among them. A state keeps to those that
+        it was first asked for.
         """
-        found = self._clean_versions(state, places.tolist())
+        unknown = [place for place in places.tolist() if place not in state.resolved]
+        state.resolved.update(self._resolved(state, unknown))
+        return [state.resolved[place] for place in places.tolist()]
+
+    def _resolved(self, state: LanceState, places: list[int]) -> dict[int, int]:
+        if not places:
+            return {}
+        found = self._clean_versions(state, places)
         known, unended = self.log.known(state.known)
         later = {leaf["id"] for leaf in unended.leaves} if unended is not None else set()
         for number in range(state.version + 1, known.version + 1):
             intent = self.log.intent(number)
             later |= {leaf["id"] for leaf in intent.leaves} if intent is not None else set()
-        again = [place for place in places.tolist() if state.ids[place].as_py() in later]
-        found |= self._clean_versions(state, again, walk=True)
-        return [found[place] for place in places.tolist()]
+        again = [place for place in places if state.ids[place].as_py() in later]
+        return found | self._clean_versions(state, again, walk=True)
 
     def _clean_versions(self, state: LanceState, places: Sequence[int], *, walk: bool = False) -> dict[int, int]:
         known = state.known
@@ -235,22 +237,23 @@ class LanceStore(Store):
     # On Spark.
 
     @cached_property
-    def _rows(self) -> LanceRows:
+    def rows(self) -> LanceRows:
+        """The rows on Spark."""
         from partita.formats.lance.on_spark import LanceRows
 
         return LanceRows(self)
 
     def frame_schema(self, state: State) -> StructType:
         """The columns as Spark has them."""
-        return self._rows.schema(lance(state))
+        return self.rows.schema(lance(state))
 
     def conform(self, state: State, rows: DataFrame) -> DataFrame:
         """Rows of others as the table's."""
-        return self._rows.conform(lance(state), rows)
+        return self.rows.conform(lance(state), rows)
 
     def regenerate(self, state: State, rows: DataFrame) -> DataFrame:
         """Changed rows, which may hold no null where none may be."""
-        return self._rows.regenerate(lance(state), rows)
+        return self.rows.regenerate(lance(state), rows)
 
     def has_rules(self, state: State) -> bool:  # noqa: ARG002 - of the interface
         """Lance has no rules over columns."""
@@ -264,32 +267,27 @@ class LanceStore(Store):
         """No column is made from others."""
         return frozenset()
 
-    def stored(self, state: State, rows: DataFrame) -> DataFrame:
-        """The rows as leaves hold them, the texts of the partition first."""
-        return self._rows.stored(lance(state), rows)
-
-    def stored_columns(self, state: State) -> list[tuple[str, str, DataType]]:
-        """The columns of a leaf."""
-        return self._rows.stored_columns(lance(state))
-
-    def partition_columns(self, state: State) -> tuple[str, ...]:
-        """The columns by which rows are sorted into leaves."""
-        return tuple(dict.fromkeys(f.source for f in state.spec.fields))
-
     def scan(
-        self, spark: SparkSession, state: State, places: np.ndarray, names: Sequence[str] | None = None,
-        *, positions: bool = False, where: Predicate | None = None,
-    ) -> DataFrame:  # fmt: skip
-        """The rows of some leaves, at the versions that count now; `where` may leave out rows that don't match."""
-        return self._rows.scan(spark, lance(state), places, names, positions=positions, where=where)
+        self, spark: SparkSession, state: State, places: np.ndarray, names: Sequence[str], *, positions: bool = False
+    ) -> DataFrame:
+        """The rows of some leaves, at the versions that count now."""
+        return self.rows.scan(spark, lance(state), places, names, positions=positions)
 
-    def files(self, state: State, places: np.ndarray) -> Files:
-        """Leaves are no Parquet files; see `scan`."""
+    def write(self, state: State, rows: DataFrame) -> pa.Table:
+        """New fragments in the leaves of their partitions."""
+        return self.rows.write(lance(state), rows)
+
+    def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:  # noqa: ARG002
+        """Never: in Lance a row that changes goes, and comes anew."""
+        return False
+
+    def replace(self, state: State, places: np.ndarray, changed: DataFrame, columns: set[str]) -> Edits:
+        """Nothing stays in its place."""
         raise NotImplementedError
 
-    def copier(self, state: State, places: np.ndarray, time_zone: str) -> Copier:
-        """Leaves are not copied: rows go by Lance's own deletions."""
-        raise NotImplementedError
+    def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:  # noqa: ARG002
+        """Deletions that the leaves note."""
+        return self.rows.take_away(lance(state), places, positions)
 
 
 _HISTORY = pa.schema([

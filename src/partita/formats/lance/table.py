@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from partita.formats.lance import maintenance
+from partita.formats.lance.search import Wanted, search
 from partita.formats.plan import Where
 from partita.formats.table import GRACE, Table
 
@@ -43,7 +44,10 @@ class LanceTable(Table):
     def index(
         self, column: str, where: Where | None = None, *, kind: str | None = None, **options: Any
     ) -> dict[str, int]:
-        """Index a column in each leaf: vectors by IVF_PQ, other values by BTREE, or as `kind` says; `options` are Lance's."""
+        """Index a column in each leaf: vectors by IVF_PQ, other values by BTREE, or as `kind` says.
+
+        `options` are Lance's.
+        """
         return maintenance.index(self._lance, column, where, kind, options)
 
     def cleanup(self, older_than: timedelta = GRACE) -> list[str]:
@@ -66,7 +70,7 @@ class LanceTable(Table):
         """Give the table one more nullable column, in every leaf."""
         maintenance.add_column(self._lance, field)
 
-    def search(
+    def search(  # noqa: PLR0913 - what a search is made of
         self, vector: Sequence[float], column: str, k: int = 10, where: Where | None = None,
         columns: Sequence[str] | None = None, *, spark: SparkSession | None = None, **options: Any,
     ) -> pa.Table | DataFrame:  # fmt: skip
@@ -75,8 +79,17 @@ class LanceTable(Table):
         In this process, as an Arrow table; with `spark`, as a job over the leaves and a DataFrame. `options` are those
         of Lance's nearest: metric, nprobes, refine_factor.
         """
-        if spark is not None:
-            return self._lance.search_on_spark(spark, vector, column, k, where, columns, options)
-        from partita.formats.lance.search import search
+        wanted = Wanted(vector, column, k, where, columns, options)
+        if spark is None:
+            return search(self._lance, wanted)
+        from partita.formats.lance.on_spark import search as search_on_spark
 
-        return search(self._lance, vector, column, k, where, columns, options)
+        return search_on_spark(self._lance, spark, wanted)
+
+    def read(
+        self, where: Where | None = None, columns: Sequence[str] | None = None, *, spark: SparkSession | None = None
+    ) -> DataFrame:
+        """The rows that match, as a DataFrame over exactly the planned leaves; Lance leaves out what it can."""
+        from partita.formats.lance.on_spark import read
+
+        return read(self._lance, where, columns, spark)

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from partita.errors import Conflict, PartitaError, TableError
 from partita.formats.lance.leaf import Leaf, commits_after, undo
 from partita.formats.lance.log import EVERY, MANY, Ending, Intent, Known, Log, Pinned, folded
-from partita.formats.lance.namespace import BETWEEN, Root, deregister, register
+from partita.formats.lance.namespace import BETWEEN, Root, deregister, leaf_ids, register
 from partita.formats.lance.operations import Operation, applied, told
 
 PATIENCE = 60.0
@@ -95,7 +95,8 @@ class Writes:
         if not ending.finished:
             raise Conflict(intent.operation, ending.reason or "was in the way", intent.number)
         if intent.number % EVERY == 0 or len(ending.leaves) >= MANY:
-            self.log.checkpoint(folded(known, [ending]))
+            # In the manifest's order, so that who reads both needs not look each leaf up.
+            self.log.checkpoint(folded(known, [ending]).ordered(leaf_ids(self.root)))
         return intent.number
 
     def _check(self, attempt: Attempt, since: Known, known: Known) -> None:
