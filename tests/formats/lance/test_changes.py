@@ -255,10 +255,10 @@ def test_search_as_a_job_finds_what_search_in_process_finds(spark: SparkSession,
     table.append(pa.table([pa.array(range(300)), countries, column], schema=schema))
     asked = vectors[5].tolist()
     for where in (None, "country = 'FR' AND id > 10"):
-        job = table.search(asked, "v", 7, where, spark=spark).toArrow()  # type: ignore[union-attr]
+        job = table.search_on_spark(asked, "v", 7, where).toArrow()
         own = table.search(asked, "v", 7, where)
-        assert job["id"].to_pylist() == own["id"].to_pylist()  # type: ignore[index]
-        assert job["country"].to_pylist() == own["country"].to_pylist()  # type: ignore[index]
+        assert job["id"].to_pylist() == own["id"].to_pylist()
+        assert job["country"].to_pylist() == own["country"].to_pylist()
 
 
 def test_the_seeds_tree_read_on_spark(spark: SparkSession, tmp_path: Path) -> None:

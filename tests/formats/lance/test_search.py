@@ -49,7 +49,6 @@ def brute(kept: np.ndarray, k: int) -> list[int]:
 
 def test_the_nearest_of_all_leaves(table: LanceTable) -> None:
     found = table.search(ASKED, "v", 10)
-    assert isinstance(found, pa.Table)
     assert found["id"].to_pylist() == brute(np.arange(2000), 10)
     assert found.column_names == ["id", "country", "price", "v", "_distance"]
     assert found["country"].to_pylist() == [COUNTRIES[n % 4] for n in found["id"].to_pylist()]
@@ -69,8 +68,7 @@ def test_the_nearest_of_all_leaves(table: LanceTable) -> None:
 )
 def test_only_rows_that_match_count(table: LanceTable, where: str, keep: object) -> None:
     kept = np.array([n for n in range(2000) if keep(n)], np.int64)  # type: ignore[operator]
-    found = table.search(ASKED, "v", 5, where, ["id"])
-    assert isinstance(found, pa.Table)
+    found = table.search(ASKED, "v", 5, where, columns=["id"])
     assert found["id"].to_pylist() == brute(kept, 5)
 
 
@@ -95,6 +93,5 @@ def test_with_an_index_the_nearest_is_found_and_new_rows_are_too(tmp_path: Path)
     assert [i.name for i in store.leaf(state, 0).open().describe_indices()] == ["v_idx"]
     write(made, rows(1500, 2000))
     found = made.search(ASKED, "v", 10, columns=["id"], refine_factor=50, nprobes=100)
-    assert isinstance(found, pa.Table)
     assert found["id"].to_pylist() == brute(np.arange(2000), 10)
     assert any(n >= 1500 for n in found["id"].to_pylist())

@@ -8,7 +8,7 @@ the newest version of a leaf in which all of it counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WRITE = "partita.write"
 """The property of a commit that names the write it belongs to."""
 UNDOES = "partita.undoes"
-"""The property of a commit that takes back the version that it names."""
+"""The property of a commit that takes back the versions that it names, with commas between."""
 TRIES = 50
 
 
@@ -111,34 +111,39 @@ class Commits:
 
 def commits_after(dataset: LanceDataset, version: int) -> Commits:
     """Our commits on top of a version, up to that of the data set; all of them where it was made anew since."""
-    version = version if version <= dataset.version else 0
     writes: dict[int, str] = {}
     undone: set[int] = set()
-    for number in range(version + 1, dataset.version + 1):
-        properties = _properties(dataset, number)
+    for number, properties in _ours_after(dataset, version):
         if WRITE in properties:
             writes[number] = properties[WRITE]
-        if UNDOES in properties:
-            undone.add(int(properties[UNDOES]))
+        undone |= _undone_by(properties)
     return Commits(writes, frozenset(undone))
 
 
 def clean_version(dataset: LanceDataset, version: int) -> int:
     """The newest version, from `version` on, that holds no commit of ours that doesn't count."""
-    version = version if version <= dataset.version else 0
-    commits = commits_after(dataset, version)
-    taken_back = {v: n for n in range(version + 1, dataset.version + 1) for v in _undoes(dataset, n)}
-    for number in range(dataset.version, version, -1):
-        before = [v for v in commits.writes if v <= number]
-        if all(v in taken_back and taken_back[v] <= number for v in before):
-            return number
-    return version
+    clean, pending = version if version <= dataset.version else 0, set[int]()
+    ours = dict(_ours_after(dataset, version))
+    for number in range(clean + 1, dataset.version + 1):
+        properties = ours.get(number, {})
+        if WRITE in properties:
+            pending.add(number)
+        pending -= _undone_by(properties)
+        if not pending:
+            clean = number
+    return clean
 
 
-def _undoes(dataset: LanceDataset, version: int) -> Iterator[int]:
-    text = _properties(dataset, version).get(UNDOES)
-    if text is not None:
-        yield int(text)
+def _ours_after(dataset: LanceDataset, version: int) -> Iterator[tuple[int, Mapping[str, str]]]:
+    first = version if version <= dataset.version else 0
+    for number in range(first + 1, dataset.version + 1):
+        properties = _properties(dataset, number)
+        if WRITE in properties or UNDOES in properties:
+            yield number, properties
+
+
+def _undone_by(properties: Mapping[str, str]) -> set[int]:
+    return {int(number) for number in properties.get(UNDOES, "").split(",") if number}
 
 
 def _properties(dataset: LanceDataset, version: int) -> Mapping[str, str]:
@@ -221,46 +226,45 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
             return number, at
 
 
-def undo(leaf: Leaf, version: int, but: str | None = None) -> LanceDataset:
-    """Take back our commits on top of a version that don't count, but for those of one write.
+def undo(leaf: Leaf, version: int, undoes: Callable[[str], bool] = lambda _: True) -> LanceDataset:
+    """Take back our commits on top of a version that don't count, of the writes that `undoes` says.
 
-    What others committed since stays.
+    What others committed since stays. Each step is one that Lance refuses beside a change of the same fragments.
     """
     for _ in range(TRIES):
         dataset = leaf.open()
         commits = commits_after(dataset, version)
-        pending = [v for v in commits.pending if commits.writes[v] != but]
+        pending = [v for v in commits.pending if undoes(commits.writes[v])]
         if not pending:
             return dataset
-        _taken_back(leaf, dataset, pending[-1])
+        _take_back(leaf, dataset, pending[-1], commits.writes[pending[-1]])
     raise Conflict("undo", f"kept changing {leaf.location}")
 
 
-def _taken_back(leaf: Leaf, dataset: LanceDataset, version: int) -> None:
+def _take_back(leaf: Leaf, dataset: LanceDataset, version: int, write: str) -> None:
     from lance import LanceOperation
 
     before = {f.id: f for f in fragments_of(leaf.open(version - 1))}
     after = {f.id: f for f in fragments_of(leaf.open(version))}
     now = {f.id: f for f in fragments_of(dataset)}
-    for number, fragment in after.items():
-        if before.get(number) != fragment and now.get(number) != fragment:
-            raise TableError(
-                f"{leaf.location}: version {version} is of a write that was undone, and others have changed its rows "
-                f"since; restore the leaf to version {version - 1} with Lance, and append theirs again"
-            )
-    gone = [number for number in after if number not in before]
-    back = [before[n] for n in before if n in after and before[n] != after[n]]
-    again = [n for n, f in before.items() if n not in after or files_in([f]) != files_in([after[n]])]
-    marks = {UNDOES: str(version)}
-    if again:  # a fragment that was removed comes back only with the version that had it
-        if dataset.version != version:
-            raise TableError(
-                f"{leaf.location}: version {version} is of a write that was undone, and others have written since; "
-                f"restore the leaf to version {version - 1} with Lance, and append theirs again"
-            )
-        leaf.commit(dataset, LanceOperation.Restore(version - 1), marks)
-    elif gone or back:
-        leaf.commit(dataset, LanceOperation.Delete(back, gone, "undone by partita"), marks)
+    changed = [n for n, f in after.items() if before.get(n) != f]
+    if any(now.get(n) != after[n] for n in changed):
+        raise TableError(
+            f"{leaf.location}: version {version} is of a write that was undone, and others have changed its rows "
+            f"since; restore the leaf to version {version - 1} with Lance, and write theirs again"
+        )
+    new = [n for n in changed if n not in before]
+    old = [before[n] for n in changed if n in before]
+    removed = [f for n, f in before.items() if n not in after]
+    undone = str(version)
+    if removed:
+        marks = {WRITE: write} if changed else {UNDOES: undone}
+        merged = leaf.commit(dataset, LanceOperation.Merge([*now.values(), *removed], dataset.lance_schema), marks)
+        if merged is None:
+            return
+        dataset, undone = merged, f"{version},{merged.version}"
+    if changed:
+        leaf.commit(dataset, LanceOperation.Delete(old, new, "undone by Partita"), {UNDOES: undone})
 
 
 @contextmanager

@@ -15,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.arrow.schema import to_schema
 from partita.errors import PartitionValueError, SchemaError, TableError
 from partita.formats.lance.fragments import difference, leaf_names
-from partita.formats.lance.leaf import Leaf, translated, undo
+from partita.formats.lance.leaf import Leaf, translated
 from partita.formats.lance.names import LEAF, texts
 from partita.formats.lance.namespace import BETWEEN, SCHEMA, register, set_properties
 from partita.formats.lance.operations import Operation
@@ -145,22 +144,34 @@ def _training(rows: int, type_: Any) -> dict[str, Any]:
 
 
 def _each_leaf(store: LanceStore, operation: str, where: Where | None, do: Callable[[LanceDataset], int]) -> list[int]:
-    """Do something to leaves that changes no rows, and let the versions that it makes count."""
+    """Do something to leaves that changes no rows, and let the versions that it makes count.
+
+    Each leaf is taken at the version that counts: what a write commits to it meanwhile is left alone.
+    """
     store.settle()
     state = store.state()
-    places = make_plan(state, where).kept.tolist()
-
-    def one(place: int) -> int:
+    kept = make_plan(state, where).kept
+    done = []
+    for place, version in zip(kept.tolist(), store.versions(state, kept), strict=True):
         leaf = store.leaf(state, place)
         with translated(leaf.location):
-            return do(undo(leaf, store.floor(state, place)))
+            # Lance itself works on all cores.
+            done.append(do(leaf.open(version)))
+    _pin(store, state, kept.tolist(), operation, {"predicate": str(where)})
+    return done
 
-    # Lance itself works on all cores.
-    done = [one(place) for place in places]
+
+def _pin(
+    store: LanceStore, state: LanceState, places: Sequence[int], operation: str, parameters: Mapping[str, str]
+) -> None:
+    """Let the newest versions of leaves count, in a write that takes back what undone writes left in them."""
     if places:
         pins = [_operation(state, place, "pin") for place in places]
-        store.writes(state).commit(Attempt(operation, pins, parameters={"predicate": str(where)}), state.known)
-    return done
+        store.writes(state).commit(Attempt(operation, pins, parameters=parameters), state.known)
+
+
+_TAG = "partita"
+"""The tag of the version that counted when the table was last cleaned up."""
 
 
 def clean(store: LanceStore, older_than: float) -> list[str]:
@@ -173,11 +184,16 @@ def clean(store: LanceStore, older_than: float) -> list[str]:
     before = time.time() - older_than
     paths = {path for path, _ in state.root.storage.list(state.root.folder)}
 
+    versions = store.versions(state, np.arange(len(state.ids)))
+
     def one(place: int) -> None:
         leaf = store.leaf(state, place)
-        dataset = undo(leaf, store.floor(state, place))
         with translated(leaf.location):
-            dataset.cleanup_old_versions(older_than=timedelta(seconds=older_than))
+            dataset = leaf.open()
+            # Versions with a tag stay, also where a write has committed to the leaf and not ended.
+            tagged = dataset.tags.update if _TAG in dataset.tags.list() else dataset.tags.create
+            tagged(_TAG, versions[place])
+            dataset.cleanup_old_versions(older_than=timedelta(seconds=older_than), error_if_tagged_old_versions=False)
 
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(one, range(len(state.ids))))
@@ -246,11 +262,10 @@ def repair(store: LanceStore) -> dict[str, int]:
     leaves = [(i.split(BETWEEN), p) for i, p in zip(found["id"].to_pylist(), found["path"].to_pylist(), strict=True)]
     register(state.root, leaves)
     state = store.state()
+    _widen(store, state, [f for f in stored if f.nullable])
     newest = store.versions(state, np.arange(len(state.ids)))
     behind = [at for at, version in enumerate(newest) if state.pins[at].as_py() != version]
-    if behind:
-        pins = [_operation(state, place, "pin") for place in behind]
-        store.writes(state).commit(Attempt("repair", pins), state.known)
+    _pin(store, state, behind, "repair", {})
     return {"registered": len(leaves), "taken over": len(behind)}
 
 
@@ -267,25 +282,33 @@ def add_column(store: LanceStore, field: pa.Field) -> None:
         raise SchemaError(f"the table has a column {field.name!r} already")
     if any(f.name.casefold() == field.name.casefold() for f in state.spec.fields):
         raise SchemaError(f"{field.name!r} is the name of a partition field")
-    to_schema(pa.schema([field]))
-    wider = state.definition.arrow.append(field)
-    text = schema_to_json(wider)
+    text = schema_to_json(state.definition.arrow.append(field))
+    # What an undone write left in a leaf is taken back before it changes.
+    _pin(store, state, range(len(state.ids)), "add column", {"column": field.name})
+    _widen(store, store.state(), [field])
+    set_properties(state.root, {**state.properties, SCHEMA: text})
+    wider = store.state()
+    _widen(store, wider, [field])  # leaves that were made meanwhile
+    _pin(store, wider, range(len(wider.ids)), "add column", {"column": field.name})
+
+
+def _widen(store: LanceStore, state: LanceState, fields: Sequence[pa.Field]) -> None:
+    """Give leaves the columns that they lack; one of another type is refused."""
 
     def one(place: int) -> None:
         leaf = store.leaf(state, place)
-        dataset = undo(leaf, store.floor(state, place))
         with translated(leaf.location):
-            if field.name in dataset.schema.names:
-                if dataset.schema.field(field.name).type != field.type:
-                    raise SchemaError(f"the leaf {leaf.location} has a column {field.name!r} of another type")
-                return
-            dataset.add_columns(field)
+            dataset = leaf.open()
+            there = {f.name: f.type for f in dataset.schema}
+            other = [f.name for f in fields if f.name in there and there[f.name] != f.type]
+            if other:
+                raise SchemaError(f"the leaf {leaf.location} has a column {other[0]!r} of another type")
+            missing = [f for f in fields if f.name not in there]
+            if missing:
+                dataset.add_columns(missing)
 
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(one, range(len(state.ids))))
-    set_properties(state.root, {**state.properties, SCHEMA: text})
-    pins = [_operation(state, place, "pin") for place in range(len(state.ids))]
-    store.writes(store.state()).commit(Attempt("add column", pins, parameters={"column": field.name}), state.known)
 
 
 def _operation(state: LanceState, place: int, kind: str) -> Operation:

@@ -141,8 +141,9 @@ def read(
         return picked(filtered(scanned, predicate.sql()), wanted)
 
 
-def search(store: LanceStore, spark: SparkSession, wanted: Wanted) -> DataFrame:
+def search(store: LanceStore, wanted: Wanted) -> DataFrame:
     """The k nearest rows, as a job over the leaves."""
+    spark = session()
     asked = ask(store, wanted)
     places = np.array(asked.places, np.int64)
     packs = leaf_packs_of(store, asked.state, places, asked.filters, task_count(spark))

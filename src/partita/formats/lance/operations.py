@@ -88,21 +88,21 @@ def applied(leaf: Leaf, operation: Operation, write: str, floor: int, *, is_owne
             undo(leaf, floor)
             continue
         new = {file["path"] for fragment in operation.new for file in fragment["files"]}
-        if _is_nothing(operation) or new & files_in(fragments_of(dataset)):
+        if _is_nothing(operation, dataset) or new & files_in(fragments_of(dataset)):
             return dataset
         committed = leaf.commit(dataset, _lance(dataset, operation, is_owner=is_owner), {WRITE: write})
         if committed is None:
             continue
         if committed.version > dataset.version + 1 and commits_after(committed, dataset.version).pending[:-1]:
-            return undo(leaf, dataset.version, but=write)
+            return undo(leaf, dataset.version, lambda other: other != write)
         return committed
     raise Conflict(operation.kind, f"kept changing {operation.location}")
 
 
-def _is_nothing(operation: Operation) -> bool:
-    return operation.kind == "pin" or (
-        operation.kind in ("add", "change") and not operation.new and not operation.before
-    )
+def _is_nothing(operation: Operation, dataset: LanceDataset) -> bool:
+    if operation.kind in ("replace", "drop"):
+        return not operation.new and not dataset.get_fragments()
+    return operation.kind == "pin" or not (operation.new or operation.before)
 
 
 def _lance(dataset: LanceDataset, operation: Operation, *, is_owner: bool) -> Any:
@@ -111,8 +111,8 @@ def _lance(dataset: LanceDataset, operation: Operation, *, is_owner: bool) -> An
     new = fragments_from(operation.new)
     there = fragments_of(dataset)
     _check(dataset, operation)
-    if operation.kind in ("replace", "drop"):
-        return LanceOperation.Overwrite(dataset.lance_schema, new)
+    if operation.kind in ("replace", "drop") and there:
+        return LanceOperation.Update(removed_fragment_ids=[f.id for f in there], new_fragments=new)
     if operation.kind == "change" and operation.before:
         return _change(there, operation, new)
     if is_owner:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from partita.errors import TableError
 from partita.formats.lance.leaf import Leaf, fragments_of, size_of, translated
 from partita.formats.lance.search import Question
 from partita.formats.lance.state import LanceState
@@ -133,14 +134,14 @@ class LanceReader:
     def _rows(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         with translated(piece.leaf.location):
             dataset = piece.leaf.open(piece.version)
-            found = (
-                None
-                if piece.fragments is None
-                else [f for f in dataset.get_fragments() if f.fragment_id in piece.fragments]
-            )
+            # What a leaf lacks is null in it: a column that came after it was made. A filter may speak of that one.
+            columns = [name for name in self.stored if name in dataset.schema.names]
+            where = piece.where if len(columns) == len(self.stored) else None
+            fragments = dataset.get_fragments() if piece.fragments is not None else None
             scanner = dataset.scanner(
-                columns=list(self.stored), filter=piece.where, fragments=found, batch_size=BATCH,
-                with_row_address=self.positions or not self.stored, scan_in_order=False,
+                columns=columns, filter=where, batch_size=BATCH, scan_in_order=False,
+                fragments=fragments and [f for f in fragments if f.fragment_id in (piece.fragments or ())],
+                with_row_address=self.positions or not columns,
             )  # fmt: skip
             for batch in scanner.to_batches():
                 if batch.num_rows:
@@ -152,8 +153,12 @@ class LanceReader:
         for f in fields[:-2] if self.positions else fields:
             if f.name in self.constants.column_names:
                 columns.append(pa.repeat(self.constants[f.name][number], batch.num_rows).cast(f.type))
-            else:
+            elif f.name in batch.schema.names:
                 columns.append(_cast(batch.column(f.name), f.type))
+            elif f.nullable:
+                columns.append(pa.nulls(batch.num_rows, f.type))
+            else:
+                raise TableError(f"a leaf has no column {f.name!r}, which may not be null; repair() says which")
         if self.positions:
             columns.append(pa.repeat(pa.scalar(number, fields[-2].type), batch.num_rows))
             columns.append(batch.column("_rowaddr").cast(fields[-1].type))

@@ -205,8 +205,8 @@ class LanceStore(Store):
         known, unended = self.log.known(state.known)
         later = {leaf["id"] for leaf in unended.leaves} if unended is not None else set()
         for number in range(state.version + 1, known.version + 1):
-            intent = self.log.intent(number)
-            later |= {leaf["id"] for leaf in intent.leaves} if intent is not None else set()
+            ending = self.log.ending(number)
+            later |= {leaf[0] for leaf in ending.leaves} | set(ending.suspects) if ending is not None else set()
         again = [place for place in places if state.ids[place].as_py() in later]
         return found | self._clean_versions(state, again, walk=True)
 

@@ -70,21 +70,24 @@ class LanceTable(Table):
         """Give the table one more nullable column, in every leaf."""
         maintenance.add_column(self._lance, field)
 
-    def search(  # noqa: PLR0913 - what a search is made of
+    def search(
         self, vector: Sequence[float], column: str, k: int = 10, where: Where | None = None,
-        columns: Sequence[str] | None = None, *, spark: SparkSession | None = None, **options: Any,
-    ) -> pa.Table | DataFrame:  # fmt: skip
-        """The k rows whose vectors are nearest, nearest first, with `_distance`.
+        *, columns: Sequence[str] | None = None, **options: Any,
+    ) -> pa.Table:  # fmt: skip
+        """The k rows whose vectors are nearest, nearest first, with `_distance`; in this process.
 
-        In this process, as an Arrow table; with `spark`, as a job over the leaves and a DataFrame. `options` are those
-        of Lance's nearest: metric, nprobes, refine_factor.
+        `options` are those of Lance's nearest: metric, nprobes, refine_factor.
         """
-        wanted = Wanted(vector, column, k, where, columns, options)
-        if spark is None:
-            return search(self._lance, wanted)
+        return search(self._lance, Wanted(vector, column, k, where, columns, options))
+
+    def search_on_spark(
+        self, vector: Sequence[float], column: str, k: int = 10, where: Where | None = None,
+        *, columns: Sequence[str] | None = None, **options: Any,
+    ) -> DataFrame:  # fmt: skip
+        """The same as a job over the leaves."""
         from partita.formats.lance.on_spark import search as search_on_spark
 
-        return search_on_spark(self._lance, spark, wanted)
+        return search_on_spark(self._lance, Wanted(vector, column, k, where, columns, options))
 
     def read(
         self, where: Where | None = None, columns: Sequence[str] | None = None, *, spark: SparkSession | None = None

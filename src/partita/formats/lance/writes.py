@@ -135,7 +135,7 @@ class Writes:
         if not self.log.end(ending):
             ending = self.log.ending(intent.number) or ending
         if not ending.finished:
-            self._take_back(operations, floors)
+            self._take_back(operations, floors, intent.write)
         return ending
 
     def _make(self, operations: Sequence[Operation], write: str) -> None:
@@ -181,12 +181,12 @@ class Writes:
 
         return _each(one, operations)
 
-    def _take_back(self, operations: Sequence[Operation], floors: Mapping[str, int]) -> None:
-        """Undo what was done; what can't be now is left to the next write on that leaf."""
+    def _take_back(self, operations: Sequence[Operation], floors: Mapping[str, int], write: str) -> None:
+        """Undo what was done, and nothing of other writes; what can't be now is left to the next write on that leaf."""
 
         def one(operation: Operation) -> None:
             with suppress(PartitaError):
-                undo(Leaf(self.root.storage, operation.location), floors[operation.id])
+                undo(Leaf(self.root.storage, operation.location), floors[operation.id], lambda one: one == write)
 
         _each(one, operations)
 
