@@ -172,9 +172,17 @@ def _size(leaf: Leaf, name: str) -> int:
 def conformed(rows: pa.Table, stored: pa.Schema) -> pa.Table:
     """The rows in the columns and types of a leaf; what doesn't fit is a `SchemaError`."""
     try:
-        return rows.select(stored.names).cast(stored)
+        return pa.table([_whole(rows[f.name]) for f in stored], names=stored.names).cast(stored)
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise SchemaError(f"rows don't fit the table: {error}\n{difference(rows.schema, stored)}") from error
+
+
+def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column whose arrays have all their buffers.
+
+    Java leaves out those of lists that hold nothing, and Arrow's cast to vectors ends the process there.
+    """
+    return column.take(pa.array(np.arange(len(column)))) if pa.types.is_nested(column.type) else column
 
 
 def difference(found: pa.Schema, wanted: pa.Schema) -> str:
