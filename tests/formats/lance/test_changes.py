@@ -14,9 +14,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import partita as pt
-from partita.formats.lance.leaf import fragments_of
-from partita.formats.lance.packs import Piece, packed, packs_of, parts_of
-from tests.formats.lance.tables import make, rows_of, seeds_tree, store_of, write
+from tests.formats.lance.tables import make, rows_of, seeds_tree, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,22 +96,6 @@ def test_columns_in_the_order_that_is_asked_for_and_filters_in_lance(shared: Lan
     assert sorted(map(tuple, rows.collect()), key=str) == [("FR", 1), ("US", 0), (None, 2)]
     assert shared.read(columns=["country"]).count() == 30
     assert shared.read("country = 'US'", columns=["country"]).distinct().count() == 1
-
-
-def test_a_leaf_goes_to_several_tasks_and_small_ones_to_one(table: LanceTable, spark: SparkSession) -> None:
-    store = store_of(table)
-    state = store.state()
-    places = np.arange(len(state.ids))
-    packs = packs_of(store, state, places, [None] * len(places), 4)
-    assert [sorted(piece.number for piece in pack) for pack in packs] == [places.tolist()]
-    large = [Piece(store.leaf(state, 0), 1, n, size) for n, size in enumerate([50, 60, 10, 100, 20])]
-    assert [sum(piece.size for piece in pack) for pack in packed(large, 100)] == [100, 60, 80]
-    table.append(orders(0, 3))
-    state = store.state()
-    piece = Piece(store.leaf(state, 0), store.versions(state, np.array([0]))[0], 0, 0)
-    assert [part.fragments for part in parts_of(piece, 1)] == [
-        (n,) for n in range(len(fragments_of(piece.leaf.open())))
-    ]
 
 
 def test_overwrite_partitions_replaces_only_those_in_the_rows(table: LanceTable) -> None:

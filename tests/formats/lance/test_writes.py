@@ -139,6 +139,55 @@ def test_a_change_that_others_are_in_the_way_of_is_undone_everywhere(tmp_path: P
     assert rows_of(table) == [1, 2, 4, 5, 6, 7]
 
 
+def test_a_replaced_leaf_gets_its_rows_back_when_the_write_is_undone(tmp_path: Path) -> None:
+    """Others append to it between the commit and its undoing, and lose nothing either."""
+    table = seeds_tree(tmp_path)
+    write(table, events((5, "2025-12-10", "US"), (6, "2025-12-11", "US")))
+    store = store_of(table)
+    state = store.state()
+    added = written(table, events((30, "2025-12-10", "US")))
+    gone = [gone_from(store, state, 2, 0)]
+    lance.dataset(store.leaf(state, 2).uri).delete("id = 3")
+    change = Change("overwrite", added, np.array([0, 1]), marked=told_of(gone))
+    commit: Callable[..., Any] = Leaf.commit
+
+    def beside(leaf: Leaf, dataset: Any, operation: Any, properties: Any) -> Any:
+        done = commit(leaf, dataset, operation, properties)
+        if (
+            "partita.write" in properties
+            and leaf.location == store.leaf(state, 0).location
+            and "Update" in repr(type(operation))
+        ):
+            lance.write_dataset(pa.table({"id": [77]}), leaf.uri, mode="append")
+        return done
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Leaf, "commit", beside)
+        patch.setattr(writes, "THREADS", 1)
+        with pytest.raises(pt.Conflict):
+            store.commit(state, change)
+    assert rows_of(table) == [1, 2, 4, 5, 6, 77]
+    assert sorted(store.leaf(state, 0).open().to_table()["id"].to_pylist()) == [1, 5, 77]
+    write(table, events((8, "2025-12-10", "US")))
+    assert rows_of(table) == [1, 2, 4, 5, 6, 8, 77]
+
+
+def test_a_write_that_runs_is_not_undone_by_those_who_tend_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = seeds_tree(tmp_path)
+    assert killed_at(table, 7, after=True, monkeypatch=monkeypatch)
+    intent = store_of(table).log.known()[1]
+    assert intent is not None
+    # As if it were still at it, and slow.
+    monkeypatch.setattr(writes, "_RUNNING", {intent.write})
+    monkeypatch.setattr(writes, "PATIENCE", 2.0)
+    table.compact()
+    assert rows_of(table) == AFTER
+    assert table.cleanup() == []
+    assert rows_of(table) == AFTER
+
+
 def test_rows_go_and_come_in_one_write(tmp_path: Path) -> None:
     table = seeds_tree(tmp_path)
     store = store_of(table)

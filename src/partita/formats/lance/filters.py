@@ -45,8 +45,8 @@ def loose_filters(state: LanceState, places: np.ndarray, predicate: Predicate | 
             kept.append(writer.written(part))
         except PredicateError:
             continue
-    rows = [[text for text in row if text != _TRUE] for row in zip(*kept, strict=True)] or [[] for _ in places]
-    return [" AND ".join(f"({text})" for text in row) or None for row in rows]
+    whole = [_and(row) for row in zip(*kept, strict=True)] or [_TRUE] * len(places)
+    return [None if text == _TRUE else text for text in whole]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
