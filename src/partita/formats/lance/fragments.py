@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -166,6 +167,8 @@ def _physical(dataset: LanceDataset) -> tuple[int, ...]:
 
 def _size(leaf: Leaf, name: str) -> int:
     path = f"{leaf.location}/data/{name}"
+    if leaf.storage.is_local:
+        return Path(leaf.storage.uri, path).stat().st_size
     return next((size for found, size in leaf.storage.list(f"{leaf.location}/data") if found == path), 0)
 
 

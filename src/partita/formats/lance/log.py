@@ -149,9 +149,11 @@ class Log:
 
     def known(self, after: Known = NOTHING) -> tuple[Known, Intent | None]:
         """What the log says now, and the write that has not ended, if there is one; `after` spares reading it again."""
-        names = self._names()
+        names = self._names(after.version)
+        base = after
+        if (after.version, ".done.json") not in names:  # another table since, or nothing known yet
+            base, names = NOTHING, self._names()
         last = max((n for n, kind in names if kind == ".done.json"), default=-1)
-        base = after if after.version <= last else NOTHING
         checkpoint = max((n for n, kind in names if kind == ".arrow" and n <= last), default=-1)
         if checkpoint > base.version:
             base = self._checkpoint(checkpoint)
@@ -212,8 +214,9 @@ class Log:
         extra = json.loads(table.schema.metadata[b"partita"])
         return Known(number, table.replace_schema_metadata(None), **extra)
 
-    def _names(self) -> set[tuple[int, str]]:
-        matches = (_NAME.search(path) for path, _ in self.storage.list(FOLDER))
+    def _names(self, first: int = 0) -> set[tuple[int, str]]:
+        after = _path(first) if first > 0 else ""
+        matches = (_NAME.search(path) for path, _ in self.storage.list(FOLDER, after))
         return {(int(match[1]), match[2]) for match in matches if match}
 
 
