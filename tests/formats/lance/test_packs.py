@@ -112,6 +112,8 @@ def test_small_leaves_share_a_task_and_large_ones_are_split_by_fragments(tmp_pat
     piece = Piece(store.leaf(state, 0), store.versions(state, places)[0], 0, 0)
     assert [part.fragments for part in parts_of(piece, 1)] == [(f.id,) for f in fragments_of(piece.leaf.open())]
     assert [part.fragments for part in parts_of(piece, 10**9)] == [(0, 1, 2)]
-    sizes = [Piece(piece.leaf, 1, n, size) for n, size in enumerate([50, 60, 10, 100, 20])]
-    assert [[p.size for p in pack] for pack in packed(sizes, 100)] == [[100], [60], [50, 20, 10]]
-    assert all(len(pack) <= 1000 for pack in packed([Piece(piece.leaf, 1, n, 1) for n in range(2500)], 10**9))
+    megabytes = [Piece(piece.leaf, 1, n, size * 2**20) for n, size in enumerate([50, 60, 10, 100, 20])]
+    packs = packed(megabytes, 100 * 2**20)
+    assert [[p.size // 2**20 for p in pack] for pack in packs] == [[100], [60, 10], [50, 20]]
+    assert [len(pack) for pack in packed([Piece(piece.leaf, 1, n, 1) for n in range(2500)], 10**9)] == [834, 833, 833]
+    assert packed([], 100) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -93,23 +94,23 @@ def parts_of(piece: Piece, largest: int) -> Iterator[Piece]:
 
 
 def packed(pieces: Sequence[Piece], largest: int) -> list[list[Piece]]:
-    """The pieces in packs of about so many bytes, the largest first, each into the first pack that has room."""
-    packs: list[list[Piece]] = []
-    held: list[int] = []
-    current = -1
+    """The pieces in packs of no more than about so many bytes: from the largest on, each to the pack that has least."""
+    total = sum(piece.size for piece in pieces)
+    count = max(-(-total // largest), -(-len(pieces) // _MOST), 1)
+    packs: list[list[Piece]] = [[] for _ in range(min(count, len(pieces)))]
+    held = [(0, at) for at in range(len(packs))]
     for piece in sorted(pieces, key=lambda p: -p.size):
-        # Only the last pack is looked at: pieces come from large to small, so those before it are as good as full.
-        if current < 0 or held[current] + piece.size > largest or len(packs[current]) >= _MOST:
-            packs.append([])
-            held.append(0)
-            current += 1
-        packs[current].append(piece)
-        held[current] += piece.size
+        size, at = heappop(held)
+        packs[at].append(piece)
+        # To open a leaf takes time too, however small it is.
+        heappush(held, (size + piece.size + _OPENING, at))
     return packs
 
 
 _MOST = 1000
-"""Leaves in one task: to open one takes time too, however small it is."""
+"""Leaves in one task."""
+_OPENING = 64 * 2**10
+"""What it takes to open a leaf, in bytes that could be read meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +136,8 @@ class LanceReader:
         with translated(piece.leaf.location):
             dataset = piece.leaf.open(piece.version)
             # What a leaf lacks is null in it: a column that came after it was made. A filter may speak of that one.
-            columns = [name for name in self.stored if name in dataset.schema.names]
+            there = set(dataset.schema.names)
+            columns = [name for name in self.stored if name in there]
             where = piece.where if len(columns) == len(self.stored) else None
             fragments = dataset.get_fragments() if piece.fragments is not None else None
             scanner = dataset.scanner(
