@@ -77,16 +77,11 @@ class Lake:
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         """Make a table; `schema` is Partita's, Arrow's or Spark's, and `properties` are the format's own settings."""
-        # Here and below: status is answered without loading what tables need.
-        from partita.formats.table import Table
-
-        return Table(name, self._tables().create(_checked(name), schema, format, partition_by, properties or {}))
+        return self._tables().create(_checked(name), schema, format, partition_by, properties or {})
 
     def table(self, name: str) -> Table:
         """The table of that name, in the format that it is in."""
-        from partita.formats.table import Table
-
-        return Table(name, self._tables().find(_checked(name)))
+        return self._tables().find(_checked(name))
 
     def sql(self, text: str, /, **rows: object) -> DataFrame | Outcome | Table:
         """Run one SQL statement on tables of the lake, whatever their format.

@@ -15,7 +15,7 @@ from partita.formats.store import Store
 from partita.formats.table import Table
 from partita.storage import Storage
 
-FORMATS = ("delta", "iceberg")
+FORMATS = ("delta", "iceberg", "lance")
 Catalog = Mapping[str, str]
 
 
@@ -29,8 +29,8 @@ def open_table(
 ) -> Table:
     """A table that exists, whoever made it.
 
-    A Delta table is found by where it is, and `options` are those of its object store. An Iceberg table is found by its
-    name in a `catalog`: `open_table("db.t", catalog={"name": "ice", "type": "sql", "uri": "..."}, format="iceberg")`.
+    A Delta or a Lance table is found by where it is, and `options` are those of its object store. An Iceberg table is
+    found by its name in a `catalog`: `open_table("db.t", catalog={"type": "sql", "uri": "..."}, format="iceberg")`.
     """
     if format == "iceberg":
         if catalog is None:
@@ -44,7 +44,9 @@ def open_table(
         table = Table(name or uri, IcebergStore(load(open_catalog(catalog), uri)))
     else:
         _check(format)
-        table = Table(name or PurePosixPath(uri).name, _delta(Storage.at(uri, options)))
+        folder = Storage.at(uri, options)
+        own = name or PurePosixPath(uri).name
+        table = Table(own, _delta(folder)) if format == "delta" else _lance(own, folder)
     table.schema  # noqa: B018 - what can't be read is refused here
     return table
 
@@ -63,29 +65,37 @@ class Tables:
         format_: str,
         partition_by: Sequence[PartitionFunction | str],
         properties: Mapping[str, str],
-    ) -> Store:
+    ) -> Table:
         """A new table; a name that is taken, in whatever format, is `TableExists`."""
         _check(format_)
         functions = [identity(given) if isinstance(given, str) else given for given in partition_by]
         if self._found(name) is not None:
             raise TableExists(self._folder(name).uri)
-        columns = to_schema(schema)
-        if format_ == "delta":
-            return self._create_delta(name, columns, functions, properties)
-        return self._create_iceberg(name, columns, functions, properties)
+        if format_ == "lance":
+            from partita.formats.lance.creation import create
 
-    def find(self, name: str) -> Store:
+            create(self._folder(name), schema, functions, properties)
+            return _lance(name, self._folder(name))
+        make = self._create_delta if format_ == "delta" else self._create_iceberg
+        return Table(name, make(name, to_schema(schema), functions, properties))
+
+    def find(self, name: str) -> Table:
         """The table of that name, in the format that it is in."""
         found = self._found(name)
         if found is None:
             raise TableMissing(self._folder(name).uri)
         return found
 
-    def _found(self, name: str) -> Store | None:
+    def _found(self, name: str) -> Table | None:
         folder = self._folder(name)
         if next(folder.list("_delta_log"), None) is not None:
-            return _delta(folder)
-        return self._found_iceberg(name)
+            return Table(name, _delta(folder))
+        iceberg = self._found_iceberg(name)
+        if iceberg is not None:
+            return Table(name, iceberg)
+        from partita.formats.lance.namespace import is_there
+
+        return _lance(name, folder) if is_there(folder) else None
 
     def _create_delta(
         self, name: str, schema: Schema, functions: Sequence[PartitionFunction], properties: Mapping[str, str]
@@ -131,6 +141,13 @@ def _delta(folder: Storage) -> Store:
     from partita.formats.delta.store import DeltaStore
 
     return DeltaStore(folder)
+
+
+def _lance(name: str, folder: Storage) -> Table:
+    from partita.formats.lance.store import LanceStore
+    from partita.formats.lance.table import LanceTable
+
+    return LanceTable(name, LanceStore.opened(folder))
 
 
 def _check(format_: str) -> None:

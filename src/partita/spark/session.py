@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from warnings import catch_warnings, filterwarnings
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -86,7 +87,10 @@ def _environment() -> Iterator[None]:
     before = {name: os.environ.get(name) for name in inherited}
     os.environ.update(inherited)
     try:
-        yield
+        with catch_warnings():
+            # Lance warns of each fork of a process that has it loaded; what is forked here runs Java at once.
+            filterwarnings("ignore", message="lance is not fork-safe")
+            yield
     finally:
         for name, value in before.items():
             if value is None:

@@ -1,0 +1,56 @@
+"""A new Lance table: its root namespace, and the first entry of its log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from partita.algebra.spec import PartitionSpec
+from partita.algebra.spec_text import spec_json
+from partita.algebra.transforms import PartitionFunction
+from partita.arrow.schema import to_arrow, to_schema
+from partita.errors import SchemaError, SpecError, TableExists
+from partita.formats.lance.log import Ending, Log
+from partita.formats.lance.namespace import IS_PARTITIONED, PARTITION_COLUMNS, SCHEMA, create_root
+from partita.formats.lance.schema_json import schema_to_json
+from partita.storage import Storage
+
+
+def create(
+    storage: Storage, schema: object, functions: Sequence[PartitionFunction | str], properties: Mapping[str, str]
+) -> None:
+    """Make a new table; one that exists is `TableExists`.
+
+    An Arrow schema is kept as it is, so that vectors keep their size; any other is put into Arrow's types.
+    """
+    arrow = arrow_schema(schema)
+    spec = PartitionSpec.of(functions, to_schema(arrow), "lance")
+    nested = [f.source for f in spec.fields if f.source not in arrow.names]
+    if nested:
+        raise SpecError(f"{nested[0]} is inside a struct; a Lance table is partitioned by whole columns")
+    clash = [name for name in properties if name in (IS_PARTITIONED, PARTITION_COLUMNS, SCHEMA)]
+    if clash:
+        raise SpecError(f"the property {clash[0]} is made from the table's columns and partitioning")
+    log = Log(storage)
+    if log.ending(0) is not None:
+        raise TableExists(storage.uri)
+    own = {IS_PARTITIONED: "true", PARTITION_COLUMNS: spec_json(spec), SCHEMA: schema_to_json(arrow)}
+    create_root(storage, {**properties, **own})
+    log.end(Ending(0, finished=True, operation="create", at=time.time_ns() // 1_000_000))
+
+
+def arrow_schema(schema: object) -> pa.Schema:
+    """The schema in Arrow's types; names that differ in case alone are refused, for Spark can't tell them apart."""
+    if isinstance(schema, pa.Schema):
+        arrow = schema.remove_metadata()
+    else:
+        arrow = pa.schema([pa.field(f.name, to_arrow(f.type), f.nullable) for f in to_schema(schema)])
+    names = [name.casefold() for name in arrow.names]
+    twice = [name for name in arrow.names if names.count(name.casefold()) > 1]
+    if twice:
+        raise SchemaError(f"two columns are called {twice[0]!r} but for their case")
+    if not len(arrow):
+        raise SchemaError("a table has at least one column")
+    return arrow

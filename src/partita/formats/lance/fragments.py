@@ -1,0 +1,247 @@
+"""Rows into Lance fragments, and rows out of them: what executors do, and this process for small things.
+
+A file that is written and a deletion that is noted are no part of a leaf before a commit names them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.arrow.transforms import apply
+from partita.errors import SchemaError, TableError
+from partita.formats.lance.leaf import Leaf, field_ids, fragment_json, translated
+from partita.formats.lance.names import segments, texts
+from partita.formats.lance.namespace import BETWEEN, Root
+from partita.formats.lance.state import ONLY, Definition
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+    from lance.file import LanceFileWriter
+
+FULL = 1_048_576
+"""Rows of a file, as Lance has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanceTarget:
+    """Where new fragments go: into the leaf of their partition.
+
+    `odd` are the locations of leaves that others named in another way, by the id that Partita would give them.
+    """
+
+    root: Root
+    fields: tuple[str, ...]
+    stored: pa.Schema
+    odd: Mapping[str, str] = field(default_factory=dict)
+
+    def open(self, partition: tuple[str | None, ...], task: str) -> LanceSink:
+        """A new fragment in that partition."""
+        return LanceSink(self.leaf(partition), self.stored, f"{uuid4().hex}-{task}.lance")
+
+    def leaf(self, partition: tuple[str | None, ...]) -> Leaf:
+        """The leaf of a partition's texts."""
+        names = leaf_names(self.fields, partition)
+        return Leaf(self.root.storage, self.odd.get(BETWEEN.join(names)) or self.root.location(names))
+
+
+def leaf_names(fields: tuple[str, ...], partition: tuple[str | None, ...]) -> tuple[str, ...]:
+    """The names from the root to the leaf of a partition's texts."""
+    return segments(fields, partition) or (ONLY,)
+
+
+@dataclass(slots=True, eq=False)
+class LanceSink:
+    """A fragment that is being written."""
+
+    leaf: Leaf
+    stored: pa.Schema
+    name: str
+    rows: int = 0
+    shape: Shape | None = None
+    writer: LanceFileWriter | None = None
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows."""
+        from lance.file import LanceFileWriter
+
+        with translated(self.leaf.location):
+            if self.writer is None:
+                self.shape = shape_of(self.leaf, self.stored)
+                self.writer = LanceFileWriter(
+                    f"{self.leaf.uri}/data/{self.name}", self.stored, version=self.shape.version,
+                    storage_options=dict(self.leaf.storage.options) or None,
+                )  # fmt: skip
+            for batch in conformed(rows, self.stored).combine_chunks().to_batches():
+                self.writer.write_batch(batch)
+        self.rows += rows.num_rows
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rest should go into another fragment."""
+        return self.rows >= FULL
+
+    def close(self) -> dict[str, object]:
+        """Finish it; `details` is the fragment, and the numbers of its columns."""
+        if self.writer is None or self.shape is None:
+            raise SchemaError(f"no rows were written to {self.leaf.location}")
+        with translated(self.leaf.location):
+            self.writer.close()
+        size = _size(self.leaf, self.name)
+        major, minor = (int(part) for part in self.shape.version.split("."))
+        file = {
+            "path": self.name, "fields": list(self.shape.physical), "base_id": None, "file_size_bytes": size,
+            "column_indices": list(range(len(self.shape.physical))), "file_major_version": major,
+            "file_minor_version": minor,
+        }  # fmt: skip
+        fragment = {
+            "id": 0, "files": [file], "overlays": [], "physical_rows": self.rows, "deletion_file": None,
+            "row_id_meta": None, "created_at_version_meta": None, "last_updated_at_version_meta": None,
+        }  # fmt: skip
+        details = json.dumps({"fragment": fragment, "fields": self.shape.ids})
+        return {"path": self.leaf.location, "rows": self.rows, "bytes": size, "modified": time.time_ns() // 1_000_000,
+                "details": details}  # fmt: skip
+
+    def abort(self) -> None:
+        """Leave it: no commit names it, and cleaning up removes it."""
+        self.writer = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a leaf's files hold its columns: numbers by name, those of the columns in a file, the format's version."""
+
+    ids: Mapping[str, int]
+    physical: tuple[int, ...]
+    version: str
+
+
+def shape_of(leaf: Leaf, stored: pa.Schema) -> Shape:
+    """The shape of a leaf that is there, or of one that is made anew."""
+    dataset = leaf.find()
+    if dataset is None or (dataset.schema != stored and not dataset.get_fragments()):
+        return new_shape(stored)
+    if not _same(dataset.schema, stored):
+        raise SchemaError(
+            f"the leaf {leaf.location} has other columns than its table:\n{difference(dataset.schema, stored)}"
+        )
+    return Shape(field_ids(dataset), _physical(dataset), dataset.data_storage_version)
+
+
+def new_shape(stored: pa.Schema) -> Shape:
+    """The shape of a leaf that Lance makes with these columns: found once, in memory."""
+    key = stored.serialize().to_pybytes()
+    if key not in _SHAPES:
+        import lance
+
+        made = lance.write_dataset(stored.empty_table(), f"memory://{uuid4().hex}.lance")
+        _SHAPES[key] = Shape(field_ids(made), _physical(made), made.data_storage_version)
+    return _SHAPES[key]
+
+
+_SHAPES: dict[bytes, Shape] = {}
+
+
+def _physical(dataset: LanceDataset) -> tuple[int, ...]:
+    """The numbers of the fields that are columns of a file: those without fields of their own, in order."""
+
+    def walk(fields: Any) -> Iterator[int]:
+        for one in fields:
+            inner = one.children()
+            if inner:
+                yield from walk(inner)
+            else:
+                yield one.id()
+
+    return tuple(walk(dataset.lance_schema.fields()))
+
+
+def _size(leaf: Leaf, name: str) -> int:
+    path = f"{leaf.location}/data/{name}"
+    if leaf.storage.is_local:
+        return Path(leaf.storage.uri, path).stat().st_size
+    return next((size for found, size in leaf.storage.list(f"{leaf.location}/data") if found == path), 0)
+
+
+def conformed(rows: pa.Table, stored: pa.Schema) -> pa.Table:
+    """The rows in the columns and types of a leaf; what doesn't fit is a `SchemaError`."""
+    try:
+        return pa.table([_whole(rows[f.name]) for f in stored], names=stored.names).cast(stored)
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise SchemaError(f"rows don't fit the table: {error}\n{difference(rows.schema, stored)}") from error
+
+
+def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column whose arrays have all their buffers.
+
+    Java leaves out those of lists that hold nothing, and Arrow's cast to vectors ends the process there.
+    """
+    return column.take(pa.array(np.arange(len(column)))) if pa.types.is_nested(column.type) else column
+
+
+def difference(found: pa.Schema, wanted: pa.Schema) -> str:
+    """What one schema has and the other doesn't, a line each."""
+    lines = [f"- {f.name}: {f.type}" for f in wanted if f.name not in found.names]
+    lines += [f"+ {f.name}: {f.type}" for f in found if f.name not in wanted.names]
+    shared = [f for f in wanted if f.name in found.names]
+    lines += [f"~ {f.name}: {f.type}, not {found.field(f.name).type}" for f in shared
+              if f.type != found.field(f.name).type]  # fmt: skip
+    return "\n".join(lines) or "the same columns, in another order"
+
+
+def _same(found: pa.Schema, wanted: pa.Schema) -> bool:
+    return len(found) == len(wanted) and all(
+        f.name in found.names and found.field(f.name).type == f.type for f in wanted
+    )
+
+
+def write_rows(target: LanceTarget, definition: Definition, rows: pa.Table) -> Iterator[dict[str, object]]:
+    """Rows written in this process: a row of `partita.spark.write.TOLD` for each fragment."""
+    whole = conformed(rows, definition.arrow)
+    written = [
+        texts(apply(f.function, whole[f.source], family="lance", type=f.source_type), f) for f in definition.spec.fields
+    ]
+    stored = whole.select(target.stored.names)
+    for partition, places in _by_partition(written, whole.num_rows):
+        sink = target.open(partition, "0")
+        sink.write(stored.take(pa.array(places)))
+        yield {**sink.close(), "partition": list(partition)}
+
+
+def _by_partition(written: list[pa.Array], size: int) -> Iterator[tuple[tuple[str | None, ...], np.ndarray]]:
+    if not size:
+        return
+    codes = np.zeros(size, np.int64)
+    for column in written:
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+        codes = np.unique(codes, return_inverse=True)[1]
+    order = np.argsort(codes, kind="stable")
+    for places in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
+        yield tuple(column[places[0]].as_py() for column in written), places
+
+
+def rows_gone(dataset: LanceDataset, addresses: np.ndarray) -> dict[str, tuple[dict[str, Any], dict[str, Any] | None]]:
+    """Fragments without some rows, by number: each before, and after; None where no row is left.
+
+    An address has the number of the fragment in its upper 32 bits, and that of the row in the lower.
+    """
+    found: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {}
+    numbers = addresses >> 32
+    for number in np.unique(numbers).tolist():
+        fragment = dataset.get_fragment(number)
+        if fragment is None:
+            raise TableError(f"{dataset.uri} has no fragment {number} in version {dataset.version}")
+        offsets = (addresses[numbers == number] & 0xFFFF_FFFF).tolist()
+        after = fragment.delete_rows(offsets)
+        found[str(number)] = (fragment_json(fragment.metadata), None if after is None else fragment_json(after))
+    return found

@@ -1,0 +1,325 @@
+"""What keeps a Lance table well: partitions made and dropped, leaves compacted, indexed, cleaned up, found and added.
+
+Nothing here starts Spark.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.errors import PartitionValueError, SchemaError, TableError
+from partita.formats.lance.fragments import difference, leaf_names
+from partita.formats.lance.leaf import Leaf, translated
+from partita.formats.lance.names import LEAF, texts
+from partita.formats.lance.namespace import BETWEEN, SCHEMA, register, set_properties
+from partita.formats.lance.operations import Operation
+from partita.formats.lance.schema_json import schema_to_json
+from partita.formats.lance.state import ONLY, LanceState, partition_values
+from partita.formats.lance.writes import THREADS, Attempt
+from partita.formats.plan import Where, make_plan
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
+
+    from partita.formats.lance.store import LanceStore
+
+
+def add_partitions(store: LanceStore, partitions: pa.Table | Sequence[Mapping[str, object]]) -> int:
+    """Make empty leaves, all in one change of the manifest; those that are there stay. Returns how many are new."""
+    state = store.state()
+    given = partitions if isinstance(partitions, pa.Table) else _table_of(state, partitions)
+    columns = []
+    for field in state.spec.fields:
+        if field.name not in given.column_names:
+            raise PartitionValueError(field.name, "a value", "none; for null give None")
+        columns.append(texts(_results(given[field.name], field), field).to_pylist())
+    wanted = dict.fromkeys(leaf_names(state.spec.names, row) for row in zip(*columns, strict=True)) or {(ONLY,): None}
+    there = set(store.places(state))
+    new = [names for names in wanted if BETWEEN.join(names) not in there]
+    if new:
+        made = [Operation(names, state.root.location(names), "add", True) for names in new]
+        store.writes(state).commit(Attempt("add partition", made), state.known)
+    return len(new)
+
+
+def _table_of(state: LanceState, partitions: Sequence[Mapping[str, object]]) -> pa.Table:
+    from partita.arrow.schema import to_arrow
+
+    for values in partitions:
+        stray = sorted(set(values) - set(state.spec.names))
+        if stray:
+            raise PartitionValueError(stray[0], f"one of {', '.join(state.spec.names)}", "no such field")
+    columns = {}
+    for field in state.spec.fields:
+        missing = [values for values in partitions if field.name not in values]
+        if missing:
+            raise PartitionValueError(field.name, "a value", "none; for null give None")
+        try:
+            columns[field.name] = pa.array([values[field.name] for values in partitions], to_arrow(field.result_type))
+        except (pa.ArrowException, TypeError) as error:
+            raise PartitionValueError(field.name, str(field.result_type), str(error)) from error
+    return pa.table(columns)
+
+
+def _results(column: pa.ChunkedArray, field: Any) -> pa.Array:
+    from partita.arrow.schema import to_arrow
+
+    try:
+        return column.combine_chunks().cast(to_arrow(field.result_type))
+    except pa.ArrowException as error:
+        raise PartitionValueError(field.name, str(field.result_type), str(column.type)) from error
+
+
+def drop_partitions(store: LanceStore, where: Where) -> int:
+    """Take whole partitions out of the table; a predicate that cuts through one is refused. Returns how many went."""
+    state = store.state()
+    plan = make_plan(state, where)
+    if not plan.whole.all():
+        partial = plan.files.filter(pa.array(~plan.whole))["path"][0].as_py()
+        raise TableError(
+            f"drop_partition drops whole partitions, and {where} may be true of a part of {partial}; delete"
+        )
+    if len(plan.kept):
+        dropped = [_operation(state, place, "drop") for place in plan.kept.tolist()]
+        touched = {operation.id for operation in dropped}
+        attempt = Attempt(
+            "drop partition", dropped,
+            lambda ending: "wrote to partitions that were to go" if touched & {i for i, *_ in ending.leaves} else None,
+            {"predicate": str(where)},
+        )  # fmt: skip
+        store.writes(state).commit(attempt, state.known)
+    return len(plan.kept)
+
+
+def compact(store: LanceStore, where: Where | None, options: Mapping[str, Any]) -> dict[str, int]:
+    """Put small fragments together and deleted rows out, leaf by leaf."""
+
+    def one(dataset: LanceDataset) -> int:
+        metrics = dataset.optimize.compact_files(**options)
+        return int(metrics.fragments_removed)
+
+    removed = _each_leaf(store, "compact", where, one)
+    return {"leaves": len(removed), "fragments_removed": sum(removed)}
+
+
+_FEWEST = 256
+"""Rows that Lance needs to train product quantization; fewer are quickly looked through."""
+
+
+def index(store: LanceStore, column: str, where: Where | None, kind: Any, options: Mapping[str, Any]) -> dict[str, int]:
+    """Give each leaf an index of a column: of vectors for search, or of values for filters."""
+    state = store.state()
+    name = state.schema.find(column).name
+    if name in state.definition.left_out:
+        raise SchemaError(f"{name!r} is in the names of the leaves, which need no index of it")
+    type_ = state.definition.arrow.field(name).type
+    is_vector = pa.types.is_fixed_size_list(type_)
+
+    def one(dataset: LanceDataset) -> int:
+        rows = dataset.count_rows()
+        if not rows or (is_vector and rows < _FEWEST):
+            return 0
+        if is_vector:
+            dataset.create_index(name, kind or "IVF_PQ", replace=True, **(_training(rows, type_) | dict(options)))
+        else:
+            dataset.create_scalar_index(name, kind or "BTREE", replace=True, **options)
+        return 1
+
+    made = _each_leaf(store, "index", where, one)
+    return {"leaves": len(made), "indexed": sum(made)}
+
+
+def _training(rows: int, type_: Any) -> dict[str, Any]:
+    size = type_.list_size
+    pieces = next(n for n in (size // 8, size // 4, size // 2, size) if n and size % n == 0)
+    return {"num_partitions": max(1, round(rows**0.5 / 4)), "num_sub_vectors": pieces}
+
+
+def _each_leaf(store: LanceStore, operation: str, where: Where | None, do: Callable[[LanceDataset], int]) -> list[int]:
+    """Do something to leaves that changes no rows, and let the versions that it makes count.
+
+    Each leaf is taken at the version that counts: what a write commits to it meanwhile is left alone.
+    """
+    store.settle()
+    state = store.state()
+    kept = make_plan(state, where).kept
+    done = []
+    for place, version in zip(kept.tolist(), store.versions(state, kept), strict=True):
+        leaf = store.leaf(state, place)
+        with translated(leaf.location):
+            # Lance itself works on all cores.
+            done.append(do(leaf.open(version)))
+    _pin(store, state, kept.tolist(), operation, {"predicate": str(where)})
+    return done
+
+
+def _pin(
+    store: LanceStore, state: LanceState, places: Sequence[int], operation: str, parameters: Mapping[str, str]
+) -> None:
+    """Let the newest versions of leaves count, in a write that takes back what undone writes left in them."""
+    if places:
+        pins = [_operation(state, place, "pin") for place in places]
+        store.writes(state).commit(Attempt(operation, pins, parameters=parameters), state.known)
+
+
+_TAG = "partita"
+"""The tag of the version that counted when the table was last cleaned up."""
+
+
+def clean(store: LanceStore, older_than: float) -> list[str]:
+    """Remove what no version of the table needs that is younger than so many seconds; the paths that went.
+
+    Versions of leaves, files that no version names, and the folders of partitions that were dropped before that.
+    """
+    store.settle()
+    state = store.state()
+    before = time.time() - older_than
+    paths = {path for path, _ in state.root.storage.list(state.root.folder)}
+
+    versions = store.versions(state, np.arange(len(state.ids)))
+
+    def one(place: int) -> None:
+        leaf = store.leaf(state, place)
+        with translated(leaf.location):
+            dataset = leaf.open()
+            # Versions with a tag stay, also where a write has committed to the leaf and not ended.
+            tagged = dataset.tags.update if _TAG in dataset.tags.list() else dataset.tags.create
+            tagged(_TAG, versions[place])
+            dataset.cleanup_old_versions(older_than=timedelta(seconds=older_than), error_if_tagged_old_versions=False)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(one, range(len(state.ids))))
+    _remove_dropped(store, state, before)
+    store.log.forget(before)
+    with translated("__manifest"):
+        state.root.manifest().cleanup_old_versions(older_than=timedelta(seconds=older_than))
+    left = {path for path, _ in state.root.storage.list(state.root.folder)}
+    return sorted(paths - left)
+
+
+def _remove_dropped(store: LanceStore, state: LanceState, before: float) -> None:
+    there = set(state.ids.to_pylist())
+    for ending in store.log.endings():
+        if not ending.finished or ending.at / 1000 >= before:
+            continue
+        for name, _, rows, _ in ending.leaves:
+            location = state.root.location(name.split(BETWEEN))
+            if rows is not None or name in there:
+                continue
+            found = Leaf(state.root.storage, location).find()
+            if found is not None and found.count_rows() == 0:
+                state.root.storage.delete([path for path, _ in state.root.storage.list(location)])
+
+
+def unregistered(store: LanceStore) -> pa.Table:
+    """The leaves in the table's folder that the manifest doesn't have: path, and the values that their names say.
+
+    A folder whose names the table's partitioning doesn't have is a `TableError`.
+    """
+    state = store.state()
+    known = set(state.locations.to_pylist())
+    prefix = f"{state.root.folder}/" if state.root.folder else ""
+    found = dict.fromkeys(
+        path.partition(f"{LEAF}/_versions/")[0] + LEAF
+        for path, _ in state.root.storage.list(state.root.folder)
+        if f"{LEAF}/_versions/" in path
+    )
+    new = [path for path in found if path not in known]
+    dropped = state.known.dropped
+    ids = [path.removeprefix(prefix).removesuffix(LEAF).replace("/", BETWEEN) for path in new]
+    kept = [(i, p) for i, p in zip(ids, new, strict=True) if i not in dropped or _has_rows(state, p)]
+    names = pa.array([i for i, _ in kept], pa.string())
+    paths = pa.array([p for _, p in kept], pa.string())
+    return pa.table({"path": paths, "id": names, **partition_values(names, paths, state.spec)})
+
+
+def _has_rows(state: LanceState, location: str) -> bool:
+    found = Leaf(state.root.storage, location).find()
+    return found is not None and found.count_rows() > 0
+
+
+def repair(store: LanceStore) -> dict[str, int]:
+    """Register the leaves that others laid out, and let count what others wrote.
+
+    A leaf with other columns is refused.
+    """
+    store.settle()
+    found = unregistered(store)
+    state = store.state()
+    stored = state.definition.stored
+    for path in found["path"].to_pylist():
+        columns = Leaf(state.root.storage, path).open().schema
+        if {f.name: f.type for f in columns} != {f.name: f.type for f in stored}:
+            raise SchemaError(f"the leaf {path} has other columns than its table:\n{difference(columns, stored)}")
+    leaves = [(i.split(BETWEEN), p) for i, p in zip(found["id"].to_pylist(), found["path"].to_pylist(), strict=True)]
+    register(state.root, leaves)
+    state = store.state()
+    _widen(store, state, [f for f in stored if f.nullable])
+    newest = store.versions(state, np.arange(len(state.ids)))
+    behind = [at for at, version in enumerate(newest) if state.pins[at].as_py() != version]
+    _pin(store, state, behind, "repair", {})
+    return {"registered": len(leaves), "taken over": len(behind)}
+
+
+def add_column(store: LanceStore, field: pa.Field) -> None:
+    """Give the table one more column, null in every row that it has.
+
+    The leaves get it first, then the root namespace says so: a column that only leaves have is not read.
+    """
+    store.settle()
+    state = store.state()
+    if not field.nullable:
+        raise SchemaError(f"column {field.name!r}: the rows that are there are null in it, so it must be nullable")
+    if field.name.casefold() in {name.casefold() for name in state.schema.names}:
+        raise SchemaError(f"the table has a column {field.name!r} already")
+    if any(f.name.casefold() == field.name.casefold() for f in state.spec.fields):
+        raise SchemaError(f"{field.name!r} is the name of a partition field")
+    text = schema_to_json(state.definition.arrow.append(field))
+    # What an undone write left in a leaf is taken back before it changes.
+    _pin(store, state, range(len(state.ids)), "add column", {"column": field.name})
+    _widen(store, store.state(), [field])
+    set_properties(state.root, {**state.properties, SCHEMA: text})
+    wider = store.state()
+    _widen(store, wider, [field])  # leaves that were made meanwhile
+    _pin(store, wider, range(len(wider.ids)), "add column", {"column": field.name})
+
+
+def _widen(store: LanceStore, state: LanceState, fields: Sequence[pa.Field]) -> None:
+    """Give leaves the columns that they lack; one of another type is refused."""
+
+    def one(place: int) -> None:
+        leaf = store.leaf(state, place)
+        with translated(leaf.location):
+            dataset = leaf.open()
+            there = {f.name: f.type for f in dataset.schema}
+            other = [f.name for f in fields if f.name in there and there[f.name] != f.type]
+            if other:
+                raise SchemaError(f"the leaf {leaf.location} has a column {other[0]!r} of another type")
+            missing = [f for f in fields if f.name not in there]
+            if missing:
+                dataset.add_columns(missing)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(one, range(len(state.ids))))
+
+
+def _operation(state: LanceState, place: int, kind: str) -> Operation:
+    return Operation(tuple(state.ids[place].as_py().split(BETWEEN)), state.locations[place].as_py(), kind)
+
+
+def behind(store: LanceStore, where: Where | None) -> pa.Table:
+    """The leaves that others have written to since the last write of ours: path, version, newest version."""
+    state = store.state()
+    places = make_plan(state, where).kept
+    newest = pa.array(store.versions(state, places), pa.int64())
+    pins = state.pins.take(pa.array(places))
+    found = pa.table({"path": state.files["path"].take(pa.array(places)), "version": pins, "newest": newest})
+    return found.filter(pc.fill_null(pc.not_equal(pins, newest), fill_value=True))

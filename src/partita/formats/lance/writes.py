@@ -1,0 +1,245 @@
+"""Writes over many leaves: begun in the log, carried out leaf by leaf, ended in the log.
+
+```text
+executors wrote files   no one knows of them
+   │ begin              the log has all that the write will do; no other write begins
+   │ make               new leaves are made and registered, in one change of the manifest
+   │ apply              each leaf commits, with the write's name on it
+   ▼ end                the log has the new versions: readers count the write from here on
+```
+
+A process that dies leaves a write begun. Whoever opens the table next carries it out to its end, for the log has all of
+it, or, where another writer's change to a leaf stands in the way, ends it as undone and takes its commits back. Each
+step can be done twice: a leaf takes an operation once (`partita.formats.lance.operations`), the log an ending once.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.errors import Conflict, PartitaError, TableError
+from partita.formats.lance.leaf import Leaf, commits_after, undo
+from partita.formats.lance.log import EVERY, MANY, Ending, Intent, Known, Log, Pinned, folded
+from partita.formats.lance.namespace import BETWEEN, Root, deregister, leaf_ids, register
+from partita.formats.lance.operations import Operation, applied, told
+
+PATIENCE = 60.0
+"""Seconds after which a write that another process runs is carried out here."""
+THREADS = 16
+_PAUSE = 0.02
+_RUNNING: set[str] = set()
+"""The writes that this process runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A write to be: what it does to which leaves, and whether another's ending since it looked is in its way."""
+
+    operation: str
+    leaves: Sequence[Operation]
+    conflicts: Callable[[Ending], str | None] = lambda _: None
+    parameters: Mapping[str, str] | None = None
+    metrics: Mapping[str, int] | None = None
+    transaction: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """The writes of one table; `stored` are the columns of its leaves."""
+
+    root: Root
+    log: Log
+    stored: pa.Schema
+
+    def commit(self, attempt: Attempt, since: Known) -> int | None:
+        """Carry out a write that looked at the table as it was `since`, and return its number.
+
+        None where its transaction is a part of the table already. A lost race is a `Conflict`.
+        """
+        known = since
+        write = uuid4().hex
+        while True:
+            known, unended = self.log.known(known)
+            if unended is not None:
+                self.settle(unended)
+                continue
+            if attempt.transaction and known.transactions.get(attempt.transaction[0], -1) >= attempt.transaction[1]:
+                return None
+            self._check(attempt, since, known)
+            intent = Intent(
+                known.version + 1, write, attempt.operation, _now(), _owner(),
+                tuple(leaf.as_json() for leaf in attempt.leaves),
+                attempt.parameters or {}, attempt.metrics or {}, attempt.transaction,
+            )  # fmt: skip
+            _RUNNING.add(write)
+            try:
+                if self.log.begin(intent):
+                    return self._carried_out(intent, known)
+            finally:
+                _RUNNING.discard(write)
+
+    def _carried_out(self, intent: Intent, known: Known) -> int:
+        ending = self._run(intent, known, is_owner=True)
+        if not ending.finished:
+            raise Conflict(intent.operation, ending.reason or "was in the way", intent.number)
+        if intent.number % EVERY == 0 or len(ending.leaves) >= MANY:
+            # In the manifest's order, so that who reads both needs not look each leaf up.
+            self.log.checkpoint(folded(known, [ending]).ordered(leaf_ids(self.root)))
+        return intent.number
+
+    def _check(self, attempt: Attempt, since: Known, known: Known) -> None:
+        for number in range(since.version + 1, known.version + 1):
+            ending = self.log.ending(number)
+            problem = None if ending is None or not ending.finished else attempt.conflicts(ending)
+            if problem is not None:
+                raise Conflict(attempt.operation, problem, number)
+
+    def settle(self, intent: Intent, *, wait: bool = True) -> None:
+        """See a write that has not ended to its end: wait for whoever runs it, or carry it out in its place."""
+        while _is_running(intent):
+            if not wait:
+                return
+            time.sleep(_PAUSE)
+            if self.log.ending(intent.number) is not None:
+                return
+        known, unended = self.log.known()
+        if unended is not None and unended.number == intent.number:
+            self._run(unended, known, is_owner=False)
+
+    def _run(self, intent: Intent, known: Known, *, is_owner: bool) -> Ending:
+        operations = [Operation.of(leaf) for leaf in intent.leaves]
+        shared: dict[str, Any] = {"parameters": intent.parameters, "metrics": intent.metrics,
+                                  "transaction": intent.transaction}  # fmt: skip
+        floors = known.floors([o.id for o in operations])
+        try:
+            self._make([o for o in operations if o.make], intent.write)
+            pinned = self._applied(operations, intent.write, floors, is_owner=is_owner)
+            deregister(self.root, [o.id for o in operations if o.kind == "drop"])
+            ending = Ending(intent.number, True, intent.operation, _now(), tuple(pinned), **shared)
+        except PartitaError as error:
+            reason = error.reason if isinstance(error, Conflict) else f"left what this can't go with: {error}"
+            suspects = {o.id: o.make for o in operations}
+            ending = Ending(intent.number, False, intent.operation, _now(), (), suspects, reason=reason, **shared)
+        if not self.log.end(ending):
+            ending = self.log.ending(intent.number) or ending
+        if not ending.finished:
+            self._take_back(operations, floors, intent.write)
+        return ending
+
+    def _make(self, operations: Sequence[Operation], write: str) -> None:
+        """New leaves, each made by one, and all in one change of the manifest."""
+        if not operations:
+            return
+        there = self._registered({o.id for o in operations})
+        new = [o for o in operations if o.id not in there]
+        _each(lambda o: self._made(o, write), new)
+        register(self.root, [(o.names, o.location) for o in new])
+        there = self._registered({o.id for o in operations})
+        for operation in operations:
+            if there.get(operation.id) != operation.location:
+                raise TableError(
+                    f"another writer registered {operation.id} at {there.get(operation.id)}, "
+                    f"and this one wrote to {operation.location}"
+                )
+
+    def _made(self, operation: Operation, write: str) -> None:
+        leaf = Leaf(self.root.storage, operation.location)
+        found = leaf.find()
+        if found is None:
+            leaf.create(self.stored)
+        elif found.count_rows() and write not in commits_after(found, 0).writes.values():
+            raise TableError(f"there are rows at {operation.location}, which is no part of the table; repair() adds it")
+        elif not found.schema.equals(self.stored):
+            from lance import LanceOperation
+
+            leaf.commit(found, LanceOperation.Overwrite(self.stored, []), {})
+
+    def _registered(self, ids: set[str]) -> dict[str, str]:
+        rows = self.root.manifest().to_table(columns=["object_id", "location"])
+        wanted = pa.array([BETWEEN.join((self.root.id, one)) for one in ids], pa.string())
+        found = rows.filter(pc.is_in(rows["object_id"], value_set=wanted)).to_pylist()
+        return {row["object_id"].partition(BETWEEN)[2]: row["location"] for row in found}
+
+    def _applied(
+        self, operations: Sequence[Operation], write: str, floors: Mapping[str, int], *, is_owner: bool
+    ) -> list[Pinned]:
+        def one(operation: Operation) -> Pinned:
+            leaf = Leaf(self.root.storage, operation.location)
+            return told(operation, applied(leaf, operation, write, floors[operation.id], is_owner=is_owner))
+
+        return _each(one, operations)
+
+    def _take_back(self, operations: Sequence[Operation], floors: Mapping[str, int], write: str) -> None:
+        """Undo what was done, and nothing of other writes; what can't be now is left to the next write on that leaf."""
+
+        def one(operation: Operation) -> None:
+            with suppress(PartitaError):
+                undo(Leaf(self.root.storage, operation.location), floors[operation.id], lambda one: one == write)
+
+        _each(one, operations)
+
+
+def _each(do: Callable[[Operation], Any], operations: Iterable[Operation]) -> list[Any]:
+    given = list(operations)
+    if len(given) < 2:
+        return [do(one) for one in given]
+    with ThreadPoolExecutor(min(THREADS, len(given))) as pool:
+        return list(pool.map(do, given))
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _owner() -> dict[str, Any]:
+    return {"host": _host(), "pid": os.getpid(), "born": _born(os.getpid())}
+
+
+def _is_running(intent: Intent) -> bool:
+    """Whether the process that began a write may still end it."""
+    owner = intent.owner
+    if _now() - intent.at > PATIENCE * 1000:
+        return False
+    if owner.get("host") != _host():
+        return True
+    if owner.get("pid") == os.getpid():
+        return intent.write in _RUNNING
+    return _born(owner["pid"]) == owner.get("born")
+
+
+def _host() -> str:
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return socket.gethostname()
+
+
+def _born(pid: int) -> str | None:
+    """When a process was started, which tells it from a later one of the same number; None where there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return _signalled(pid)
+    state, *rest = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else rest[18]
+
+
+def _signalled(pid: int) -> str | None:
+    if Path("/proc/self").exists():
+        return None
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return None
+    return "alive"

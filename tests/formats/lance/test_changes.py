@@ -1,0 +1,249 @@
+"""Lance tables written, read and changed on Spark, as the same rows in plain Python would be."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, cast
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+import partita as pt
+from tests.formats.lance.tables import make, rows_of, seeds_tree, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from partita.formats.lance.table import LanceTable
+
+ORDERS = pa.schema([
+    pa.field("id", pa.int64(), nullable=False), ("ts", pa.timestamp("us", "UTC")), ("country", pa.string()),
+    ("price", pa.float64()),
+])  # fmt: skip
+
+
+def orders(*numbers: int, price: float | None = None) -> pa.Table:
+    countries = ["US", "FR", None]
+    start = datetime(2025, 1, 1, tzinfo=UTC).timestamp()
+    stamps = pa.array([int((start + n * 7200) * 1e6) for n in numbers], pa.int64()).cast(ORDERS.field("ts").type)
+    prices = [n / 2 if price is None else price for n in numbers]
+    names = [countries[n % 3] for n in numbers]
+    columns = [pa.array(numbers, pa.int64()), stamps, pa.array(names, pa.string()), pa.array(prices, pa.float64())]
+    return pa.table(columns, schema=ORDERS)
+
+
+@pytest.fixture(scope="module")
+def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> LanceTable:
+    """A table that is read alone."""
+    made = make(tmp_path_factory.mktemp("shared"), ORDERS, [pt.day("ts"), "country"], "orders")
+    made.append(orders(*range(30)))
+    return made
+
+
+@pytest.fixture
+def table(shared: LanceTable, tmp_path: Path) -> LanceTable:
+    """A copy of it: nothing in a table says where it lies."""
+    shutil.copytree(shared.uri, tmp_path / "orders")
+    return cast("LanceTable", pt.open_table(str(tmp_path / "orders"), format="lance"))
+
+
+def found(table: pt.Table, where: str | None = None) -> list[dict[str, Any]]:
+    return sorted(table.read(where).toArrow().to_pylist(), key=lambda row: row["id"])
+
+
+def test_what_is_appended_is_read_back_with_the_types_of_its_columns(shared: LanceTable) -> None:
+    assert found(shared) == orders(*range(30)).to_pylist()
+    assert shared.partitions().num_rows == 9
+    assert sum(shared.partitions()["rows"].to_pylist()) == 30
+    assert shared.read().schema.simpleString() == "struct<id:bigint,ts:timestamp,country:string,price:double>"
+
+
+PREDICATES = [
+    "country = 'US'", "country IS NULL", "country != 'FR'", "price > 3 AND country = 'FR'", "id IN (1, 2, 29)",
+    "ts >= '2025-01-02' AND ts < '2025-01-03'", "country = 'US' OR price < 2", "NOT (country = 'US' OR id > 5)",
+    "length(country) = 2 AND id < 9", "price = 4.5", "country <=> NULL", "ts < '2025-01-01T05:00:00Z'",
+    "country LIKE 'U%'", "id % 7 = 3", "false",
+]  # fmt: skip
+
+
+def test_predicates_find_what_spark_finds(shared: LanceTable, spark: SparkSession) -> None:
+    everything = spark.createDataFrame(orders(*range(30)))
+    expected = [F.sort_array(F.collect_list(F.expr(f"CASE WHEN {where} THEN id END"))) for where in PREDICATES]
+    wanted = everything.agg(*(e.alias(str(at)) for at, e in enumerate(expected))).collect()[0]
+    both = None
+    for at, where in enumerate(PREDICATES):
+        rows = shared.read(where, columns=["id"]).withColumn("at", F.lit(at))
+        both = rows if both is None else both.unionAll(rows)
+    assert both is not None
+    found_: dict[int, list[int]] = {at: [] for at in range(len(PREDICATES))}
+    for row in both.collect():
+        found_[row["at"]].append(row["id"])
+    assert {PREDICATES[at]: sorted(ids) for at, ids in found_.items()} == {
+        where: wanted[str(at)] for at, where in enumerate(PREDICATES)
+    }
+
+
+def test_columns_in_the_order_that_is_asked_for_and_filters_in_lance(shared: LanceTable) -> None:
+    rows = shared.read("id < 3", columns=["country", "id"])
+    assert rows.columns == ["country", "id"]
+    assert sorted(map(tuple, rows.collect()), key=str) == [("FR", 1), ("US", 0), (None, 2)]
+    assert shared.read(columns=["country"]).count() == 30
+    assert shared.read("country = 'US'", columns=["country"]).distinct().count() == 1
+
+
+def test_overwrite_partitions_replaces_only_those_in_the_rows(table: LanceTable) -> None:
+    table.overwrite_partitions(orders(0, 30, price=9.0))
+    # Rows 0 and 30 are of the first and the third day, and of the US.
+    kept = [n for n in range(30) if n % 3 or 12 <= n < 24]
+    assert [row["id"] for row in found(table)] == [0, *kept, 30]
+    assert found(table, "id = 0")[0]["price"] == 9.0
+
+
+def test_overwrite_replaces_what_a_predicate_says(table: LanceTable) -> None:
+    table.overwrite(orders(3, price=1.0), "country = 'US'")
+    assert [row["id"] for row in found(table)] == sorted([3, *(n for n in range(30) if n % 3)])
+    with pytest.raises(pt.TableError, match="part of"):
+        table.overwrite(orders(3), "id = 3")
+    with pytest.raises(pt.ConstraintError, match="overwritten"):
+        table.overwrite(orders(1), "country = 'US'")
+
+
+def test_delete_by_rows_and_by_whole_leaves(table: LanceTable) -> None:
+    done = table.delete("price < 2 OR country = 'FR'")
+    expected = [n for n in range(30) if not (n / 2 < 2 or n % 3 == 1)]
+    assert [row["id"] for row in found(table)] == expected
+    assert done.counts["rows_deleted"] == 30 - len(expected)
+    assert table.delete("id = 1000").version is None
+    assert rows_of(table) == expected
+
+
+def test_an_update_moves_a_row_whose_partition_changes(table: LanceTable) -> None:
+    done = table.update({"price": "price * 2", "country": "'DE'"}, "id IN (4, 5)")
+    assert done.counts["rows_updated"] == 2
+    assert found(table, "country = 'DE'") == [
+        {**row, "country": "DE", "price": row["price"] * 2} for row in orders(4, 5).to_pylist()
+    ]
+    assert len(found(table)) == 30
+    leaf = lance.dataset(f"{table.uri}/ts_day=01/country=DE.lance")
+    assert sorted(leaf.to_table()["id"].to_pylist()) == [4, 5]
+
+
+def test_a_merge(table: LanceTable) -> None:
+    source = pa.table({"id": [1, 2, 100], "price": [0.5, 0.25, 7.0], "gone": [True, False, False]})
+    done = table.merge(
+        source,
+        "t.id = s.id",
+        pt.when_matched("s.gone").delete(),
+        pt.when_matched().update({"price": "s.price"}),
+        pt.when_not_matched().insert({"id": "s.id", "price": "s.price", "country": "'XX'"}),
+    )
+    assert (done.counts["rows_deleted"], done.counts["rows_updated"], done.counts["rows_inserted"]) == (1, 1, 1)
+    rows = {row["id"]: row for row in found(table)}
+    assert 1 not in rows
+    assert rows[2]["price"] == 0.25
+    assert rows[100] == {"id": 100, "ts": None, "country": "XX", "price": 7.0}
+    assert len(rows) == 30
+    with pytest.raises(pt.ConstraintError, match="more than one row"):
+        table.merge(pa.table({"id": [3, 3]}), "t.id = s.id", pt.when_matched().delete())
+    table.merge(pa.table({"id": [3]}), "t.id = s.id", pt.when_not_matched_by_source("t.id > 3").delete())
+    assert [row["id"] for row in found(table)] == [0, 2, 3]
+
+
+def test_a_change_on_leaves_that_others_wrote_to_counts_their_rows(table: LanceTable) -> None:
+    path = table.plan("id = 0 AND country = 'US' AND ts < '2025-01-02'").files["path"][0].as_py()
+    ts = datetime(2025, 1, 1, tzinfo=UTC)
+    stranger = pa.table({"id": pa.array([500]), "ts": pa.array([ts], ORDERS.field("ts").type), "price": [1.0]})
+    dataset = lance.dataset(f"{table.uri}/{path}")
+    lance.write_dataset(stranger.cast(dataset.schema), dataset, mode="append")
+    assert [row["id"] for row in found(table, "id >= 500")] == [500]
+    table.update({"price": "-1.0"}, "id IN (0, 500)")
+    assert {row["id"]: row["price"] for row in found(table, "price < 0")} == {0: -1.0, 500: -1.0}
+    assert len(found(table)) == 31
+
+
+def test_rows_that_do_not_fit_are_refused_before_anything_is_written(table: LanceTable) -> None:
+    before = table.version
+    with pytest.raises(pt.SchemaError, match="no column 'more'"):
+        table.append(orders(1).append_column("more", pa.array([1])))
+    with pytest.raises(pt.SchemaError, match=r"'price' is double in the table, and string"):
+        table.append(orders(1).set_column(3, "price", pa.array(["x"])))
+    with pytest.raises(pt.ConstraintError, match="may not be null"):
+        table.append(pa.table({"id": pa.array([None], pa.int64()), "country": ["US"]}))
+    assert table.version == before
+
+
+def test_a_transaction_is_written_once(table: LanceTable) -> None:
+    assert table.append(orders(50), transaction=("job", 1)).version is not None
+    assert table.append(orders(50), transaction=("job", 1)).version is None
+    assert [row["id"] for row in found(table, "id = 50")] == [50]
+
+
+def test_a_partition_value_that_no_name_holds_is_refused_by_name(table: LanceTable) -> None:
+    long = orders(1).set_column(2, "country", pa.array(["\U0001f600" * 100]))
+    with pytest.raises(pt.PartitionValueError, match="'country'"):
+        table.append(long)
+
+
+def test_odd_values_and_every_sort_of_name(spark: SparkSession, tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(9, 3)), ("o", pa.binary())])
+    texts = ["", "a/b$c %", "__HIVE_DEFAULT_PARTITION__", "\U0001f600", "..", "x" * 200, None]
+    numbers = [Decimal("-0.500"), Decimal("12.345"), None, *[Decimal("1.000")] * 4]
+    octets = [b"", b"\x00\xff", None, *[b"x"] * 4]
+    rows = pa.table([pa.array(range(7)), pa.array(texts), pa.array(numbers, schema.field("d").type), pa.array(octets)],
+                    schema=schema)  # fmt: skip
+    by = ["s", "d", "o", pt.truncate("d", 10), pt.bucket("s", 3), pt.hash("o")]
+    table = make(tmp_path, schema, by, "odd")
+    table.append(rows)
+    assert found(table) == rows.to_pylist()
+    in_process = make(tmp_path, schema, by, "other")
+    write(in_process, rows)
+    assert sorted(table.plan().files["path"].to_pylist()) == sorted(in_process.plan().files["path"].to_pylist())
+
+
+def test_nested_values_and_vectors(spark: SparkSession, tmp_path: Path) -> None:
+    schema = pa.schema([
+        ("k", pa.string()), ("v", pa.list_(pa.float32(), 3)), ("s", pa.struct([("a", pa.int32()), ("b", pa.string())])),
+        ("l", pa.list_(pa.string())), ("m", pa.map_(pa.string(), pa.int32())),
+    ])  # fmt: skip
+    rows = pa.table(
+        {
+            "k": ["a", "b"], "v": [[1.0, 2.0, 3.0], None], "s": [{"a": 1, "b": None}, None], "l": [["x"], []],
+            "m": [[("q", 1)], None],
+        },
+        schema=schema,
+    )  # fmt: skip
+    table = make(tmp_path, schema, ["k", pt.hash("s")], "nested")
+    table.append(rows)
+    assert sorted(table.read().toArrow().to_pylist(), key=lambda r: r["k"]) == rows.to_pylist()
+    path = table.plan("k = 'a'").files["path"][0].as_py()
+    assert lance.dataset(f"{table.uri}/{path}").schema.field("v").type == pa.list_(pa.float32(), 3)
+    with pytest.raises(pt.TableError, match="executor"):
+        table.append(pa.table({"k": ["c"], "v": pa.array([[1.0]], pa.list_(pa.float32()))}))
+
+
+def test_search_as_a_job_finds_what_search_in_process_finds(spark: SparkSession, tmp_path: Path) -> None:
+    vectors = np.random.default_rng(3).random((300, 4), dtype=np.float32)
+    schema = pa.schema([("id", pa.int64()), ("country", pa.string()), ("v", pa.list_(pa.float32(), 4))])
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 4)
+    table = make(tmp_path, schema, ["country"], "vectors")
+    countries = pa.array([["US", "FR", None][n % 3] for n in range(300)])
+    table.append(pa.table([pa.array(range(300)), countries, column], schema=schema))
+    asked = vectors[5].tolist()
+    for where in (None, "country = 'FR' AND id > 10"):
+        job = table.search_on_spark(asked, "v", 7, where).toArrow()
+        own = table.search(asked, "v", 7, where)
+        assert job["id"].to_pylist() == own["id"].to_pylist()
+        assert job["country"].to_pylist() == own["country"].to_pylist()
+
+
+def test_the_seeds_tree_read_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    rows = table.read("event_date = '2025-12-11' AND country != 'FR'").collect()
+    assert [tuple(row) for row in rows] == [(3, date(2025, 12, 11), "US")]

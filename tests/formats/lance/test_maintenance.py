@@ -1,0 +1,186 @@
+"""Partitions made and dropped, leaves compacted, indexed, cleaned up, found and added, a column more."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import cast
+
+import lance
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from partita.formats.lance.namespace import read_tree
+from partita.formats.lance.table import LanceTable
+from partita.formats.store import TOLD, Change
+from partita.storage import Storage
+from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write
+from tests.formats.lance.test_writes import gone_from, told_of
+
+US = "event_date=2025-12-10/country=US.lance"
+
+
+def test_partitions_are_added_in_one_change_of_the_manifest(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    root = read_tree(Storage.at(table.uri)).root
+    before = root.manifest().version
+    days = [{"event_date": date(2025, 12, 11) + timedelta(days=n), "country": "US"} for n in range(300)]
+    assert table.add_partition(*days) == 299
+    assert root.manifest().version == before + 1
+    assert table.partitions("country = 'US'").num_rows == 301
+    assert table.add_partition(*days) == 0
+    assert lance.dataset(f"{table.uri}/event_date=2025-12-30/country=US.lance").schema.names == ["id"]
+    assert sum(table.partitions()["rows"].to_pylist()) == 4
+
+
+def test_partitions_that_the_fields_do_not_have_are_refused(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    with pytest.raises(pt.PartitionValueError, match="country"):
+        table.add_partition({"event_date": date(2025, 1, 1)})
+    with pytest.raises(pt.PartitionValueError, match="region"):
+        table.add_partition({"event_date": date(2025, 1, 1), "country": "US", "region": 1})
+    with pytest.raises(pt.PartitionValueError, match="event_date"):
+        table.add_partition({"event_date": "yesterday", "country": "US"})
+
+
+def test_dropped_partitions_are_gone_for_all_and_can_come_again(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    assert table.drop_partition("event_date = '2025-12-10'") == 2
+    assert rows_of(table) == [3, 4]
+    ids = read_tree(Storage.at(table.uri)).root.manifest().to_table()["object_id"].to_pylist()
+    assert not [i for i in ids if "2025-12-10" in i]
+    assert table.unregistered().num_rows == 0
+    write(table, events((9, "2025-12-10", "US")))
+    assert rows_of(table) == [3, 4, 9]
+    with pytest.raises(pt.TableError, match="part of"):
+        table.drop_partition("id = 3")
+    assert table.drop_partition("event_date = '1999-01-01'") == 0
+
+
+def test_a_dropped_partition_comes_again_with_the_columns_that_the_table_has_then(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    table.drop_partition("event_date = '2025-12-10' AND country = 'US'")
+    table.add_column(pa.field("note", pa.string()))
+    rows = events((9, "2025-12-10", "US")).append_column("note", pa.array(["x"]))
+    write(table, rows)
+    assert lance.dataset(f"{table.uri}/{US}").to_table().to_pylist() == [{"id": 9, "note": "x"}]
+
+
+def test_compaction_keeps_the_rows(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    for number in range(5, 9):
+        write(table, events((number, "2025-12-10", "US")))
+    assert len(lance.dataset(f"{table.uri}/{US}").get_fragments()) == 5
+    done = table.compact("country = 'US'")
+    assert done == {"leaves": 2, "fragments_removed": 5}
+    assert len(lance.dataset(f"{table.uri}/{US}").get_fragments()) == 1
+    assert rows_of(table) == list(range(1, 9))
+    assert table.behind().num_rows == 0
+    assert table.history()["operation"][0].as_py() == "compact"
+
+
+def test_a_change_made_before_a_compaction_is_a_conflict_after_it(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    write(table, events((5, "2025-12-10", "US")))
+    store = store_of(table)
+    state = store.state()
+    gone = gone_from(store, state, 0, 0)
+    table.compact()
+    with pytest.raises(pt.Conflict):
+        store.commit(state, Change("delete", TOLD.empty_table(), marked=told_of([gone])))
+    assert rows_of(table) == [1, 2, 3, 4, 5]
+
+
+def test_an_index_of_values_in_each_leaf(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    assert table.index("id", "event_date = '2025-12-10'") == {"leaves": 2, "indexed": 2}
+    assert [i.name for i in lance.dataset(f"{table.uri}/{US}").describe_indices()] == ["id_idx"]
+    write(table, events((5, "2025-12-10", "US")))
+    assert rows_of(table) == [1, 2, 3, 4, 5]
+    found = lance.dataset(f"{table.uri}/{US}").to_table(filter="id IN (1, 5)")["id"].to_pylist()
+    assert sorted(found) == [1, 5]
+    with pytest.raises(pt.SchemaError, match="names of the leaves"):
+        table.index("country")
+
+
+def test_cleaning_up_removes_old_versions_and_dropped_partitions_and_no_row(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    for number in range(5, 8):
+        write(table, events((number, "2025-12-10", "US")))
+    table.compact()
+    table.drop_partition("event_date = '2025-12-11'")
+    before = rows_of(table)
+    assert table.cleanup() == []
+    gone = table.cleanup(timedelta(0))
+    assert [path for path in gone if path.startswith(US) and "/_versions/" in path]
+    dropped = "event_date=2025-12-11/country=US.lance"
+    assert [path for path in gone if path.startswith(dropped)]
+    assert not [path for path, _ in Storage.at(table.uri).list(dropped)]
+    assert rows_of(pt.open_table(table.uri, format="lance")) == before
+    write(table, events((50, "2025-12-10", "US"), (51, "2025-12-11", "US")))
+    assert rows_of(table) == [*before, 50, 51]
+
+
+def test_a_tree_that_others_laid_out_is_found_and_repaired(tmp_path: Path) -> None:
+    folder = tmp_path / "my_partitioned_table"
+    for day, country, number in (("2025-12-10", "US", 1), ("2025-12-10", "CN", 2), ("2025-12-11", "a%2Fb", 3)):
+        place = folder / f"event_date={day}"
+        place.mkdir(parents=True, exist_ok=True)
+        lance.write_dataset(pa.table({"id": [number]}), str(place / f"country={country}.lance"))
+    with pytest.raises(pt.TableMissing):
+        pt.open_table(str(folder), format="lance")
+    table = make(tmp_path, EVENTS, ["event_date", "country"])
+    assert table.partitions().num_rows == 0
+    found = table.unregistered()
+    assert sorted(found["country"].to_pylist()) == ["CN", "US", "a/b"]
+    assert table.repair() == {"registered": 3, "taken over": 3}
+    assert rows_of(pt.open_table(str(folder), format="lance")) == [1, 2, 3]
+    assert table.partitions("country = 'a/b'")["rows"].to_pylist() == [1]
+    assert table.repair() == {"registered": 0, "taken over": 0}
+
+
+def test_a_leaf_with_other_columns_is_not_repaired(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    lance.write_dataset(pa.table({"id": ["x"], "y": [1]}), f"{table.uri}/event_date=2025-12-12/country=US.lance")
+    with pytest.raises(pt.SchemaError, match=r"\+ y: int64\n~ id: int64, not string"):
+        table.repair()
+    assert table.partitions().num_rows == 4
+
+
+def test_a_new_column_reaches_every_leaf_and_those_to_come(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    table.add_column(pa.field("price", pa.float64()))
+    again = cast("LanceTable", pt.open_table(table.uri, format="lance"))
+    assert again.schema.names == ("id", "event_date", "country", "price")
+    for path in again.plan().files["path"].to_pylist():
+        assert lance.dataset(f"{table.uri}/{path}").schema.names == ["id", "price"]
+    rows = events((5, "2025-12-10", "US"), (6, "2025-12-15", "US")).append_column("price", pa.array([1.5, 2.5]))
+    write(again, rows)
+    assert lance.dataset(f"{table.uri}/{US}").to_table().to_pylist() == [
+        {"id": 1, "price": None},
+        {"id": 5, "price": 1.5},
+    ]
+    assert rows_of(again) == [1, 2, 3, 4, 5, 6]
+    for field, problem in (
+        (pa.field("price", pa.int64()), "already"),
+        (pa.field("ID", pa.int64()), "already"),
+        (pa.field("x", pa.int64(), nullable=False), "nullable"),
+    ):
+        with pytest.raises(pt.SchemaError, match=problem):
+            again.add_column(field)
+
+
+def test_rows_that_do_not_fit_are_refused_with_the_difference_before_anything_is_written(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    before = sorted(path for path, _ in Storage.at(table.uri).list())
+    with pytest.raises(pt.SchemaError, match="~ id: int64, not string"):
+        write(table, pa.table({"id": ["one"], "event_date": [date(2025, 1, 1)], "country": ["US"]}))
+    with pytest.raises(pt.SchemaError, match="- id: int64"):
+        write(table, pa.table({"event_date": [date(2025, 1, 1)], "country": ["US"]}))
+    assert sorted(path for path, _ in Storage.at(table.uri).list()) == before
+
+
+def test_another_partitioning_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(pt.TableError, match="keeps the partitioning"):
+        seeds_tree(tmp_path).evolve(add=["id"])

@@ -1,0 +1,97 @@
+"""The nearest vectors over many leaves: the same rows as brute force over all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from tests.formats.lance.tables import make, store_of, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from partita.formats.lance.table import LanceTable
+
+SIZE = 8
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("country", pa.string()), ("price", pa.float64()), ("v", pa.list_(pa.float32(), SIZE))]
+)
+COUNTRIES = ["US", "FR", "CN", None]
+VECTORS = np.random.default_rng(7).random((2000, SIZE), dtype=np.float32)
+ASKED = VECTORS[17].tolist()
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> LanceTable:
+    made = make(tmp_path_factory.mktemp("search"), SCHEMA, ["country", pt.bucket("id", 2)])
+    write(made, rows(0, 1500))
+    write(made, rows(1500, 2000))
+    return made
+
+
+def rows(start: int, stop: int) -> pa.Table:
+    numbers = range(start, stop)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS[start:stop].ravel()), SIZE)
+    countries = [COUNTRIES[n % 4] for n in numbers]
+    return pa.table(
+        [pa.array(numbers), pa.array(countries), pa.array([float(n) for n in numbers]), vectors], schema=SCHEMA
+    )
+
+
+def brute(kept: np.ndarray, k: int) -> list[int]:
+    distances = ((VECTORS[kept] - np.array(ASKED, np.float32)) ** 2).sum(axis=1)
+    return cast("list[int]", kept[np.argsort(distances)[:k]].tolist())
+
+
+def test_the_nearest_of_all_leaves(table: LanceTable) -> None:
+    found = table.search(ASKED, "v", 10)
+    assert found["id"].to_pylist() == brute(np.arange(2000), 10)
+    assert found.column_names == ["id", "country", "price", "v", "_distance"]
+    assert found["country"].to_pylist() == [COUNTRIES[n % 4] for n in found["id"].to_pylist()]
+    assert found["_distance"][0].as_py() == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "keep"),
+    [
+        ("country = 'FR'", lambda n: n % 4 == 1),
+        ("country IS NULL", lambda n: n % 4 == 3),
+        ("country = 'FR' OR id < 100", lambda n: n % 4 == 1 or n < 100),
+        ("NOT (country = 'FR') AND price >= 1000", lambda n: n % 4 in (0, 2) and n >= 1000),
+        ("id = 34", lambda n: n == 34),
+        ("country = 'XX'", lambda n: n < 0),
+    ],
+)
+def test_only_rows_that_match_count(table: LanceTable, where: str, keep: object) -> None:
+    kept = np.array([n for n in range(2000) if keep(n)], np.int64)  # type: ignore[operator]
+    found = table.search(ASKED, "v", 5, where, columns=["id"])
+    assert found["id"].to_pylist() == brute(kept, 5)
+
+
+def test_what_lance_cannot_evaluate_is_refused(table: LanceTable) -> None:
+    with pytest.raises(pt.PredicateError, match="length"):
+        table.search(ASKED, "v", 5, "length(country) > 1 AND id > 1")
+
+
+@pytest.mark.parametrize(
+    ("vector", "column", "k"), [([1.0], "v", 5), (ASKED, "price", 5), (ASKED, "v", 0)], ids=["size", "column", "k"]
+)
+def test_questions_that_make_no_sense_are_refused(table: LanceTable, vector: list[float], column: str, k: int) -> None:
+    with pytest.raises(pt.SchemaError):
+        table.search(vector, column, k)
+
+
+def test_with_an_index_the_nearest_is_found_and_new_rows_are_too(tmp_path: Path) -> None:
+    made = make(tmp_path, SCHEMA, ["country"])
+    write(made, rows(0, 1500))
+    assert made.index("v") == {"leaves": 4, "indexed": 4}
+    store, state = store_of(made), store_of(made).state()
+    assert [i.name for i in store.leaf(state, 0).open().describe_indices()] == ["v_idx"]
+    write(made, rows(1500, 2000))
+    found = made.search(ASKED, "v", 10, columns=["id"], refine_factor=50, nprobes=100)
+    assert found["id"].to_pylist() == brute(np.arange(2000), 10)
+    assert any(n >= 1500 for n in found["id"].to_pylist())
