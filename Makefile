@@ -4,6 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+RACING := $(VENV)/racing
 # Runs a command with JAVA_HOME set to a Java that Spark can use.
 WITH_JAVA := home="$$(scripts/find-java)" && JAVA_HOME="$$home"
 
@@ -38,7 +39,7 @@ lint: $(INSTALLED)  ## ruff and mypy
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-bench: $(INSTALLED)  ## side by side with peers, as ratios
+bench: $(RACING)  ## side by side with peers, as ratios
 	@$(WITH_JAVA) $(BIN)/python -m bench.run $(ONLY)
 
 prove: $(INSTALLED)  ## every test, with many more random examples
@@ -52,6 +53,11 @@ lock: $(INSTALLED)  ## pin every package anew in requirements.lock
 	@PATH="$$PATH:$(CURDIR)/$(BIN)" uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --custom-compile-command "make lock" --group dev --group build pyproject.toml \
 		--output-file requirements.lock >/dev/null
+
+# What only benchmarks need is no part of the lock.
+$(RACING): $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --group bench
+	@touch $@
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@scripts/make-venv

@@ -159,7 +159,8 @@ def test_delete(lake: pt.Lake, orders: pt.Table, spark: SparkSession, condition:
 def test_insert(lake: pt.Lake, orders: pt.Table, spark: SparkSession) -> None:
     lake.sql("DELETE FROM sales.orders")
     lake.sql(
-        "INSERT INTO sales.orders VALUES (1, 2, 'FR', 2.5, '{b}', null), (2L, 3, null, 1, 'x', struct(1 AS id, 'y' AS t))"
+        "INSERT INTO sales.orders VALUES (1, 2, 'FR', 2.5, '{b}', null), "
+        "(2L, 3, null, 1, 'x', struct(1 AS id, 'y' AS t))"
     )
     lake.sql("INSERT INTO sales.orders (country, id) SELECT upper(country), max(id) FROM sales.kept GROUP BY country")
     lake.sql("INSERT INTO sales.orders BY NAME SELECT 5 AS T, id FROM news WHERE id = 9")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import numpy as np
@@ -43,6 +43,10 @@ class LanceTarget:
     fields: tuple[str, ...]
     stored: pa.Schema
     odd: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, value: pa.Scalar) -> str | None:
+        """Spark has made a text of it."""
+        return cast("str | None", value.as_py())
 
     def open(self, partition: tuple[str | None, ...], task: str) -> LanceSink:
         """A new fragment in that partition."""
