@@ -11,6 +11,9 @@ WITH_JAVA := home="$$(scripts/find-java)" && JAVA_HOME="$$home"
 # File names are UTF-8 wherever this runs; a JVM takes its word for that from the locale.
 export LC_ALL := C.UTF-8
 
+# Much of a test is waiting. A file's tests stay together, for they share what is made once.
+IN_TWO := --numprocesses=2 --dist=loadfile
+
 ARGS ?=
 ONLY ?=
 
@@ -28,8 +31,8 @@ setup: $(INSTALLED)  ## make .venv, install the locked packages, find Java
 demo: $(INSTALLED)  ## see what Partita does, in one run
 	@$(WITH_JAVA) $(BIN)/partita demo
 
-test: $(INSTALLED)  ## every test
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(ARGS)
+test: $(INSTALLED)  ## every test, in two processes
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(IN_TWO) $(ARGS)
 
 quick: $(INSTALLED)  ## the tests that need no JVM, in under a minute
 	@$(BIN)/python -m pytest -m "not jvm" --hypothesis-profile=quick $(ARGS)
@@ -43,7 +46,7 @@ bench: $(RACING)  ## side by side with peers, as ratios
 	@$(WITH_JAVA) $(BIN)/python -m bench.run $(ONLY)
 
 prove: $(INSTALLED)  ## every test, with many more random examples
-	@$(WITH_JAVA) $(BIN)/python -m pytest --hypothesis-profile=prove $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(IN_TWO) --hypothesis-profile=prove $(ARGS)
 
 docs: $(INSTALLED)  ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

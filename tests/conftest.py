@@ -1,10 +1,14 @@
-"""What every test may ask for: one Spark for the run, Spark Connect in a process of its own, Hypothesis profiles."""
+"""What every test may ask for: one Spark for each process, Spark Connect in one of its own, Hypothesis profiles."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -12,7 +16,6 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -63,20 +66,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One classic Spark session, as Partita makes it, shared by the run, with the connectors that ours is held to."""
+    """One classic Spark session, as Partita makes it, shared by all, with the connectors that ours is held to."""
     from partita.spark import session
 
-    running = session(
-        "partita-tests",
-        **{
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            **CONNECTORS,
-        },
-    )
+    with _alone():
+        running = session(
+            "partita-tests",
+            **{
+                "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
+                "spark.ui.enabled": "false",
+                "spark.ui.showConsoleProgress": "false",
+                **CONNECTORS,
+            },
+        )
     yield running
     running.stop()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One process at a time: the first run fetches the connectors, and Ivy's cache takes one writer."""
+    with (Path(tempfile.gettempdir()) / "partita-tests-spark.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class RunInConnect(Protocol):
