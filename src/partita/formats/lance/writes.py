@@ -38,7 +38,8 @@ from partita.formats.lance.operations import Operation, applied, told
 PATIENCE = 60.0
 """Seconds after which a write that another process runs is carried out here."""
 THREADS = 16
-_PAUSE = 0.02
+_SHORTEST, _LONGEST = 0.01, 0.5
+"""Seconds between two looks at a write that another process runs."""
 _RUNNING: set[str] = set()
 """The writes that this process runs."""
 
@@ -108,10 +109,12 @@ class Writes:
 
     def settle(self, intent: Intent, *, wait: bool = True) -> None:
         """See a write that has not ended to its end: wait for whoever runs it, or carry it out in its place."""
+        pause = _SHORTEST
         while _is_running(intent):
             if not wait:
                 return
-            time.sleep(_PAUSE)
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST)
             if self.log.ending(intent.number) is not None:
                 return
         known, unended = self.log.known()
