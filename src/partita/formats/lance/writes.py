@@ -131,7 +131,7 @@ class Writes:
             pinned = self._applied(operations, intent.write, floors, is_owner=is_owner)
             deregister(self.root, [o.id for o in operations if o.kind == "drop"])
             ending = Ending(intent.number, True, intent.operation, _now(), tuple(pinned), **shared)
-        except PartitaError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, a write that can't end would keep all others out
             reason = error.reason if isinstance(error, Conflict) else f"left what this can't go with: {error}"
             suspects = {o.id: o.make for o in operations}
             ending = Ending(intent.number, False, intent.operation, _now(), (), suspects, reason=reason, **shared)
