@@ -288,6 +288,23 @@ def test_a_write_that_another_process_carries_out_too_lands_once(
     assert rows_of(table) == AFTER
 
 
+def test_a_write_that_fails_for_any_reason_does_not_keep_others_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = seeds_tree(tmp_path)
+
+    def broken(*_: Any) -> None:
+        raise LookupError("nobody expects this")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Leaf, "commit", broken)
+        with pytest.raises(pt.Conflict, match="nobody expects this"):
+            write(table, ROWS)
+    assert rows_of(table) == BEFORE
+    write(table, ROWS)
+    assert rows_of(table) == AFTER
+
+
 def test_history_and_checkpoints(tmp_path: Path) -> None:
     table = make(tmp_path, EVENTS, ["country"])
     for number in range(41):

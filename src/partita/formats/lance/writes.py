@@ -38,7 +38,8 @@ from partita.formats.lance.operations import Operation, applied, told
 PATIENCE = 60.0
 """Seconds after which a write that another process runs is carried out here."""
 THREADS = 16
-_PAUSE = 0.02
+_SHORTEST, _LONGEST = 0.01, 0.5
+"""Seconds between two looks at a write that another process runs."""
 _RUNNING: set[str] = set()
 """The writes that this process runs."""
 
@@ -108,10 +109,12 @@ class Writes:
 
     def settle(self, intent: Intent, *, wait: bool = True) -> None:
         """See a write that has not ended to its end: wait for whoever runs it, or carry it out in its place."""
+        pause = _SHORTEST
         while _is_running(intent):
             if not wait:
                 return
-            time.sleep(_PAUSE)
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST)
             if self.log.ending(intent.number) is not None:
                 return
         known, unended = self.log.known()
@@ -128,7 +131,7 @@ class Writes:
             pinned = self._applied(operations, intent.write, floors, is_owner=is_owner)
             deregister(self.root, [o.id for o in operations if o.kind == "drop"])
             ending = Ending(intent.number, True, intent.operation, _now(), tuple(pinned), **shared)
-        except PartitaError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, a write that can't end would keep all others out
             reason = error.reason if isinstance(error, Conflict) else f"left what this can't go with: {error}"
             suspects = {o.id: o.make for o in operations}
             ending = Ending(intent.number, False, intent.operation, _now(), (), suspects, reason=reason, **shared)
