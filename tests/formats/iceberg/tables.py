@@ -104,6 +104,7 @@ class Listed:
     spec_id: int
     sequence: int
     manifest: ManifestFile
+    exact: Tuple
 
     @property
     def path(self) -> str:
@@ -115,7 +116,7 @@ class Listed:
 
     @property
     def partition(self) -> Tuple:
-        return tuple(plain(_stored(value)) for value in _values(self.file.partition))
+        return self.exact
 
 
 def listed(table: pt.Table, content: int | None = None) -> list[Listed]:
@@ -131,10 +132,18 @@ def listed(table: pt.Table, content: int | None = None) -> list[Listed]:
 def _entries(loaded: IcebergTable) -> Iterator[tuple[ManifestFile, Listed]]:
     snapshot = loaded.current_snapshot()
     for manifest in [] if snapshot is None else snapshot.manifests(loaded.io):
+        # pyiceberg's compiled decoder reads a double as a float, so that partitions are those that fastavro reads.
+        exact = {r["data_file"]["file_path"]: r["data_file"]["partition"] for r in _avro(manifest.manifest_path)[1]}
         for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=True):
             assert entry.data_file.spec_id == manifest.partition_spec_id
             number = entry.sequence_number if entry.sequence_number is not None else 0
-            yield manifest, Listed(entry.data_file, manifest.partition_spec_id, number, manifest)
+            told = list(exact[entry.data_file.file_path].values())
+            kept = [
+                mine if isinstance(mine, float) else theirs
+                for mine, theirs in zip(told, _values(entry.data_file.partition), strict=True)
+            ]
+            values = tuple(plain(_stored(value)) for value in kept)
+            yield manifest, Listed(entry.data_file, manifest.partition_spec_id, number, manifest, values)
 
 
 def specs_of(table: pt.Table, content: int) -> list[int]:

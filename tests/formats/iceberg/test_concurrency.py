@@ -216,7 +216,3 @@ def test_a_change_that_loses_again_and_again(spark: SparkSession, tmp_path: Path
     truth.delete("p = 'b' and k in (1, 3)")
     assert agreed(table, piled=True) == truth.rows
     assert outcome.version == table.version
-    # Those that two writers put down beside each other are one again as more rows of their partitions go.
-    table.delete("p = 'b' and id in (7, 1, 4, 10)")
-    truth.delete("p = 'b' and id in (7, 1, 4, 10)")
-    assert agreed(table) == truth.rows

