@@ -162,7 +162,7 @@ class Drawn:
         return self.random.choice(forms)
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(randoms=st.randoms(use_true_random=False))
 def test_other_names_never_change_the_meaning(spark: SparkSession, randoms: random.Random) -> None:
     """What is rewritten means to Spark what it meant before, or as little; what is refused, Spark refuses as well."""

@@ -160,7 +160,8 @@ def test_delete(lake: pt.Lake, orders: pt.Table, spark: SparkSession, condition:
 def test_insert(lake: pt.Lake, orders: pt.Table, spark: SparkSession) -> None:
     lake.sql("DELETE FROM sales.orders")
     lake.sql(
-        "INSERT INTO sales.orders VALUES (1, 2, 'FR', 2.5, '{b}', null), (2L, 3, null, 1, 'x', struct(1 id, 'y' t))"
+        "INSERT INTO sales.orders VALUES (1, 2, 'FR', 2.5, '{b}', null), "
+        "(2L, 3, null, 1, 'x', struct(1 AS id, 'y' AS t))"
     )
     lake.sql("INSERT INTO sales.orders (country, id) SELECT upper(country), max(id) FROM sales.kept GROUP BY country")
     lake.sql("INSERT INTO sales.orders BY NAME SELECT 5 AS T, id FROM news WHERE id = 9")
@@ -178,7 +179,8 @@ def test_insert(lake: pt.Lake, orders: pt.Table, spark: SparkSession) -> None:
 def test_insert_overwrite(lake: pt.Lake, orders: pt.Table, spark: SparkSession) -> None:
     """A partition that keeps some of its rows, one that keeps all, and others of which none come."""
     lake.sql(
-        r"INSERT OVERWRITE sales.orders SELECT * FROM sales.orders WHERE country = 'it\'s' AND id > 5 OR country IS NULL"
+        r"INSERT OVERWRITE sales.orders "
+        r"SELECT * FROM sales.orders WHERE country = 'it\'s' AND id > 5 OR country IS NULL"
     )
     same(lake, spark, r"SELECT * FROM plain WHERE NOT country <=> 'it\'s' OR id > 5")
     assert ROWS.filter((pc.field("country") == "it's") & (pc.field("id") <= 5)).num_rows > 0

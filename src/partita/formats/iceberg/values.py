@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from urllib.parse import quote_plus
 
 import pyarrow as pa
@@ -35,7 +35,7 @@ def parse(text: str | None, field: PartitionField) -> object:
 
 def _parsed(text: str, type_: LogicalType) -> object:
     if isinstance(type_, DecimalType):
-        return Decimal(text).quantize(Decimal(1).scaleb(-type_.scale))
+        return Decimal(text).quantize(Decimal(1).scaleb(-type_.scale), context=Context(prec=38))
     if type_.kind in INTEGERS | INSTANTS | {Kind.DATE, Kind.TIME}:
         return int(text)
     if type_.kind in FLOATS:
