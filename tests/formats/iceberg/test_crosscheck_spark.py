@@ -218,6 +218,10 @@ TYPES: dict[str, tuple[str, list[Any]]] = {
 }  # fmt: skip
 
 
+CHANGED = ("float", "double", "decimal(38,10)", "timestamp_ntz", "string", "binary")
+"""The types of which rows are changed too; the others have no values that are odd."""
+
+
 def tuples(table: pt.Table) -> list[Any]:
     return sorted((found.partition for found in listed(table)), key=repr)
 
@@ -247,6 +251,8 @@ def test_values_of_every_type_as_partitions(spark: SparkSession, both: Both) -> 
             assert rows(table.read()) == rows(by_jvm(both.jvm, table)) == truth, sql
             check_layout(table)
         assert tuples(ours) == tuples(theirs), sql
+        if sql not in CHANGED:
+            continue
         theirs.evolve(add=[pt.bucket("id", 2)])
         theirs.append(given)
         assert theirs.delete("v is null").counts["rows_deleted"] == 2
