@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 
 import partita as pt
 from partita.errors import ConstraintError, PartitaError, SchemaError, SpecError
@@ -137,7 +138,7 @@ STEPS: list[Callable[[Pair], None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(settings().max_examples // 200))
 @pytest.mark.parametrize("mode", MODES)
 def test_random_changes_are_those_of_a_plain_copy(spark: SparkSession, tmp_path: Path, mode: str, seed: int) -> None:
     draw = random.Random(f"{mode} {seed}")  # noqa: S311
