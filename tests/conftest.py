@@ -42,6 +42,9 @@ CONNECTORS = {
 }
 """The connectors that run on the JVM, which Partita doesn't need; the first run fetches them."""
 
+# JVMs that run for minutes over a few rows spend their time on compiling and on threads that collect garbage.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # A test run gives one answer for one tree, so `quick` and `default` draw the same examples each time.
 # `prove` draws new ones, and prints what replays a failure.
 settings.register_profile("quick", max_examples=50, deadline=None, derandomize=True)
