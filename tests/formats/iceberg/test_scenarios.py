@@ -31,6 +31,8 @@ from tests.formats.iceberg.tables import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.thorough
+
 Evolution = Mapping[str, Any]
 
 SCENARIOS: dict[str, tuple[list[Any], list[Evolution]]] = {
