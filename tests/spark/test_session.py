@@ -32,15 +32,18 @@ def test_settings(spark: SparkSession) -> None:
     assert {name: spark.conf.get(name) for name in SETTINGS} == SETTINGS
 
 
-def test_the_running_session_is_used(spark: SparkSession) -> None:
-    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+@pytest.mark.usefixtures("spark")
+def test_the_running_session_is_used() -> None:
+    # Other tests may have left a second session of the same Spark as the active one.
+    running = session()
+    running.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
     try:
-        assert session() is spark
-        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"
+        assert session() is running
+        assert running.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"
         session(**{"spark.sql.session.timeZone": "UTC"})
-        assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+        assert running.conf.get("spark.sql.session.timeZone") == "UTC"
     finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        running.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 def test_names_of_files_are_utf8_in_any_locale(spark: SparkSession, tmp_path: Path) -> None:

@@ -22,16 +22,19 @@ def session(app_name: str = "partita", **conf: str) -> SparkSession:
     """The session that is running, or else a new one in this process: all cores, UTC, UTF-8, no ports to the outside.
 
     `conf` are settings of Spark (`**{"spark.driver.memory": "4g"}`); they win over Partita's. A session that runs
-    already keeps its own settings but for these. Where `SPARK_REMOTE` names a Spark Connect server, that one is used.
+    already keeps its own settings but for these, and Spark refuses those that can't change any more. Where
+    `SPARK_REMOTE` names a Spark Connect server, that one is used.
     """
     running = SparkSession.getActiveSession()
-    if running is not None and not conf:
+    if running is not None:
+        for key, value in conf.items():
+            running.conf.set(key, value)
         return running
     builder = SparkSession.builder.appName(app_name)
-    for key, value in (conf if running is not None else {**_settings(), **conf}).items():
+    for key, value in {**_settings(), **conf}.items():
         builder = builder.config(key, value)
     _quiet_python()
-    if running is not None or _is_connect():
+    if _is_connect():
         return builder.getOrCreate()
     _require_java()
     with _environment():
