@@ -6,7 +6,9 @@ import dataclasses
 import importlib
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
@@ -24,9 +26,13 @@ def subjects(folder: Path, only: str = "") -> list[str]:
     return [subject for subject in found if only in subject]
 
 
-def rows_of(subject: str) -> Iterator[Row]:
-    """What the benchmark of `subject` measures, each row as soon as it is there."""
-    yield from importlib.import_module(f"bench.bench_{subject}").rows()
+def rows_of(subject: str) -> list[Row]:
+    """What the benchmark of `subject` measures; each row is named as soon as it is there."""
+    measured = []
+    for row in importlib.import_module(f"bench.bench_{subject}").rows():
+        Console().print(f"[dim]{subject}: {row.name}[/]")
+        measured.append(row)
+    return measured
 
 
 def table_of(rows: Iterable[Row]) -> Table:
@@ -56,11 +62,9 @@ def main(only: str = "") -> int:
     if not picked:
         console.print(f"no benchmark has {only!r} in its name; there is: {', '.join(subjects(FOLDER)) or 'none'}")
         return 1
-    measured: list[Row] = []
-    for subject in picked:
-        for row in rows_of(subject):
-            console.print(f"[dim]{subject}: {row.name}[/]")
-            measured.append(row)
+    # Each in a process of its own: they start Spark with other settings, and none inherits the heat of another.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as alone:
+        measured = [row for rows in alone.map(rows_of, picked) for row in rows]
     console.print(table_of(measured))
     results = json.dumps([dataclasses.asdict(row) for row in measured], indent=1)
     (FOLDER / "results.json").write_text(results + "\n", encoding="utf-8")
