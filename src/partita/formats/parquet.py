@@ -45,6 +45,17 @@ class Footer:
     floats: Mapping[str, Floats]
 
 
+def column_chunks(metadata: pq.FileMetaData) -> dict[str, list[Any]]:
+    """The chunks of each column by its path in the file, one a row group."""
+    found: dict[str, list[Any]] = {}
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for at in range(row_group.num_columns):
+            column = row_group.column(at)
+            found.setdefault(column.path_in_schema, []).append(column)
+    return found
+
+
 Describe = Callable[[Footer], str]
 """A format's own description of a file."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -65,9 +65,10 @@ class Change:
 
 
 class Store(ABC):
-    """A table as its format keeps it."""
+    """A table as its format keeps it; `form` is what the format is called."""
 
     uri: str
+    form: ClassVar[str]
 
     @abstractmethod
     def state(self) -> State:
@@ -89,15 +90,18 @@ class Store(ABC):
     def history(self) -> pa.Table:
         """The versions of the table, newest first."""
 
-    @abstractmethod
     def evolve(
         self,
         *,
-        add: Sequence[PartitionFunction | str],
-        drop: Sequence[PartitionFunction | str],
-        rename: Mapping[str, str],
+        add: Sequence[PartitionFunction | str],  # noqa: ARG002
+        drop: Sequence[PartitionFunction | str],  # noqa: ARG002
+        rename: Mapping[str, str],  # noqa: ARG002
     ) -> None:
-        """Partition what is written from now on another way."""
+        """Partition what is written from now on another way; refused where the format has one way for life."""
+        raise TableError(
+            f"a {self.form} table keeps the partitioning that it was made with; make a new table with the other one, "
+            "and append this one's rows to it, or use format='iceberg'"
+        )
 
     @abstractmethod
     def clean(self, older_than: float) -> list[str]:
@@ -128,34 +132,43 @@ class Store(ABC):
         Where there are no rules and nothing is generated, the rows may have some of the columns alone.
         """
 
-    @abstractmethod
-    def has_rules(self, state: State) -> bool:
+    def has_rules(self, state: State) -> bool:  # noqa: ARG002
         """Whether the table has rules that look at more than one column."""
+        return False
 
-    @abstractmethod
-    def derived(self, state: State, changed: set[str]) -> set[str]:
+    def derived(self, state: State, changed: set[str]) -> set[str]:  # noqa: ARG002
         """The columns that change when these do: they, and what is generated."""
+        return changed
 
-    @abstractmethod
-    def generated(self, state: State) -> frozenset[str]:
+    def generated(self, state: State) -> frozenset[str]:  # noqa: ARG002
         """The columns that the table makes from others."""
+        return frozenset()
 
     @abstractmethod
-    def scan(
-        self, spark: SparkSession, state: State, places: np.ndarray, names: Sequence[str], *, positions: bool = False
+    def scan(  # noqa: PLR0913 - what is read, and of what
+        self,
+        spark: SparkSession,
+        state: State,
+        places: np.ndarray,
+        names: Sequence[str],
+        *,
+        positions: bool = False,
+        where: Predicate | None = None,
     ) -> DataFrame:
         """Those columns of the rows of the files at those places; with `positions`, `FILE` and `ROW` come after them.
 
         `FILE` is the number of a row's file among the places, `ROW` what tells it from the other rows of that file.
+        Rows that don't match `where` may be left out, and whoever asks filters the rest.
         """
 
     def in_partitions(self, state: State, rows: DataFrame, told: pa.Table) -> DataFrame:  # noqa: ARG002
         """Of rows in files of another spec, those in partitions of the current one that executors told of."""
         raise TableError(f"the table at {self.uri} has one way of partitioning")
 
-    @abstractmethod
     def is_outdated(self, state: State, places: np.ndarray) -> np.ndarray:
-        """Of the files at those places, which are not as they would be written now."""
+        """Of the files at those places, which are not as they would be written now: those of another spec."""
+        outdated: np.ndarray = state.files["spec_id"].to_numpy()[places] != state.spec.spec_id
+        return outdated
 
     @abstractmethod
     def write(self, state: State, rows: DataFrame, operation: str) -> pa.Table:
@@ -165,19 +178,19 @@ class Store(ABC):
     def discard(self, state: State, told: pa.Table) -> None:
         """Remove files that executors told of and that no commit will name."""
 
-    @abstractmethod
-    def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:
+    def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:  # noqa: ARG002
         """Whether rows of the files at those places, with other values in some columns, can take the old ones' place.
 
         Where they can't, the old rows are taken away and the new ones written like any other.
         """
+        return False
 
-    @abstractmethod
-    def replace(self, state: State, places: np.ndarray, changed: DataFrame, columns: set[str]) -> Edits:
+    def replace(self, state: State, places: np.ndarray, changed: DataFrame, columns: set[str]) -> Edits:  # noqa: ARG002
         """Rows of the files at those places that go or get other values where they are: `FILE`, `ROW`, `GONE`, columns.
 
-        A row that is named twice is a `ConstraintError`.
+        Only where a row `stays`. One that is named twice is a `ConstraintError`.
         """
+        raise TableError(f"a row of a {self.form} table that changes goes, and comes anew")
 
     @abstractmethod
     def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:

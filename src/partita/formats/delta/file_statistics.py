@@ -6,15 +6,12 @@ import json
 import math
 from collections.abc import Mapping
 from decimal import Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from partita.algebra.calendar import DAY, days_from_civil
 from partita.algebra.types import DecimalType, Kind, LogicalType
 from partita.formats.delta.values.serialization import date_text
-from partita.formats.parquet import Footer
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
+from partita.formats.parquet import Footer, column_chunks
 
 _EXACT = Context(prec=76)
 """More digits than any decimal has."""
@@ -34,10 +31,10 @@ def stats_json(footer: Footer, types: Mapping[str, LogicalType]) -> str:
     nulls: dict[str, str] = {}
     least: dict[str, str] = {}
     greatest: dict[str, str] = {}
-    chunks = _chunks(footer.metadata)
+    chunks = column_chunks(footer.metadata)
     ends: tuple[str | None, str | None] | None
     for name, type_ in types.items():
-        found = chunks.get(name)
+        found = [chunk.statistics for chunk in chunks[name]] if name in chunks else None
         floats = footer.floats.get(name)
         if floats is not None:
             nulls[name] = str(floats.nulls)
@@ -59,18 +56,6 @@ def stats_json(footer: Footer, types: Mapping[str, LogicalType]) -> str:
 
 def _object(members: Mapping[str, str]) -> str:
     return "{" + ",".join(f"{json.dumps(name, ensure_ascii=False)}:{text}" for name, text in members.items()) + "}"
-
-
-def _chunks(metadata: pq.FileMetaData) -> dict[str, list[Any]]:
-    """The statistics of each row group, by column."""
-    found: dict[str, list[Any]] = {}
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for at in range(row_group.num_columns):
-            column = row_group.column(at)
-            if "." not in column.path_in_schema:
-                found.setdefault(column.path_in_schema, []).append(column.statistics)
-    return found
 
 
 def _end(value: float | None) -> str | None:

@@ -16,7 +16,7 @@ from partita.algebra.predicate import Predicate
 from partita.algebra.schema import Schema
 from partita.algebra.spark_json import schema_from_json
 from partita.algebra.spec import FIRST_FIELD_ID, PartitionField, PartitionSpec, SpecHistory
-from partita.algebra.transforms import Family, PartitionFunction, Transform
+from partita.algebra.transforms import Family, Transform
 from partita.errors import TableError
 from partita.formats.delta.columns import generated_columns, known_generated, stored_arrow
 from partita.formats.delta.commit import Attempt, commit, now
@@ -63,6 +63,8 @@ class DeltaState(State):
 class DeltaStore(Store):
     """The Delta table in a folder."""
 
+    form = "Delta"
+
     def __init__(self, storage: Storage) -> None:
         self.uri = storage.uri
         self.storage = storage
@@ -108,19 +110,6 @@ class DeltaStore(Store):
     def history(self) -> pa.Table:
         """What the commits say of themselves, newest first."""
         return self.log.history()
-
-    def evolve(
-        self,
-        *,
-        add: Sequence[PartitionFunction | str],  # noqa: ARG002
-        drop: Sequence[PartitionFunction | str],  # noqa: ARG002
-        rename: Mapping[str, str],  # noqa: ARG002
-    ) -> None:
-        """Refused: a Delta table's partitioning is for life."""
-        raise TableError(
-            "a Delta table keeps the partitioning that it was made with; make a new table with the other one, and "
-            "append this one's rows to it, or use format='iceberg'"
-        )
 
     def clean(self, older_than: float) -> list[str]:
         """Remove data files of Partita's that no commit has named; the log's own files and others' stay."""
@@ -190,17 +179,20 @@ class DeltaStore(Store):
         """The columns made from others."""
         return frozenset(generated_columns(_delta(state).metadata))
 
-    def scan(
-        self, spark: SparkSession, state: State, places: np.ndarray, names: Sequence[str], *, positions: bool = False
+    def scan(  # noqa: PLR0913 - of the interface
+        self,
+        spark: SparkSession,
+        state: State,
+        places: np.ndarray,
+        names: Sequence[str],
+        *,
+        positions: bool = False,
+        where: Predicate | None = None,  # noqa: ARG002 - Spark pushes filters down by itself
     ) -> DataFrame:
         """Rows of the files at those places, partition columns by what the log says."""
         delta = _delta(state)
         files, partitions = delta.snapshot.files.take(pa.array(places)), state.partitions.take(pa.array(places))
         return self._rows.scan(spark, self._rows.files(delta.metadata, files, partitions), names, positions=positions)
-
-    def is_outdated(self, state: State, places: np.ndarray) -> np.ndarray:  # noqa: ARG002
-        """None is."""
-        return np.zeros(len(places), bool)
 
     def write(self, state: State, rows: DataFrame, operation: str) -> pa.Table:
         """New files in the folders of their partitions; few where the table asks for that, or few rows are expected."""

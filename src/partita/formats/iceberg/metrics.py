@@ -12,15 +12,12 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from partita.algebra.schema import Schema
 from partita.algebra.types import BYTES, INTEGERS, DecimalType, Kind, LogicalType, StructType
 from partita.errors import TableError
-from partita.formats.parquet import Floats, Footer
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
+from partita.formats.parquet import Floats, Footer, column_chunks
 
 _DEFAULT = "truncate(16)"
 _INFERRED = 100
@@ -44,7 +41,7 @@ class Described:
 
     def __call__(self, footer: Footer) -> str:
         metrics: dict[str, dict[int, Any]] = {name: {} for name in _NAMES}
-        for path, chunks in _chunks(footer.metadata).items():
+        for path, chunks in column_chunks(footer.metadata).items():
             column = self.columns.get(path)
             if column is not None:
                 self._measure(column, chunks, footer.floats.get(path), metrics)
@@ -118,17 +115,6 @@ def _width(mode: str) -> int | None:
     if mode not in ("none", "counts", "full"):
         raise TableError(f"write.metadata.metrics is none, counts, truncate(n) or full, not {mode!r}")
     return None if mode == "full" else 0
-
-
-def _chunks(metadata: pq.FileMetaData) -> dict[str, list[Any]]:
-    """The chunks of each column, a row group each."""
-    found: dict[str, list[Any]] = {}
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for at in range(row_group.num_columns):
-            column = row_group.column(at)
-            found.setdefault(column.path_in_schema, []).append(column)
-    return found
 
 
 def _offset(group: Any) -> int:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry
     from pyiceberg.table import Table
 
+    from partita.algebra.predicate import Predicate
     from partita.formats.iceberg.on_spark import IcebergRows
     from partita.spark.rows import DataFrame, SparkSession, StructType
 
@@ -62,6 +63,8 @@ _TRANSACTION = "partita.transaction."
 
 class IcebergStore(Store):
     """The Iceberg table that a catalog has under a name."""
+
+    form = "Iceberg"
 
     def __init__(self, table: Table) -> None:
         self.uri = table.location()
@@ -187,20 +190,15 @@ class IcebergStore(Store):
         """Changed rows, without null where none may be."""
         return self._rows(state).required(rows)
 
-    def has_rules(self, state: State) -> bool:  # noqa: ARG002
-        """Never: a required column is a rule of its own."""
-        return False
-
-    def derived(self, state: State, changed: set[str]) -> set[str]:  # noqa: ARG002
-        """The columns themselves."""
-        return changed
-
-    def generated(self, state: State) -> frozenset[str]:  # noqa: ARG002
-        """None."""
-        return frozenset()
-
-    def scan(
-        self, spark: SparkSession, state: State, places: np.ndarray, names: Sequence[str], *, positions: bool = False
+    def scan(  # noqa: PLR0913 - of the interface
+        self,
+        spark: SparkSession,
+        state: State,
+        places: np.ndarray,
+        names: Sequence[str],
+        *,
+        positions: bool = False,
+        where: Predicate | None = None,  # noqa: ARG002 - Spark pushes filters down by itself
     ) -> DataFrame:
         """Rows of the files at those places, without those that delete files speak of."""
         return self._rows(state).scan(spark, places, names, positions=positions)
@@ -211,9 +209,8 @@ class IcebergStore(Store):
 
     def is_outdated(self, state: State, places: np.ndarray) -> np.ndarray:
         """Those of another spec than the current one, and those with deletes."""
-        iceberg = _iceberg(state)
-        old: np.ndarray = iceberg.entries["spec_id"].to_numpy()[places] != state.spec.spec_id
-        return old | np.isin(places, iceberg.delete_index(places)["place"].to_numpy())
+        deleted = np.isin(places, _iceberg(state).delete_index(places)["place"].to_numpy())
+        return super().is_outdated(state, places) | deleted
 
     def write(self, state: State, rows: DataFrame, operation: str) -> pa.Table:  # noqa: ARG002
         """New files in the current spec."""

@@ -11,16 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.algebra.parse import parse_predicate
 from partita.algebra.predicate import Predicate
-from partita.errors import SchemaError
 from partita.formats.lance.filters import loose_filters
 from partita.formats.lance.fragments import rows_gone
 from partita.formats.lance.leaf import Leaf
 from partita.formats.lance.packs import LanceReader, SearchReader, constants_of, leaf_packs_of, packs_of
 from partita.formats.lance.search import Wanted, ask, result_schema
 from partita.formats.lance.state import LanceState
-from partita.formats.plan import Where, make_plan, named_in
 from partita.formats.store import TOLD, Edits
 from partita.spark.lance_names import partition_text
 from partita.spark.lance_scan import arrow_schema, nearest, scan_packs, spark_schema, task_count, with_positions
@@ -31,11 +28,8 @@ from partita.spark.rows import (
     StructType,
     column,
     conformed,
-    filtered,
     not_null,
     only,
-    picked,
-    translated,
 )
 from partita.spark.scan import FILE, ROW
 from partita.spark.session import session
@@ -116,29 +110,6 @@ class _Deletions:
             }
             yield {"path": leaf.location, "partition": None, "rows": len(addresses), "bytes": 0, "modified": 0,
                    "details": json.dumps(details)}  # fmt: skip
-
-
-def read(
-    store: LanceStore, where: Where | None, columns: Sequence[str] | None, spark: SparkSession | None
-) -> DataFrame:
-    """The rows that match, with what Lance can leave out left out there."""
-    state = store.state()
-    schema = state.schema
-    predicate = None if where is None else parse_predicate(where, schema)
-    if isinstance(columns, str):
-        raise SchemaError(f"columns are a list of names; for one of them use [{columns!r}]")
-    wanted = [schema.find(name).name for name in (schema.names if columns is None else columns)]
-    if len(set(wanted)) < len(wanted):
-        raise SchemaError(f"a column is asked for twice: {', '.join(wanted)}")
-    plan = make_plan(state, predicate)
-    running = spark or session()
-    rows = store.rows
-    if predicate is None or plan.whole.all():
-        return rows.scan(running, state, plan.kept, wanted)
-    needed = list(dict.fromkeys([*wanted, *named_in(predicate, schema)]))
-    with translated():
-        scanned = rows.scan(running, state, plan.kept, needed, where=predicate)
-        return picked(filtered(scanned, predicate.sql()), wanted)
 
 
 def search(store: LanceStore, wanted: Wanted) -> DataFrame:

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from partita.algebra.predicate import Predicate
-from partita.algebra.transforms import PartitionFunction
-from partita.errors import SchemaError, StorageError, TableError
+from partita.errors import SchemaError, StorageError
 from partita.formats.lance.fragments import LanceTarget, leaf_names
 from partita.formats.lance.leaf import Leaf, clean_version
 from partita.formats.lance.log import NOTHING, Ending, Log
@@ -46,6 +45,8 @@ class Gone:
 
 class LanceStore(Store):
     """The Lance table in a folder."""
+
+    form = "Lance"
 
     def __init__(self, storage: Storage) -> None:
         self.uri = storage.uri
@@ -152,19 +153,6 @@ class LanceStore(Store):
         ]  # fmt: skip
         return pa.Table.from_pylist(rows, _HISTORY)
 
-    def evolve(
-        self,
-        *,
-        add: Sequence[PartitionFunction | str],  # noqa: ARG002
-        drop: Sequence[PartitionFunction | str],  # noqa: ARG002
-        rename: Mapping[str, str],  # noqa: ARG002
-    ) -> None:
-        """Refused: the names of all leaves say how the table is partitioned."""
-        raise TableError(
-            "a Lance table keeps the partitioning that it was made with; make a new table with the other one, and "
-            "append this one's rows to it, or use format='iceberg'"
-        )
-
     def clean(self, older_than: float) -> list[str]:
         """Remove files that no version of a leaf has, and versions older than so many seconds."""
         from partita.formats.lance.maintenance import clean
@@ -255,27 +243,18 @@ class LanceStore(Store):
         """Changed rows, which may hold no null where none may be."""
         return self.rows.regenerate(lance(state), rows)
 
-    def has_rules(self, state: State) -> bool:  # noqa: ARG002 - of the interface
-        """Lance has no rules over columns."""
-        return False
-
-    def derived(self, state: State, changed: set[str]) -> set[str]:  # noqa: ARG002 - of the interface
-        """Nothing changes with other columns."""
-        return changed
-
-    def generated(self, state: State) -> frozenset[str]:  # noqa: ARG002 - of the interface
-        """No column is made from others."""
-        return frozenset()
-
-    def scan(
-        self, spark: SparkSession, state: State, places: np.ndarray, names: Sequence[str], *, positions: bool = False
+    def scan(  # noqa: PLR0913 - of the interface
+        self,
+        spark: SparkSession,
+        state: State,
+        places: np.ndarray,
+        names: Sequence[str],
+        *,
+        positions: bool = False,
+        where: Predicate | None = None,
     ) -> DataFrame:
-        """The rows of some leaves, at the versions that count now."""
-        return self.rows.scan(spark, lance(state), places, names, positions=positions)
-
-    def is_outdated(self, state: State, places: np.ndarray) -> np.ndarray:  # noqa: ARG002 - of the interface
-        """No leaf is: `compact` looks after their fragments."""
-        return np.zeros(len(places), bool)
+        """The rows of some leaves, at the versions that count now; Lance leaves out what it can."""
+        return self.rows.scan(spark, lance(state), places, names, positions=positions, where=where)
 
     def write(self, state: State, rows: DataFrame, operation: str) -> pa.Table:  # noqa: ARG002 - of the interface
         """New fragments in the leaves of their partitions."""
@@ -283,14 +262,6 @@ class LanceStore(Store):
 
     def discard(self, state: State, told: pa.Table) -> None:
         """Fragments that no version has are left to `cleanup`: others may be about to write the same leaf."""
-
-    def stays(self, state: State, places: np.ndarray, changed: set[str], operation: str) -> bool:  # noqa: ARG002
-        """Never: in Lance a row that changes goes, and comes anew."""
-        return False
-
-    def replace(self, state: State, places: np.ndarray, changed: DataFrame, columns: set[str]) -> Edits:
-        """Nothing stays in its place."""
-        raise NotImplementedError
 
     def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:  # noqa: ARG002
         """Deletions that the leaves note."""

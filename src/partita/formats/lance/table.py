@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from partita.formats.lance.store import LanceStore
-    from partita.spark.rows import DataFrame, SparkSession
+    from partita.spark.rows import DataFrame
 
 
 class LanceTable(Table):
@@ -88,11 +88,3 @@ class LanceTable(Table):
         from partita.formats.lance.on_spark import search as search_on_spark
 
         return search_on_spark(self._lance, Wanted(vector, column, k, where, columns, options))
-
-    def read(
-        self, where: Where | None = None, columns: Sequence[str] | None = None, *, spark: SparkSession | None = None
-    ) -> DataFrame:
-        """The rows that match, as a DataFrame over exactly the planned leaves; Lance leaves out what it can."""
-        from partita.formats.lance.on_spark import read
-
-        return read(self._lance, where, columns, spark)

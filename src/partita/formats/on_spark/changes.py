@@ -41,7 +41,8 @@ def read(store: Store, where: Where | None, columns: Sequence[str] | None, spark
         return store.scan(running, state, plan.kept, wanted)
     needed = list(dict.fromkeys([*wanted, *named_in(predicate, schema)]))
     with translated():
-        return picked(filtered(store.scan(running, state, plan.kept, needed), predicate.sql()), wanted)
+        scanned = store.scan(running, state, plan.kept, needed, where=predicate)
+        return picked(filtered(scanned, predicate.sql()), wanted)
 
 
 def append(store: Store, given: object, transaction: Transaction) -> Outcome:
