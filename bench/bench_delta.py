@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 import partita as pt
 from bench.harness import Row, Side, at_least, compare
+from bench.orders import CHANGES, PARTITIONS, ROWS, drained, merge_source, orders
 from partita.formats.delta.log import DeltaLog
 from partita.spark import session
 from partita.storage import Storage
@@ -23,8 +24,6 @@ from partita.storage import Storage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROWS = 5_000_000
-PARTITIONS = 200
 FILES = 100_000
 REPEAT = 2
 CONNECTOR = {
@@ -33,12 +32,6 @@ CONNECTOR = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.driver.memory": "8g",
 }
-COLUMNS = (
-    "id", "id * 7919 % 1000003 as user_id", f"int(pmod(xxhash64(id), {PARTITIONS})) as p", "id % 1000 / 7d as price",
-    "cast(id % 99999 / 100 as decimal(12,2)) as amount", "timestamp_micros(1735689600000000 + id * 17000) as ts",
-    "date_from_unix_date(int(20000 + id % 365)) as day", "id % 3 = 0 as flag", "concat('name-', id % 5000) as name",
-    "concat('city-', id % 300) as city", "uuid() as code", "int(id % 97) as quantity",
-)  # fmt: skip
 
 
 def rows() -> Iterator[Row]:
@@ -46,8 +39,7 @@ def rows() -> Iterator[Row]:
     spark = session(**CONNECTOR)
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
         root = Path(folder)
-        spark.range(0, ROWS, 1, 4).selectExpr(*COLUMNS).write.parquet(f"{root}/rows")
-        data = spark.read.parquet(f"{root}/rows")
+        data = orders(spark, folder)
         yield from _appends(root, data)
         made = _partita_table(root, data, "made")
         theirs = _delta_table(root, data, "theirs")
@@ -71,40 +63,14 @@ def _appends(root: Path, data: DataFrame) -> Iterator[Row]:
 
 def _changes(root: Path, spark: SparkSession, made: Path, theirs: Path) -> Iterator[Row]:
     """Each turn changes a copy of its own; the copies share the data files, which nobody changes."""
-    source = spark.range(0, ROWS, 100).selectExpr("id", "1.5 as price")
-    new = spark.range(ROWS, ROWS + ROWS // 100).selectExpr("id", "2.5 as price")
-    source = source.union(new)
-    source.write.parquet(f"{root}/source")
-    source = spark.read.parquet(f"{root}/source")
-    source.createOrReplaceTempView("source")
-    changes: list[tuple[str, Callable[[pt.Table], object], str]] = [
-        ("DELETE a scattered 1 %", lambda t: t.delete("id % 100 = 7"), "DELETE FROM delta.`{}` WHERE id % 100 = 7"),
-        (
-            "UPDATE 1 %",
-            lambda t: t.update({"price": "price * 2"}, "id % 100 = 7"),
-            "UPDATE delta.`{}` SET price = price * 2 WHERE id % 100 = 7",
-        ),
-        (
-            "MERGE 2 %",
-            lambda t: t.merge(
-                source,
-                "t.id = s.id",
-                pt.when_matched().update({"price": "s.price"}),
-                pt.when_not_matched().insert({"id": "s.id", "p": "0", "price": "s.price"}),
-            ),
-            (
-                "MERGE INTO delta.`{}` t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET price = s.price "
-                "WHEN NOT MATCHED THEN INSERT (id, p, price) VALUES (s.id, 0, s.price)"
-            ),
-        ),
-    ]
-    for name, change, sql in changes:
+    source = merge_source(spark, str(root))
+    for name, change, sql in CHANGES:
         mine = iter([_linked(made, root / f"mine-{at}") for at in range(REPEAT + 1)])
         other = iter([_linked(theirs, root / f"other-{at}") for at in range(REPEAT + 1)])
         yield compare(
             f"{name} of {ROWS:,} rows",
-            ours=Side("partita", lambda c=change, i=mine: c(pt.open_table(str(next(i)), format="delta"))),  # type: ignore[misc] # defaults bind
-            theirs=Side("delta-spark", lambda s=sql, i=other: spark.sql(s.format(next(i)))),  # type: ignore[misc] # the same
+            ours=Side("partita", lambda c=change, i=mine: c(pt.open_table(str(next(i)), format="delta"), source)),  # type: ignore[misc] # defaults bind
+            theirs=Side("delta-spark", lambda s=sql, i=other: spark.sql(s.format(f"delta.`{next(i)}`"))),  # type: ignore[misc] # the same
             goal=at_least(1 / 0.8),
             repeat=REPEAT,
         )
@@ -117,8 +83,8 @@ def _reads(spark: SparkSession, made: Path, theirs: Path) -> Iterator[Row]:
     table = pt.open_table(str(made), format="delta")
     yield compare(
         "read one partition",
-        ours=Side("partita", lambda: _drained(table.read("p = 42"))),
-        theirs=Side("delta-spark", lambda: _drained(spark.read.format("delta").load(str(theirs)).where("p = 42"))),
+        ours=Side("partita", lambda: drained(table.read("p = 42"))),
+        theirs=Side("delta-spark", lambda: drained(spark.read.format("delta").load(str(theirs)).where("p = 42"))),
         goal=at_least(1 / 0.5),
     )
 
@@ -181,7 +147,3 @@ def _cleared(root: Path, name: str, make: Callable[[str], object]) -> None:
 def _linked(table: Path, copy: Path) -> Path:
     subprocess.run(["cp", "-al", str(table), str(copy)], check=True)  # noqa: S603, S607 - paths of our own
     return copy
-
-
-def _drained(rows: DataFrame) -> None:
-    rows.write.format("noop").mode("overwrite").save()

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import partita as pt
-from bench.bench_delta import COLUMNS, PARTITIONS, ROWS
 from bench.harness import Row, Side, at_least, compare
+from bench.orders import CHANGES, PARTITIONS, ROWS, drained, merge_source, orders
 from partita.formats.iceberg.catalogs import CATALOG_FILE, CATALOG_NAME, lake_catalog
 from partita.spark import session
 
@@ -41,8 +41,7 @@ def rows() -> Iterator[Row]:
     """All in one session, over the same rows, which a Parquet file holds."""
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
         spark = _session(folder)
-        spark.range(0, ROWS, 1, 4).selectExpr(*COLUMNS).write.parquet(f"{folder}/rows")
-        data = spark.read.parquet(f"{folder}/rows")
+        data = orders(spark, folder)
         lake = pt.Lake(folder)
         yield from _appends(spark, lake, data)
         _two_specs_of_ours(lake, data)
@@ -130,38 +129,13 @@ def _two_specs_of_theirs(spark: SparkSession, data: DataFrame) -> None:
 
 
 def _changes(spark: SparkSession, lake: pt.Lake) -> Iterator[Row]:
-    source = spark.range(0, ROWS, 100).selectExpr("id", "1.5D as price")
-    source = source.union(spark.range(ROWS, ROWS + ROWS // 100).selectExpr("id", "2.5D as price"))
-    source.write.parquet(f"{lake.uri}/source")
-    source = spark.read.parquet(f"{lake.uri}/source")
-    source.createOrReplaceTempView("source")
-    changes: list[tuple[str, Callable[[pt.Table], object], str]] = [
-        ("DELETE a scattered 1 %", lambda t: t.delete("id % 100 = 7"), "DELETE FROM {} WHERE id % 100 = 7"),
-        (
-            "UPDATE 1 %",
-            lambda t: t.update({"price": "price * 2"}, "id % 100 = 7"),
-            "UPDATE {} SET price = price * 2 WHERE id % 100 = 7",
-        ),
-        (
-            "MERGE 2 %",
-            lambda t: t.merge(
-                source,
-                "t.id = s.id",
-                pt.when_matched().update({"price": "s.price"}),
-                pt.when_not_matched().insert({"id": "s.id", "p": "0", "price": "s.price"}),
-            ),
-            (
-                "MERGE INTO {} t USING source s ON t.id = s.id WHEN MATCHED THEN UPDATE SET price = s.price "
-                "WHEN NOT MATCHED THEN INSERT (id, p, price) VALUES (s.id, 0, s.price)"
-            ),
-        ),
-    ]
-    for name, change, sql in changes:
+    source = merge_source(spark, lake.uri)
+    for name, change, sql in CHANGES:
         word = name.partition(" ")[0].lower()
         mine, other = (iter(_registered(lake, whose, word)) for whose in ("mine", "other"))
         yield compare(
             f"{name} of {ROWS:,} rows in two specs",
-            ours=Side("partita", lambda c=change, i=mine: c(lake.table(next(i)))),  # type: ignore[misc] # defaults bind
+            ours=Side("partita", lambda c=change, i=mine: c(lake.table(next(i)), source)),  # type: ignore[misc] # defaults bind
             theirs=Side(
                 f"Iceberg {_forks()}",
                 lambda s=sql, i=other: _their_way(spark, lambda: spark.sql(s.format(f"{CATALOG_NAME}.{next(i)}"))),  # type: ignore[misc] # the same
@@ -189,11 +163,7 @@ def _reads(spark: SparkSession, lake: pt.Lake) -> Iterator[Row]:
     for what, where in (("one partition", "p = 42"), ("all", "true")):
         yield compare(
             f"read {what} after that",
-            ours=Side("partita", lambda w=where: _drained(table.read(w))),  # type: ignore[misc] # defaults bind
-            theirs=Side("Iceberg 1.12", lambda w=where: _drained(spark.table(theirs).where(w))),  # type: ignore[misc] # the same
+            ours=Side("partita", lambda w=where: drained(table.read(w))),  # type: ignore[misc] # defaults bind
+            theirs=Side("Iceberg 1.12", lambda w=where: drained(spark.table(theirs).where(w))),  # type: ignore[misc] # the same
             goal=at_least(1.0),
         )
-
-
-def _drained(rows: DataFrame) -> None:
-    rows.write.format("noop").mode("overwrite").save()

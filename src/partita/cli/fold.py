@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from partita.cli.lake_option import add_lake, open_lake
+
+if TYPE_CHECKING:
+    from partita.status.folding import Folded
 
 ABOUT = """
 Fold the events that the status table doesn't hold yet into it. Nothing waits
@@ -22,7 +26,11 @@ def define(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    done = open_lake(arguments).fold()
+    return report(open_lake(arguments).fold(), as_json=arguments.json)
+
+
+def report(done: Folded, *, as_json: bool) -> int:
+    """Say what was folded."""
     said = f"{done.rows:,} partitions, as of version {done.version} of the ledger"
-    print(json.dumps({"rows": done.rows, "version": done.version}) if arguments.json else said)  # noqa: T201
+    print(json.dumps({"rows": done.rows, "version": done.version}) if as_json else said)  # noqa: T201
     return 0

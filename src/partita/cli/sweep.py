@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
+from partita.cli.fold import report
 from partita.cli.lake_option import add_lake, open_lake
 
 ABOUT = """
@@ -22,7 +22,4 @@ def define(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    done = open_lake(arguments).sweep()
-    said = f"{done.rows:,} partitions, as of version {done.version} of the ledger"
-    print(json.dumps({"rows": done.rows, "version": done.version}) if arguments.json else said)  # noqa: T201
-    return 0
+    return report(open_lake(arguments).sweep(), as_json=arguments.json)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from partita.errors import ConstraintError
+from partita.spark.rewrite import matched_twice
 from partita.spark.scan import FILE, ROW, frame_of, parquet
 from partita.spark.schema import quoted
 from partita.spark.write import run_in_arrow, task_name
@@ -49,6 +49,15 @@ def without_marked(rows: DataFrame, marked: DataFrame, count: int) -> DataFrame:
     if count <= BROADCAST_ROWS:
         gone = F.broadcast(gone)
     return rows.join(gone, _position() == F.col(_FROM), "left_anti")
+
+
+def counted(positions: DataFrame) -> pa.Table:
+    """The files that rows with positions are of, and how many `rows` of each; one that is named twice is refused."""
+    counts = positions.groupBy(FILE).agg(F.count("*").alias("rows"), F.count_distinct(ROW).alias("distinct"))
+    found = counts.orderBy(FILE).toArrow()
+    if not found["rows"].equals(found["distinct"]):
+        raise matched_twice()
+    return found.select([FILE, "rows"])
 
 
 def without_equal(
@@ -119,7 +128,7 @@ def _marked(rows: pa.Table, marker: Marker) -> Iterator[dict[str, object]]:
     group, place, row, known = group[order], place[order], row[order], known[order]
     again = (np.diff(place) == 0) & (np.diff(row) == 0)
     if (again & ~known[1:]).any():
-        raise ConstraintError("a row of the table matches more than one row of the source; nothing was changed")
+        raise matched_twice()
     first = np.concatenate([[True], ~again])
     group, place, row, known = group[first], place[first], row[first], known[first]
     edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(group)]

@@ -96,11 +96,16 @@ def _whole(held: Sequence[pa.RecordBatch]) -> tuple[int, pa.Table]:
     return held[0].column(FILE)[0].as_py(), pa.Table.from_batches(held).combine_chunks()
 
 
+def matched_twice() -> ConstraintError:
+    """A change that names a row twice, which a merge alone can do."""
+    return ConstraintError("a row of the table matches more than one row of the source; nothing was changed")
+
+
 def row_numbers(changes: pa.Table) -> np.ndarray:
     """The numbers of the rows that the sorted changes of a file name; one that is named twice is refused."""
     rows: np.ndarray = changes[ROW].to_numpy()
     if (rows[1:] == rows[:-1]).any():
-        raise ConstraintError("a row of the table matches more than one row of the source; nothing was changed")
+        raise matched_twice()
     return rows
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.errors import ConstraintError, TableError, UnsupportedFeature
+from partita.errors import TableError, UnsupportedFeature
 from partita.formats.iceberg.deletes import is_vector
 from partita.formats.iceberg.field_ids import NAME_MAPPING, check_have_column, check_have_ids
 from partita.formats.iceberg.files import IcebergCopier, IcebergMarker, IcebergTarget
@@ -25,6 +25,7 @@ from partita.formats.store import TOLD, Edits
 from partita.spark.positions import (
     GROUP,
     PLACE,
+    counted,
     equality_rows,
     mark,
     marked_rows,
@@ -152,13 +153,11 @@ class IcebergRows:
     def _in_files(self, spark: SparkSession, pairs: pa.Table, under: str) -> DataFrame:
         deletes = self.state.deletes
         used = np.unique(pairs["delete"].to_numpy())
-        _check_parquet(deletes.take(pa.array(used)))
-        locations = [located(path) for path in deletes["path"].take(pa.array(used)).to_pylist()]
-        names = pa.array([reported(location) for location in locations], pa.string())
+        locations, names = _on_spark(deletes.take(pa.array(used)))
         which = pa.array(np.searchsorted(used, pairs["delete"].to_numpy()))
         known = pa.table(
             {
-                "reported": names.take(which),
+                "reported": pa.array(names, pa.string()).take(which),
                 "file_path": self.state.entries["path"].take(pairs["place"]).combine_chunks().cast(pa.string()),
                 under: pairs[under].combine_chunks(),
             }
@@ -186,12 +185,10 @@ class IcebergRows:
         self, rows: DataFrame, places: np.ndarray, names: tuple[str, ...], files: np.ndarray, index: pa.Table
     ) -> DataFrame:
         deletes = self.state.deletes.take(pa.array(files))
-        _check_parquet(deletes)
-        locations = [located(path) for path in deletes["path"].to_pylist()]
-        named = pa.array([reported(location) for location in locations], pa.string())
+        locations, named = _on_spark(deletes)
         pairs = _with_numbers(index.filter(pa.array(np.isin(index["delete"].to_numpy(), files))), places)
         which = pa.array(np.searchsorted(files, pairs["delete"].to_numpy()))
-        about = pa.table({"reported": named.take(which), FILE: pairs[FILE].combine_chunks()})
+        about = pa.table({"reported": pa.array(named, pa.string()).take(which), FILE: pairs[FILE].combine_chunks()})
         spark = rows.sparkSession
         deleted = equality_rows(spark, self._stored_schema(names), locations, names)
         count = pc.sum(deletes["record_count"]).as_py() or 0
@@ -204,17 +201,16 @@ class IcebergRows:
 
     def _files(self, places: np.ndarray, names: Sequence[str]) -> Files:
         entries = self.state.entries.take(pa.array(places))
-        _check_parquet(entries)
+        locations, named = _on_spark(entries)
         if NAME_MAPPING in self.state.table.metadata.properties:
             check_have_ids(self.state.table.io, entries["path"].to_pylist())
         self._check_columns(entries, names)
-        locations = [located(path) for path in entries["path"].to_pylist()]
         stored = self._stored_schema(names)
         plain = from_json(spark_json([self.state.table.schema().find_field(n) for n in names], by_id=False,
                                      doing="reading"))  # fmt: skip
         return Files(
             locations,
-            [reported(location) for location in locations],
+            named,
             stored,
             pa.table({}),
             tuple((f.name, f.dataType, own.name) for f, own in zip(plain.fields, stored.fields, strict=True)),
@@ -240,19 +236,17 @@ class IcebergRows:
         return copied(changing(changed, stored), copier, places)
 
     def copied_without(self, positions: DataFrame, copier: IcebergCopier, places: np.ndarray) -> Edits:
-        """The files copied without some rows, and without those that were marked as gone before."""
+        """The files that have one of those rows, copied without them."""
         return copied(leaving(positions), copier, places)
 
     def written_without(self, positions: DataFrame, places: np.ndarray, target: IcebergTarget) -> Edits:
         """The rows that are left of the files that have one of those, written anew in the current spec."""
         held = positions.persist()
         try:
-            touched = np.sort(held.select(FILE).distinct().toArrow()[FILE].to_numpy())
-            if not len(touched):
+            named = counted(held)
+            if not named.num_rows:
                 return Edits()
-            gone = held.count()
-            if held.distinct().count() < gone:
-                raise ConstraintError("a row of the table matches more than one row of the source; nothing was changed")
+            touched, gone = named[FILE].to_numpy(), pc.sum(named["rows"]).as_py()
             names = [f.name for f in self.schema("writing").fields]
             numbers = pa.table({FILE: pa.array(touched.astype(np.int32)),
                                 "__partita_new": pa.array(np.arange(len(touched), dtype=np.int32))})  # fmt: skip
@@ -307,16 +301,20 @@ def _with_numbers(index: pa.Table, places: np.ndarray) -> pa.Table:
     return pairs.filter(pa.array(found))
 
 
-def _by_columns(deletes: pa.Table, files: np.ndarray, names_of: object) -> dict[tuple[str, ...], np.ndarray]:
+def _by_columns(
+    deletes: pa.Table, files: np.ndarray, names_of: Callable[[Sequence[int]], tuple[str, ...]]
+) -> dict[tuple[str, ...], np.ndarray]:
     groups: dict[tuple[str, ...], list[int]] = {}
     for file in files.tolist():
-        names = names_of(deletes["equality_ids"][file].as_py() or [])  # type: ignore[operator] # a method
+        names = names_of(deletes["equality_ids"][file].as_py() or [])
         groups.setdefault(names, []).append(file)
     return {names: np.array(found, np.int64) for names, found in groups.items()}
 
 
-def _check_parquet(files: pa.Table) -> None:
-    others = pc.unique(pc.utf8_lower(files["format"])).to_pylist()
-    for format_ in others:
+def _on_spark(files: pa.Table) -> tuple[list[str], list[str]]:
+    """Where Hadoop finds the files, and what Spark reports them as."""
+    for format_ in pc.unique(pc.utf8_lower(files["format"])).to_pylist():
         if format_ != "parquet":
             raise TableError(f"the table has {format_} files, and Partita reads Parquet alone")
+    locations = [located(path) for path in files["path"].to_pylist()]
+    return locations, [reported(location) for location in locations]
