@@ -32,7 +32,7 @@ demo: $(INSTALLED)  ## see what Partita does, in one run
 	@$(WITH_JAVA) $(BIN)/partita demo
 
 test: $(INSTALLED)  ## every test, in two processes
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(IN_TWO) -m "not thorough" $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python -m pytest $(IN_TWO) $(ARGS)
 
 quick: $(INSTALLED)  ## the tests that need no JVM, in under a minute
 	@$(BIN)/python -m pytest -m "not jvm" --hypothesis-profile=quick $(ARGS)

@@ -43,7 +43,7 @@ CONNECTORS = {
 """The connectors that run on the JVM, which Partita doesn't need; the first run fetches them."""
 
 # JVMs that run for minutes over a few rows spend their time on compiling and on threads that collect garbage.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
 
 # A test run gives one answer for one tree, so `quick` and `default` draw the same examples each time.
 # `prove` draws new ones, and prints what replays a failure.
@@ -79,6 +79,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
                 "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
                 "spark.ui.enabled": "false",
                 "spark.ui.showConsoleProgress": "false",
+                "spark.sql.shuffle.partitions": "2",
                 **CONNECTORS,
             },
         )

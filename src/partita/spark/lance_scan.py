@@ -17,6 +17,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from partita.errors import SchemaError
 from partita.spark.scan import FILE, ROW
+from partita.spark.workers import map_in_arrow
 
 DISTANCE = "_distance"
 
@@ -61,7 +62,7 @@ def scan_packs(spark: SparkSession, reader: Reader, packs: int, schema: StructTy
             for pack in batch.column(0).to_pylist():
                 yield from reader.read(pack)
 
-    return spark.range(0, packs, 1, packs).mapInArrow(run, nullable)
+    return map_in_arrow(spark.range(0, packs, 1, packs), run, nullable)
 
 
 def nearest(found: DataFrame, k: int) -> DataFrame:

@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from partita.spark.workers import map_in_arrow
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -82,7 +84,7 @@ def run_in_arrow(rows: DataFrame, tell: Tell, told: pa.Schema) -> pa.Table:
         for row in tell(batches):
             yield pa.RecordBatch.from_pylist([row], told)
 
-    return rows.mapInArrow(run, from_arrow_schema(told)).toArrow().select(told.names).cast(told)
+    return map_in_arrow(rows, run, from_arrow_schema(told)).toArrow().select(told.names).cast(told)
 
 
 def task_name() -> str:

@@ -22,8 +22,6 @@ from tests.formats.iceberg.tables import CATALOG, MODES, agreed, jvm_session, un
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.thorough
-
 PREDICATES = [
     "k > 1", "not (k > 1)", "k is null or p = 'a'", "x > 1", "x <= 0 and p <> 'a'", "x = 0", "isnan(x)", "p is null",
     "p in ('a', 'é/%') and id % 2 = 0", "id between 5 and 15", "ts >= '2025-02-01'", "d = '2025-02-01' or ts is null",

@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-pytestmark = pytest.mark.thorough
-
-
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_a_table_of_pyiceberg(spark: SparkSession, tmp_path: Path, version: str) -> None:
     catalog = lake_catalog(Storage.at(str(tmp_path)))

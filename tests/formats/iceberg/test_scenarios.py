@@ -31,8 +31,6 @@ from tests.formats.iceberg.tables import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.thorough
-
 Evolution = Mapping[str, Any]
 
 SCENARIOS: dict[str, tuple[list[Any], list[Evolution]]] = {
