@@ -12,7 +12,7 @@ WITH_JAVA := home="$$(scripts/find-java)" && JAVA_HOME="$$home"
 export LC_ALL := C.UTF-8
 
 # Much of a test is waiting. A file's tests stay together, for they share what is made once.
-IN_TWO := --numprocesses=2 --dist=loadfile --durations=20
+IN_TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=20
 
 ARGS ?=
 ONLY ?=
