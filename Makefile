@@ -57,8 +57,9 @@ lock: $(INSTALLED)  ## pin every package anew in requirements.lock
 		--no-emit-index-url --custom-compile-command "make lock" --group dev --group build pyproject.toml \
 		--output-file requirements.lock >/dev/null
 
-# What only benchmarks need is no part of the lock.
+# What only benchmarks need is no part of the lock; the pip that comes with Python may not know of groups.
 $(RACING): $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --group bench
 	@touch $@
 
