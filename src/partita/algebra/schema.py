@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from partita.algebra.type_text import parse_type
@@ -60,3 +60,13 @@ def _found(fields: tuple[Field, ...], name: str) -> list[Field]:
             inner = _found(f.type.fields, rest[1:])
             found += [Field(f"{f.name}.{i.name}", i.type, f.nullable or i.nullable) for i in inner]
     return found
+
+
+def check_distinct(names: Iterable[str]) -> None:
+    """Refuse names that Spark can't tell apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.casefold() in seen:
+            twin = seen[name.casefold()]
+            raise SchemaError(f"columns {twin!r} and {name!r} differ by case alone at most; give one another name")
+        seen[name.casefold()] = name

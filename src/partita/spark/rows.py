@@ -150,7 +150,7 @@ def only(schema: StructType, names: set[str]) -> StructType:
 
 def picked(rows: DataFrame, names: Iterable[str]) -> DataFrame:
     """Some columns, in that order."""
-    return rows.select(*(column(name) for name in names))
+    return rows.select(*(quoted(name) for name in names))
 
 
 def filtered(rows: DataFrame, condition: str) -> DataFrame:

@@ -12,21 +12,25 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from partita.errors import TableError
-from partita.spark.schema import quoted
+from partita.spark.schema import quoted, type_sql
 
 FILE = "__partita_file"
 """The column with the number of a row's file, in the order of the files that were scanned."""
 ROW = "__partita_row"
 """The column with the number of a row in its file, from 0."""
 
-_PATH = "__partita_path"
+PATH = "__partita_path"
+"""The column with a row's file, as Spark's `_metadata.file_path` names it."""
+
+_NUMBER = "__partita_number"
+_POSITION = (f"_metadata.file_path AS {PATH}", f"_metadata.row_index AS {ROW}")
 _LISTING = {
     # Spark lists more paths than the threshold in a job, with a task for each; for files that are named one by one
     # that takes ten times as long.
@@ -51,8 +55,11 @@ class Files:
     columns: tuple[tuple[str, spark_types.DataType, str], ...]
 
 
-def scan(spark: SparkSession, files: Files, *, positions: bool = False) -> DataFrame:
-    """The rows of the files, with the table's columns; with `positions`, `FILE` and `ROW` come after them."""
+def scan(spark: SparkSession, files: Files, *, positions: bool = False, gone: DataFrame | None = None) -> DataFrame:
+    """The rows of the files, with the table's columns; with `positions`, `FILE` and `ROW` come after them.
+
+    Rows of `gone`, by `PATH` and `ROW`, are left out; there may be as many as every executor can hold.
+    """
     _check_ids(spark, files.stored)
     if not files.locations:
         return _nothing(spark, files, positions=positions)
@@ -60,13 +67,17 @@ def scan(spark: SparkSession, files: Files, *, positions: bool = False) -> DataF
     stored = StructType([f for f in files.stored.fields if f.name in wanted])
     constants = files.constants.select([n for n in files.constants.column_names if n in wanted])
     rows = parquet(spark, stored, files.locations)
+    if gone is not None:
+        rows = rows.selectExpr("*", *_POSITION).join(F.broadcast(gone), [PATH, ROW], "left_anti").drop(PATH, ROW)
     literals = None if positions else _literals(constants)
     if literals is None:
         rows, literals = _with_constants(spark, rows, files, constants, positions=positions)
-    columns = [
-        literals.get(source, _stored(source, type_)).cast(type_).alias(name) for name, type_, source in files.columns
-    ]
-    return rows.select(*columns, *([F.col(FILE), F.col(ROW)] if positions else []))
+    # Texts and not Columns: each step of a Column is a call to the JVM, and together they take longer than small reads.
+    types = {f.name: f.dataType for f in stored.fields}
+    texts = [_as(literals.get(source) or _stored(source, type_), types.get(source), type_)
+             for _, type_, source in files.columns]  # fmt: skip
+    place = [FILE, ROW] if positions else []
+    return rows.selectExpr(*texts, *place).toDF(*(name for name, _, _ in files.columns), *place)
 
 
 def parquet(spark: SparkSession, schema: StructType | str, locations: Sequence[str]) -> DataFrame:
@@ -123,17 +134,21 @@ def _nothing(spark: SparkSession, files: Files, *, positions: bool) -> DataFrame
     return spark.createDataFrame([], schema)
 
 
-def _stored(name: str, type_: spark_types.DataType) -> Column:
+def _as(value: str, found: spark_types.DataType | None, wanted: spark_types.DataType) -> str:
+    return value if found == wanted else f"CAST({value} AS {type_sql(wanted)})"
+
+
+def _stored(name: str, type_: spark_types.DataType) -> str:
     """A column of the files; of a floating one, no filter reaches the files' own statistics, which leave out NaN."""
-    column = F.col(quoted(name))
+    column = quoted(name)
     if isinstance(type_, spark_types.FloatType | spark_types.DoubleType):
-        return F.nanvl(column, F.lit(float("nan")).cast(type_))
+        return f"nanvl({column}, CAST('NaN' AS {type_sql(type_)}))"
     return column
 
 
-def _literals(constants: pa.Table) -> dict[str, Column] | None:
-    """The constants as literals, where all files have the same; None where they don't, or no literal holds one."""
-    found: dict[str, Column] = {}
+def _literals(constants: pa.Table) -> dict[str, str] | None:
+    """The constants in SQL, where all files have the same; None where they don't, or no literal holds one."""
+    found: dict[str, str] = {}
     for name in constants.column_names:
         values = pc.unique(constants[name].combine_chunks())
         if len(values) != 1:
@@ -145,34 +160,35 @@ def _literals(constants: pa.Table) -> dict[str, Column] | None:
     return found
 
 
-def _literal(value: pa.Scalar) -> Column | None:
+def _literal(value: pa.Scalar) -> str | None:
     if not value.is_valid:
-        return F.lit(None)
+        return "NULL"
     if pa.types.is_date32(value.type):
-        return F.date_from_unix_date(F.lit(value.value))
+        return f"date_from_unix_date({value.value})"
     if pa.types.is_timestamp(value.type):
-        return F.timestamp_micros(F.lit(value.value).cast("long")) if value.type.tz else None
-    if pa.types.is_string(value.type) or pa.types.is_integer(value.type) or pa.types.is_boolean(value.type):
-        return F.lit(value.as_py())
-    return None
+        return f"timestamp_micros(CAST('{value.value}' AS BIGINT))" if value.type.tz else None
+    if pa.types.is_string(value.type):
+        # What may stand in quotes, and what it means there, is for the session to say.
+        return f"CAST(X'{value.as_py().encode().hex()}' AS STRING)"
+    if pa.types.is_integer(value.type):
+        return f"CAST('{value.as_py()}' AS BIGINT)"
+    return str(value.as_py()).lower() if pa.types.is_boolean(value.type) else None
 
 
 def _with_constants(
     spark: SparkSession, rows: DataFrame, files: Files, constants: pa.Table, *, positions: bool
-) -> tuple[DataFrame, dict[str, Column]]:
-    """The rows with what is known of each one's file."""
+) -> tuple[DataFrame, dict[str, str]]:
+    """The rows with what is known of each one's file, and how to say it."""
     numbers = pa.array(range(len(files.locations)), pa.int32())
-    numbered = pa.table({_PATH: pa.array(files.reported, pa.string()), FILE: numbers})
+    numbered = pa.table({PATH: pa.array(files.reported, pa.string()), _NUMBER: numbers})
     names = {name: f"__partita_constant_{at}" for at, name in enumerate(constants.column_names)}
     for name, under in names.items():
         numbered = numbered.append_column(under, constants[name])
-    known = frame_of(spark, numbered)
-    place = [F.col("_metadata.file_path").alias(_PATH)]
+    known = F.broadcast(frame_of(spark, numbered))
+    place = _POSITION if positions else _POSITION[:1]
+    joined = rows.selectExpr("*", *place).join(known, PATH, "left")
+    unknown = f"raise_error(concat('Spark read a file that was not asked for: ', {PATH}))"
+    found = {name: f"CASE WHEN {_NUMBER} IS NOT NULL THEN {under} ELSE {unknown} END" for name, under in names.items()}
     if positions:
-        place.append(F.col("_metadata.row_index").alias(ROW))
-    joined = rows.select("*", *place).join(F.broadcast(known), _PATH, "left")
-    unknown = F.raise_error(F.concat(F.lit("Spark read a file that was not asked for: "), F.col(_PATH)))
-    found = {name: F.when(F.col(FILE).isNotNull(), F.col(under)).otherwise(unknown) for name, under in names.items()}
-    if positions:
-        joined = joined.withColumn(FILE, F.coalesce(F.col(FILE), unknown.cast("int")))
+        joined = joined.selectExpr("*", f"coalesce({_NUMBER}, CAST({unknown} AS INT)) AS {FILE}")
     return joined, found

@@ -55,3 +55,14 @@ def find_column(schema: spark_types.StructType, name: str) -> tuple[Column, Data
 def quoted(name: str) -> str:
     """A name as Spark reads it whatever it holds."""
     return f"`{name.replace('`', '``')}`"
+
+
+def type_sql(data_type: DataType) -> str:
+    """A type in SQL, whatever the names of its fields hold."""
+    if isinstance(data_type, spark_types.StructType):
+        return f"STRUCT<{', '.join(f'{quoted(f.name)}: {type_sql(f.dataType)}' for f in data_type.fields)}>"
+    if isinstance(data_type, spark_types.ArrayType):
+        return f"ARRAY<{type_sql(data_type.elementType)}>"
+    if isinstance(data_type, spark_types.MapType):
+        return f"MAP<{type_sql(data_type.keyType)}, {type_sql(data_type.valueType)}>"
+    return data_type.simpleString()

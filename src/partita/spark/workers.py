@@ -17,13 +17,15 @@ Run = Callable[[Iterable["pa.RecordBatch"]], Iterable["pa.RecordBatch"]]
 
 
 def map_in_arrow(rows: DataFrame, run: Run, schema: StructType) -> DataFrame:
-    """`DataFrame.mapInArrow`, whose tasks begin at once in a worker that has run one before."""
+    """`DataFrame.mapInArrow`, whatever names hold; a task begins at once in a worker that has run one before."""
+    names = rows.columns
 
     def quickly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _keep_archives()
-        yield from run(batches)
+        yield from run(batch.rename_columns(names) for batch in batches)
 
-    return rows.mapInArrow(quickly, schema)
+    # PySpark reads a dot or a backquote in a name as SQL.
+    return rows.toDF(*(f"c{at}" for at in range(len(names)))).mapInArrow(quickly, schema)
 
 
 def _keep_archives() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import uuid4
 
 import pyarrow as pa
 
-from partita.algebra.schema import Schema
+from partita.algebra.schema import Schema, check_distinct
 from partita.algebra.spark_json import schema_from_json, schema_to_json
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import DATE, INT, STRING, Field, Kind, LogicalType, StructType
@@ -118,7 +118,7 @@ def known_generated(metadata: Metadata) -> list[Generated]:
 
 def created_schema(schema: Schema, functions: Iterable[PartitionFunction], *, mapped: bool) -> tuple[Json, list[str]]:
     """The schema's JSON of a new table, with a generated column for each function, and its partition columns."""
-    _check_names(schema, mapped=mapped)
+    _check_names(schema.fields, mapped=mapped)
     document: dict[str, Any] = cast("dict[str, Any]", schema_to_json(schema))
     partitions = []
     for function in functions:
@@ -143,13 +143,10 @@ _NEEDS_MAPPING = frozenset(" ,;{}()\n\t=")
 """What Delta refuses in the names of files' columns."""
 
 
-def _check_names(fields: Iterable[Field], *, mapped: bool) -> None:
+def _check_names(fields: Sequence[Field], *, mapped: bool) -> None:
     """Names that Delta refuses, or that Spark can't tell apart."""
-    seen: dict[str, str] = {}
+    check_distinct(field.name for field in fields)
     for field in fields:
-        twin = seen.setdefault(field.name.casefold(), field.name)
-        if twin is not field.name:
-            raise SchemaError(f"columns {twin!r} and {field.name!r} differ by case alone; give one another name")
         odd = "".join(sorted(_NEEDS_MAPPING & set(field.name)))
         if odd and not mapped:
             raise SchemaError(

@@ -36,6 +36,7 @@ from partita.formats.delta.log import (
 )
 from partita.formats.delta.source_bounds import all_known, source_bounds
 from partita.formats.delta.values.uri import uri_decoded
+from partita.formats.nesting import outside
 from partita.formats.plan import State, identities, pruned_files
 from partita.formats.store import Change, Edits, Store
 from partita.storage import Storage
@@ -115,7 +116,8 @@ class DeltaStore(Store):
         """Remove data files of Partita's that no commit has named; the log's own files and others' stay."""
         named = {uri_decoded(path) for path in self.log.named_paths()}
         before = time.time() - older_than
-        unnamed = [path for path, _ in self.storage.list() if _OURS.search(path) and path not in named]
+        listed = outside(path for path, _ in self.storage.list())
+        unnamed = [path for path in listed if _OURS.search(path) and path not in named]
         orphans = [path for path in unnamed if self.storage.modified(path) < before]
         self.storage.delete(orphans)
         return orphans

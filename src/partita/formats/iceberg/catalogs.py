@@ -28,7 +28,7 @@ from pyiceberg.partitioning import PartitionField as IcebergField
 from pyiceberg.partitioning import PartitionSpec as IcebergSpec
 from pyiceberg.transforms import parse_transform
 
-from partita.algebra.schema import Schema
+from partita.algebra.schema import Schema, check_distinct
 from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction
 from partita.errors import PartitaError, StorageError, TableError, TableExists, TableMissing, UnsupportedFeature
@@ -95,6 +95,9 @@ def create(  # noqa: PLR0913, PLR0917 - what a table is made of
     version = properties.get("format-version", "2")
     if version not in _VERSIONS:
         raise UnsupportedFeature((f"format version {version}",), "creating")
+    if any(mark in location for mark in "?#"):
+        raise TableError(f"an Iceberg table can't lie at {location}: to other readers, ? and # end a path")
+    check_distinct(schema.names)
     spec = PartitionSpec.of(functions, schema, "iceberg")
     columns = from_schema(schema)
     ids = field_ids(columns)

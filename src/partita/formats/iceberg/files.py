@@ -148,11 +148,9 @@ class _Pointing:
         return json.dumps({**told, "footer": size})
 
 
-def new_data_file(told: Mapping[str, Any], folder: Folder, spec: PartitionSpec, sort_order: int | None) -> DataFile:
-    """What a manifest says of a data file that an executor told of."""
-    return _file(
-        told, folder, spec, content=0, sort_order_id=sort_order, **metrics_of(told["details"])
-    )  # fmt: skip
+def new_data_file(told: Mapping[str, Any], folder: Folder, spec: PartitionSpec) -> DataFile:
+    """What a manifest says of a data file that an executor told of; in no sort order, whatever the table's is."""
+    return _file(told, folder, spec, content=0, **metrics_of(told["details"]))
 
 
 def new_delete_file(told: Mapping[str, Any], folder: Folder, spec: PartitionSpec) -> DataFile:

@@ -17,6 +17,7 @@ from typing import Any
 from partita.algebra.schema import Schema
 from partita.algebra.types import BYTES, INTEGERS, DecimalType, Kind, LogicalType, StructType
 from partita.errors import TableError
+from partita.formats.iceberg.properties import number_in
 from partita.formats.parquet import Floats, Footer, column_chunks
 
 _DEFAULT = "truncate(16)"
@@ -87,7 +88,7 @@ def metrics_of(details: str) -> dict[str, Any]:
 def measured_columns(schema: Schema, ids: Mapping[str, int], properties: Mapping[str, str]) -> dict[str, Measured]:
     """The columns that are measured, by their paths in files: all that are not inside of a list or a map."""
     default = properties.get("write.metadata.metrics.default")
-    inferred = int(properties.get("write.metadata.metrics.max-inferred-column-defaults", _INFERRED))
+    inferred = number_in(properties, "write.metadata.metrics.max-inferred-column-defaults", _INFERRED)
     found: dict[str, Measured] = {}
     for at, (path, type_) in enumerate(_leaves(schema.fields, "")):
         usual = default if default is not None else _DEFAULT if at < inferred else "none"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from partita.errors import TableError, UnsupportedFeature
 from partita.formats.iceberg.deletes import is_vector
@@ -47,11 +48,17 @@ from partita.spark.rows import (
     picked,
     renamed,
 )
-from partita.spark.scan import FILE, ROW, Files, frame_of, scan
+from partita.spark.scan import FILE, PATH, ROW, Files, frame_of, scan
 from partita.spark.schema import from_json
 from partita.spark.session import session
 from partita.spark.write import PARTITION, gathered, write
 
+_FEW_FILES, _FEW_ROWS = 32, 100_000
+"""Position-delete files that the driver reads by itself."""
+_SPREAD = 500_000
+"""Up to so many marked rows go to every executor by the names of their files; of more, their numbers."""
+_MOST = 0.5
+"""Where more of the files than this have deletes, all are read alike: a second scan takes longer to plan."""
 _MARKED = pa.schema([*TOLD, ("gone", pa.int64())])
 
 
@@ -103,10 +110,18 @@ class IcebergRows:
         if positions:
             return self._undeleted(spark, places, names, index)
         touched = np.isin(places, index["place"].to_numpy())
-        rows = picked(self._undeleted(spark, places[touched], names, index), names)
-        if touched.all():
-            return rows
+        if touched.mean() > _MOST:
+            return self._left(spark, places, names, index)
+        rows = self._left(spark, places[touched], names, index)
         return scan(spark, self._files(places[~touched], names)).unionAll(rows)
+
+    def _left(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
+        """The rows that no delete file speaks of, without positions, which is quicker."""
+        if not self._is(EQUALITY_DELETES)[index["delete"].to_numpy()].any():
+            marked, count = self.marked(spark, places, index, PATH)
+            if marked is not None and count <= _SPREAD:
+                return scan(spark, self._files(places, names), gone=marked)
+        return picked(self._undeleted(spark, places, names, index), names)
 
     def _undeleted(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
         """The rows that no delete file speaks of, with positions; `index` is the state's of those places."""
@@ -131,22 +146,28 @@ class IcebergRows:
     ) -> tuple[DataFrame | None, int]:
         """The rows of the files at those places that are marked as gone, by `under` and `ROW`, and about how many.
 
-        Under `FILE` is the number of a file among the places, under `PLACE` its place and `GROUP` its group.
+        Under `FILE` is the number of a file among the places, under `PLACE` its place in the table, and under `PATH`
+        what Spark calls it.
         """
         pairs = _with_numbers(index, places)
         content = self._is(POSITION_DELETES)[pairs["delete"].to_numpy()]
         pairs = pairs.filter(pa.array(content))
         if not pairs.num_rows:
             return None, 0
+        if under == PATH:
+            named = [reported(located(path)) for path in self._paths(pairs).to_pylist()]
+            pairs = pairs.append_column(PATH, pa.array(named, pa.string()))
         vector = is_vector(self.state.deletes)[pairs["delete"].to_numpy()]
         frames = []
         if vector.any():
             frames.append(frame_of(spark, self._vectors(pairs.filter(pa.array(vector)), under)))
         in_files = pairs.filter(pa.array(~vector))
-        if in_files.num_rows:
-            frames.append(self._in_files(spark, in_files, under))
         used = np.unique(pairs["delete"].to_numpy())
         count = pc.sum(self.state.deletes["record_count"].take(pa.array(used))).as_py() or 0
+        if in_files.num_rows and len(used) <= _FEW_FILES and count <= _FEW_ROWS:
+            frames.append(frame_of(spark, self._read_here(in_files, under)))
+        elif in_files.num_rows:
+            frames.append(self._in_files(spark, in_files, under))
         frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
         return frame, count
 
@@ -158,18 +179,34 @@ class IcebergRows:
         known = pa.table(
             {
                 "reported": pa.array(names, pa.string()).take(which),
-                "file_path": self.state.entries["path"].take(pairs["place"]).combine_chunks().cast(pa.string()),
+                "file_path": self._paths(pairs),
                 under: pairs[under].combine_chunks(),
             }
         )
         return marked_rows(spark, locations, known)
 
+    def _read_here(self, pairs: pa.Table, under: str) -> pa.Table:
+        """The same, read by the driver: for a few rows in a few files that is done before Spark has begun."""
+        _on_spark(self.state.deletes.take(pairs["delete"]))
+        tables = []
+        for delete in np.unique(pairs["delete"].to_numpy()).tolist():
+            about = pairs.filter(pc.field("delete") == delete)
+            with self.state.table.io.new_input(self.state.deletes["path"][delete].as_py()).open() as file:
+                rows = pq.read_table(file, columns=["file_path", "pos"])
+            which = pc.index_in(rows["file_path"].cast(pa.string()), value_set=self._paths(about))
+            found = pa.table({under: about[under].take(which), ROW: rows["pos"].cast(pa.int64())})
+            tables.append(found.filter(which.is_valid()))
+        return pa.concat_tables(tables)
+
+    def _paths(self, pairs: pa.Table) -> pa.Array:
+        return self.state.entries["path"].take(pairs["place"]).combine_chunks().cast(pa.string())
+
     def _vectors(self, pairs: pa.Table, under: str) -> pa.Table:
         """What deletion vectors say; they are read here, for Spark can't."""
         tables = []
-        for number, delete in zip(pairs[under].to_pylist(), pairs["delete"].to_pylist(), strict=True):
+        for at, delete in enumerate(pairs["delete"].to_pylist()):
             rows = vector_positions(self.state.table.io, self.state.deletes.slice(delete, 1).to_pylist()[0])
-            tables.append(pa.table({under: pa.array(np.full(len(rows), number, np.int32)), ROW: pa.array(rows)}))
+            tables.append(pa.table({under: pa.repeat(pairs[under][at], len(rows)), ROW: pa.array(rows)}))
         return pa.concat_tables(tables)
 
     def _names_of(self, ids: Sequence[int]) -> tuple[str, ...]:

@@ -96,8 +96,7 @@ class IcebergStore(Store):
         """One snapshot."""
         iceberg = _iceberg(state)
         folder = _folder(iceberg)
-        order = iceberg.table.metadata.default_sort_order_id
-        added = [new_data_file(told, folder, state.spec, order) for told in change.added.to_pylist()]
+        added = [new_data_file(told, folder, state.spec) for told in change.added.to_pylist()]
         marked = change.marked.to_pylist()
         added += [new_delete_file(told, folder, self._group_spec(iceberg, told)) for told in marked]
         pointed = {place for told in marked for place in json.loads(told["details"])["places"]}
@@ -127,7 +126,7 @@ class IcebergStore(Store):
         read = change.read
         if read is None or (property_ is not None and level.casefold() == "snapshot"):
             return None
-        return lambda table, entries: touches(table, entries, read)
+        return lambda table, entries: touches(state, table, entries, read)
 
     def history(self) -> pa.Table:
         """The snapshots, newest first."""

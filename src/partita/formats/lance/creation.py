@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from partita.algebra.schema import check_distinct
 from partita.algebra.spec import PartitionSpec
 from partita.algebra.spec_text import spec_json
 from partita.algebra.transforms import PartitionFunction
@@ -47,10 +48,7 @@ def arrow_schema(schema: object) -> pa.Schema:
         arrow = schema.remove_metadata()
     else:
         arrow = pa.schema([pa.field(f.name, to_arrow(f.type), f.nullable) for f in to_schema(schema)])
-    names = [name.casefold() for name in arrow.names]
-    twice = [name for name in arrow.names if names.count(name.casefold()) > 1]
-    if twice:
-        raise SchemaError(f"two columns are called {twice[0]!r} but for their case")
+    check_distinct(arrow.names)
     if not len(arrow):
         raise SchemaError("a table has at least one column")
     return arrow

@@ -186,6 +186,24 @@ def test_equality_deletes_of_another_engine(world: World) -> None:
     )
 
 
+def test_an_equality_delete_of_a_spec_of_void_fields_is_of_all_partitions(tmp_path: Path) -> None:
+    table = new_table(tmp_path, version=1)
+    old = data_file(table, [{"id": 0, "region": "eu"}, {"id": 1, "region": "eu"}], 0)
+    append(table, old)
+    evolve(table, drop=[field.name for field in table.spec().fields])
+    with table.transaction() as transaction:
+        transaction.upgrade_table_version(2)
+    nowhere = data_file(table, [{"id": 0, "region": "eu"}], table.spec().spec_id)
+    equality = delete_file(table, {old.file_path: [0]}, nowhere)
+    equality[0] = DataFileContent.EQUALITY_DELETES
+    equality[14] = [1]
+    base = table.metadata.current_snapshot_id
+    rewritten = data_file(table, [{"id": 0, "region": "eu"}, {"id": 1, "region": "eu"}], 0)
+    ours = Changes("replace", [rewritten], frozenset({old.file_path}))
+    with pytest.raises(Conflict, match="deleted rows of a file that this one changes"):
+        commit(meddled(table, before=[lambda: commit_as_others(again(table), equality)]), base, ours)
+
+
 def commit_as_others(table: Table, file: DataFile) -> None:
     """Commit an equality delete, which Partita itself doesn't write."""
     from partita.formats.iceberg.transaction.commit import _Commit

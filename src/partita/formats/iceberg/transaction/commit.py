@@ -28,12 +28,13 @@ from pyiceberg.table.update import (
 )
 
 from partita.errors import Conflict, PartitaError, TableError
+from partita.formats.iceberg.properties import number_in
 from partita.formats.iceberg.transaction.conflicts import check_conflicts, check_schema
 from partita.formats.iceberg.transaction.edge import delete_all, name_of, refresh, translated
 from partita.formats.iceberg.transaction.manifests import Output
 from partita.formats.iceberg.transaction.planning import Entries, Plan, Planner
 from partita.formats.iceberg.transaction.summary import summarised, transaction_property
-from partita.formats.iceberg.transaction.validation import validate
+from partita.formats.iceberg.transaction.validation import check_writable, validate
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -89,6 +90,7 @@ class _Commit:
                 self._discard()
                 return _made_by(metadata, self.changes.transaction)
             if _is_other(metadata, seen):
+                check_writable(metadata)
                 validate(metadata, self.changes)
                 check_schema(written_for, metadata, self.changes)
                 if metadata.format_version != seen.format_version:
@@ -143,6 +145,8 @@ class _Commit:
                 return True
             if _is_passing(error):
                 return False
+            # Such as a table that another has brought to a version that this snapshot isn't of.
+            check_writable(self.table.metadata)
             raise self._unknown() from error
         self.table.metadata = response.metadata
         self.table.metadata_location = response.metadata_location
@@ -211,7 +215,7 @@ class Retries:
         return True
 
     def _setting(self, name: str, default: int) -> int:
-        return int(self.metadata.properties.get(name, default))
+        return number_in(self.metadata.properties, name, default)
 
 
 DEFAULT_RETRIES = 20

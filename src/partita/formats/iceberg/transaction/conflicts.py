@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntry, ManifestEntryStatus
 from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.transforms import VoidTransform
 
 from partita.errors import Conflict, PartitionsError, TableError
 from partita.formats.iceberg.transaction.manifests import is_live
@@ -29,6 +30,7 @@ from partita.formats.iceberg.transaction.pointers import may_point_into, referen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
 
@@ -141,15 +143,21 @@ def _check_touched(
     partitions = {
         path: partition_of(file) for path, file in located(entries, snapshot, replaced, changes.added_deletes).items()
     }
+    specs = entries.table.metadata.specs()
     for entry in new_deletes:
         file = entry.data_file
         # An equality delete of an unpartitioned spec is of all partitions (specification, "Scan Planning").
-        everywhere = file.content == DataFileContent.EQUALITY_DELETES and not len(file.partition)
+        everywhere = file.content == DataFileContent.EQUALITY_DELETES and _is_everywhere(specs[spec_of(file)])
         for path, partition in partitions.items():
             if (everywhere or partition == partition_of(file)) and may_point_into(file, path):
                 raise Conflict(
                     changes.operation, f"deleted rows of a file that this one changes ({path})", snapshot.snapshot_id
                 )
+
+
+def _is_everywhere(spec: PartitionSpec) -> bool:
+    """Whether a spec has but one partition: version 1 keeps dropped fields as void ones."""
+    return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
 
 
 def _made_by(entries: Entries, snapshot: Snapshot) -> Iterator[ManifestEntry]:

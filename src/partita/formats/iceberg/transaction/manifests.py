@@ -35,6 +35,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 from partita.errors import TableError
+from partita.formats.iceberg.properties import number_in
 from partita.formats.iceberg.transaction.avro import ExactFile, NamedOnce
 from partita.formats.iceberg.transaction.partition_summaries import partition_summaries
 from partita.formats.iceberg.transaction.schemas import find_compatible_schema, partition_type
@@ -275,4 +276,4 @@ def _header(metadata: TableMetadata, spec: PartitionSpec, content: ManifestConte
 
 
 def _setting(metadata: TableMetadata, name: str, default: int) -> int:
-    return int(metadata.properties.get(name, default))
+    return number_in(metadata.properties, name, default)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table import TableProperties
 
+from partita.formats.iceberg.properties import number_in
 from partita.formats.iceberg.transaction.manifests import MOST_ENTRIES
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def bins(
     if properties.get(_ENABLED, "true").casefold() != "true":
         yield list(manifests), False
         return
-    target, least = int(properties.get(_TARGET, 8 << 20)), int(properties.get(_LEAST, 100))
+    target, least = number_in(properties, _TARGET, 8 << 20), number_in(properties, _LEAST, 100)
     packed = list(_packed(manifests, target))
     for at, group in enumerate(packed):
         waits = at == 0 and len(group) + brings < least

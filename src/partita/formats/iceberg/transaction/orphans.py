@@ -14,6 +14,7 @@ from partita.errors import TableError
 from partita.formats.iceberg.transaction.edge import delete_all, name_of, refresh, translated
 from partita.formats.iceberg.transaction.expiry import check_collectable
 from partita.formats.iceberg.transaction.manifests import read_entries
+from partita.formats.nesting import outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,7 +35,7 @@ def remove_orphans(table: Table, older_than: float = GRACE) -> list[str]:
     with translated(table):
         check_collectable(table.metadata, name_of(table))
         before = time.time() - older_than
-        found = [path for path, modified in _listed(table.io, table.metadata.location) if modified < before]
+        found = [path for path, modified in _outside(table) if modified < before]
         # Named after listed: what was committed in between counts as named.
         refresh(table)
         named = {_plain(path) for path in _named(table)}
@@ -55,6 +56,14 @@ def _named(table: Table) -> Iterator[str]:
     for path, manifest in manifests.items():
         yield path
         yield from (entry.data_file.file_path for entry in read_entries(table.io, manifest))
+
+
+def _outside(table: Table) -> Iterator[tuple[str, float]]:
+    """Path and time of every file in the table's folder that is in no table of its own there."""
+    listed = dict(_listed(table.io, table.metadata.location))
+    root = f"{_plain(table.metadata.location).rstrip('/')}/"
+    by_place = {_plain(path).removeprefix(root): path for path in listed}
+    return ((by_place[place], listed[by_place[place]]) for place in outside(by_place))
 
 
 def _listed(io: FileIO, location: str) -> Iterable[tuple[str, float]]:

@@ -1,0 +1,147 @@
+"""What a review found: names, folders and settings that look harmless, and others who change more than rows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from partita.errors import Conflict, SchemaError, TableError, UnsupportedFeature
+from tests.formats.delta.tables import rows
+from tests.formats.iceberg.tables import CATALOG, iceberg, jvm_session
+from tests.formats.iceberg.test_concurrency import meanwhile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = pt.Schema.of({"id": "long", "p": "string", "k": "int"})
+FORMATS = ["delta", "iceberg"]
+
+
+def row(number: int, p: str, k: int) -> pa.Table:
+    return pa.table({"id": pa.array([number], pa.int64()), "p": [p], "k": pa.array([k], pa.int32())})
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_table_lies_in_the_folder_of_another(tmp_path: Path, form: str) -> None:
+    lake = pt.Lake(str(tmp_path))
+    lake.create_table("web", SCHEMA, format=form)
+    with pytest.raises(TableError, match="in the folder of the table web"):
+        lake.create_table("web.visits", SCHEMA, format="delta")
+    lake.create_table("shop.orders.all", SCHEMA, format=form)
+    with pytest.raises(TableError, match=r"has the table shop\.orders\.all in it"):
+        lake.create_table("shop", SCHEMA, format="iceberg")
+    lake.create_table("shop.returns", SCHEMA, format=form)
+
+
+@pytest.mark.parametrize("inner", ["delta", "iceberg", "lance"])
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_clean_up_leaves_tables_in_its_folder_alone(
+    spark: SparkSession, tmp_path: Path, form: str, inner: str
+) -> None:
+    """Nobody makes them there, and someone will move one there."""
+    web = pt.Lake(str(tmp_path)).create_table("web", SCHEMA, format=form)
+    web.append(row(1, "a", 1))
+    within = pt.Lake(f"{tmp_path}/web/data/deep").create_table("t", SCHEMA, format=inner, partition_by=["p"])
+    within.append(row(2, "b", 2))
+    removed = web.clean(timedelta(0))
+    # A lake's catalog is no table's file, and in nobody's folder but here.
+    assert {Path(path).name for path in removed} <= {"catalog.db"}
+    assert (rows(web.read(spark=spark)), rows(within.read(spark=spark))) == ([(1, "a", 1)], [(2, "b", 2)])
+
+
+@pytest.mark.parametrize("mark", ["?", "#"])
+def test_a_folder_that_others_read_as_an_address(tmp_path: Path, mark: str) -> None:
+    with pytest.raises(TableError, match="end a path"):
+        pt.Lake(f"{tmp_path}/a{mark}b").create_table("t", SCHEMA, format="iceberg")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_columns_that_differ_by_case_alone(tmp_path: Path, form: str) -> None:
+    with pytest.raises(SchemaError, match="'id' and 'ID' differ by case"):
+        pt.Lake(str(tmp_path)).create_table("t", pt.Schema.of({"id": "long", "ID": "long"}), format=form)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("form", FORMATS)
+def test_names_that_spark_reads_as_sql(tmp_path: Path, form: str) -> None:
+    names = ["a.b", "x`y", "${env:HOME}" if form == "iceberg" else "z"]
+    table = pt.Lake(str(tmp_path)).create_table("t", pt.Schema.of(dict.fromkeys(names, "long")), format=form)
+    table.append(pa.table([pa.array([1, 2]), pa.array([3, 4]), pa.array([5, 6])], names=names))
+    assert table.update({"a.b": "`x``y` + 1"}, "`a.b` = 1").counts["rows_updated"] == 1
+    source = pa.table([pa.array([9]), pa.array([4]), pa.array([0])], names=names)
+    table.merge(source, "t.`x``y` = s.`x``y`", pt.when_matched().update({"a.b": "s.`a.b`"}))
+    assert table.read().columns == names
+    assert rows(table.read()) == [(4, 3, 5), (9, 4, 6)]
+
+
+@pytest.mark.usefixtures("spark")
+def test_files_claim_no_order_that_they_are_not_in(tmp_path: Path) -> None:
+    from pyiceberg.transforms import IdentityTransform
+
+    table = pt.Lake(str(tmp_path)).create_table("t.t", SCHEMA, format="iceberg")
+    with iceberg(table).transaction() as transaction:
+        transaction.update_sort_order().asc("k", IdentityTransform()).commit()
+    table.append(pa.concat_tables([row(1, "a", 3), row(2, "b", 1), row(3, "c", 2)]))
+    assert {task.file.sort_order_id for task in iceberg(table).scan().plan_files()} <= {None, 0}
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_setting_that_is_no_number(tmp_path: Path) -> None:
+    name = "write.metadata.metrics.max-inferred-column-defaults"
+    table = pt.Lake(str(tmp_path)).create_table("t.t", SCHEMA, format="iceberg", properties={name: "many"})
+    with pytest.raises(TableError, match=f"{name} is 'many'"):
+        table.append(row(1, "a", 1))
+
+
+# --- beside others
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> pt.Table:
+    made = pt.Lake(str(tmp_path)).create_table("t.t", SCHEMA, format="iceberg", partition_by=[pt.bucket("id", 2)])
+    made.append(pa.concat_tables([row(1, "a", 1), row(5, "b", 5)]))
+    return made
+
+
+@pytest.mark.parametrize("other", ["append", "overwrite_partitions"])
+def test_an_overwrite_beside_an_evolution_and_rows_of_it(table: pt.Table, tmp_path: Path, other: str) -> None:
+    elsewhere = pt.Lake(str(tmp_path)).table("t.t")
+    with (
+        meanwhile(table, lambda: elsewhere.evolve(add=["k"]), lambda: getattr(elsewhere, other)(row(5, "q", 9))),
+        pytest.raises(Conflict),
+    ):
+        table.overwrite_partitions(row(5, "p", 2))
+    assert (5, "q", 9) in rows(table.read())
+
+
+def test_a_name_that_another_column_has_by_now(table: pt.Table, tmp_path: Path) -> None:
+    elsewhere = pt.Lake(str(tmp_path)).table("t.t")
+
+    def swap() -> None:
+        with iceberg(elsewhere).update_schema() as change:
+            change.rename_column("k", "w")
+        with iceberg(elsewhere).update_schema() as change:
+            from pyiceberg.types import IntegerType
+
+            change.add_column("k", IntegerType())
+        elsewhere.append(pa.table({"id": pa.array([9], pa.int64()), "w": pa.array([5], pa.int32())}))
+
+    with meanwhile(table, swap), pytest.raises(Conflict):
+        table.delete("k = 5")
+    assert sorted(found[0] for found in rows(table.read())) == [1, 5, 9]
+
+
+def test_a_table_that_another_brings_to_version_3(spark: SparkSession, table: pt.Table, tmp_path: Path) -> None:
+    jvm = jvm_session(spark, tmp_path)
+
+    def upgrade() -> None:
+        jvm.sql(f"ALTER TABLE {CATALOG}.t.t SET TBLPROPERTIES ('format-version' = '3')")
+
+    with meanwhile(table, upgrade), pytest.raises(UnsupportedFeature, match="format version 3"):
+        table.append(row(7, "z", 7))
+    assert rows(table.read()) == [(1, "a", 1), (5, "b", 5)]
