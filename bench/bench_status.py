@@ -49,7 +49,7 @@ def rows() -> Iterator[Row]:
     """Each measures both sides in this run, over the same files."""
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
         yield from _folds(Lake(f"{folder}/fold"))
-        yield from _questions(Lake(f"{folder}/ask"))
+        yield from _questions(Path(folder))
         yield from _appends(Path(folder))
         yield from _cold(Lake(f"{folder}/cold"))
 
@@ -98,7 +98,8 @@ def _folds(lake: Lake) -> Iterator[Row]:
 # --- questions
 
 
-def _questions(lake: Lake) -> Iterator[Row]:
+def _questions(folder: Path) -> Iterator[Row]:
+    lake = Lake(str(folder / "ask"))
     last = date(2020, 1, 1) + timedelta(days=PARTITIONS // SHARDS)
     partitions = pt.daily("date", start="2020-01-01", end=last) * pt.static("shard", range(SHARDS))
     orders = pt.asset(name="orders", partitions=partitions)(print)
@@ -142,7 +143,7 @@ def _questions(lake: Lake) -> Iterator[Row]:
     yield compare(
         what, ours=Side("lake.status", ours), theirs=Side("hand-written join", by_hand), goal=at_least(1 / 3), repeat=3
     )
-    resolver = _dagster_resolver()
+    resolver = _dagster_resolver(folder)
     if resolver is not None:
         sampled = Side(f"Dagster's resolver, {SAMPLE} of them", resolver, share=SAMPLE / PARTITIONS)
         yield compare(what, ours=Side("lake.status", ours), theirs=sampled, goal=at_least(1_000), repeat=3)
@@ -232,15 +233,20 @@ def _has_dagster() -> bool:
     return True
 
 
+def _dagster_instance(home: Path) -> Any:
+    import dagster
+
+    home.mkdir()
+    return dagster.DagsterInstance.local_temp(str(home))
+
+
 def _dagster_report(folder: Path) -> Callable[[int], None] | None:
     """Reports so many materializations outside of runs, to an instance on disk."""
     if not _has_dagster():
         return None
     import dagster
 
-    home = folder / "dagster"
-    home.mkdir()
-    instance = dagster.DagsterInstance.local_temp(str(home))
+    instance = _dagster_instance(folder / "dagster")
     number = count()
 
     def report(size: int) -> None:
@@ -251,8 +257,11 @@ def _dagster_report(folder: Path) -> Callable[[int], None] | None:
     return report
 
 
-def _dagster_resolver() -> Callable[[], object] | None:
-    """Judges a sample of partitions of an asset with one upstream that changed, as Dagster's own pages do."""
+def _dagster_resolver(folder: Path) -> Callable[[], object] | None:
+    """Judges a sample of partitions of an asset with one upstream that changed, as Dagster's own pages do.
+
+    The instance is on disk, as ours is.
+    """
     if not _has_dagster():
         return None
     import dagster
@@ -268,7 +277,7 @@ def _dagster_resolver() -> Callable[[], object] | None:
     @dagster.asset(partitions_def=partitions, deps=[orders])
     def sales() -> None: ...
 
-    instance = dagster.DagsterInstance.ephemeral()
+    instance = _dagster_instance(folder / "dagster-ask")
     made_from = {"dagster/input_data_version/orders": "1", "dagster/code_version": "1"}
     for asset, tags in (
         ("orders", {"dagster/data_version": "1"}),

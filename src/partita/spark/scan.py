@@ -37,6 +37,12 @@ _LISTING = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
+_LISTED_AT_ONCE = 32
+"""Spark's own threshold."""
+_AS_WRITTEN = {
+    "__globPaths__": "false", "recursiveFileLookup": "true",
+    "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +61,9 @@ class Files:
     columns: tuple[tuple[str, spark_types.DataType, str], ...]
 
 
-def scan(spark: SparkSession, files: Files, *, positions: bool = False, gone: DataFrame | None = None) -> DataFrame:
+def scan(
+    spark: SparkSession, files: Files, *, positions: bool = False, gone: pa.Table | DataFrame | None = None
+) -> DataFrame:
     """The rows of the files, with the table's columns; with `positions`, `FILE` and `ROW` come after them.
 
     Rows of `gone`, by `PATH` and `ROW`, are left out; there may be as many as every executor can hold.
@@ -68,7 +76,7 @@ def scan(spark: SparkSession, files: Files, *, positions: bool = False, gone: Da
     constants = files.constants.select([n for n in files.constants.column_names if n in wanted])
     rows = parquet(spark, stored, files.locations)
     if gone is not None:
-        rows = rows.selectExpr("*", *_POSITION).join(F.broadcast(gone), [PATH, ROW], "left_anti").drop(PATH, ROW)
+        rows = _without(rows, gone)
     literals = None if positions else _literals(constants)
     if literals is None:
         rows, literals = _with_constants(spark, rows, files, constants, positions=positions)
@@ -76,21 +84,32 @@ def scan(spark: SparkSession, files: Files, *, positions: bool = False, gone: Da
     types = {f.name: f.dataType for f in stored.fields}
     texts = [_as(literals.get(source) or _stored(source, type_), types.get(source), type_)
              for _, type_, source in files.columns]  # fmt: skip
-    place = [FILE, ROW] if positions else []
-    return rows.selectExpr(*texts, *place).toDF(*(name for name, _, _ in files.columns), *place)
+    named = (f"{text} AS {quoted(name)}" for text, (name, _, _) in zip(texts, files.columns, strict=True))
+    return rows.selectExpr(*named, *([FILE, ROW] if positions else []))
+
+
+def can_be_named(gone: pa.Table | DataFrame | None) -> bool:
+    """Whether rows are so few that a condition in SQL tells them: that spares Spark a join."""
+    return isinstance(gone, pa.Table) and gone.num_rows <= _MOST_ROWS and len(pc.unique(gone[PATH])) <= _MOST_FILES
+
+
+_MOST_ROWS, _MOST_FILES = 1000, 8
+
+
+def _without(rows: DataFrame, gone: pa.Table | DataFrame) -> DataFrame:
+    if not isinstance(gone, pa.Table) or not can_be_named(gone):
+        known = F.broadcast(frame_of(rows.sparkSession, gone) if isinstance(gone, pa.Table) else gone)
+        return rows.selectExpr("*", *_POSITION).join(known, [PATH, ROW], "left_anti").drop(PATH, ROW)
+    places = gone.group_by(PATH).aggregate([(ROW, "list")]).to_pylist()
+    named = [f"_metadata.file_path = {_literal(pa.scalar(place[PATH]))} AND _metadata.row_index IN "
+             f"({', '.join(f'{row}L' for row in place[f'{ROW}_list'])})" for place in places]  # fmt: skip
+    return rows.where(f"NOT ({' OR '.join(named)})") if named else rows
 
 
 def parquet(spark: SparkSession, schema: StructType | str, locations: Sequence[str]) -> DataFrame:
     """Exactly those Parquet files, by a schema of their own."""
-    with settings(spark, _LISTING):
-        return (
-            spark.read.schema(schema)
-            .option("__globPaths__", "false")
-            .option("recursiveFileLookup", "true")
-            .option("datetimeRebaseMode", "CORRECTED")
-            .option("int96RebaseMode", "CORRECTED")
-            .parquet(*locations)
-        )
+    with settings(spark, _LISTING if len(locations) > _LISTED_AT_ONCE else {}):
+        return spark.read.schema(schema).options(**_AS_WRITTEN).parquet(*locations)
 
 
 @contextmanager

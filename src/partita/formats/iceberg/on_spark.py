@@ -48,7 +48,7 @@ from partita.spark.rows import (
     picked,
     renamed,
 )
-from partita.spark.scan import FILE, PATH, ROW, Files, frame_of, scan
+from partita.spark.scan import FILE, PATH, ROW, Files, can_be_named, frame_of, scan
 from partita.spark.schema import from_json
 from partita.spark.session import session
 from partita.spark.write import PARTITION, gathered, write
@@ -109,19 +109,23 @@ class IcebergRows:
             return scan(spark, self._files(places, names), positions=positions)
         if positions:
             return self._undeleted(spark, places, names, index)
-        touched = np.isin(places, index["place"].to_numpy())
-        if touched.mean() > _MOST:
-            return self._left(spark, places, names, index)
-        rows = self._left(spark, places[touched], names, index)
-        return scan(spark, self._files(places[~touched], names)).unionAll(rows)
+        return self._left(spark, places, names, index)
 
     def _left(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
         """The rows that no delete file speaks of, without positions, which is quicker."""
-        if not self._is(EQUALITY_DELETES)[index["delete"].to_numpy()].any():
-            marked, count = self.marked(spark, places, index, PATH)
-            if marked is not None and count <= _SPREAD:
-                return scan(spark, self._files(places, names), gone=marked)
-        return picked(self._undeleted(spark, places, names, index), names)
+        gone, by_position = None, not self._is(EQUALITY_DELETES)[index["delete"].to_numpy()].any()
+        if by_position:
+            gone, count = self._marked(spark, places, index, PATH)
+            by_position = count <= _SPREAD
+        touched = np.isin(places, index["place"].to_numpy())
+        if by_position and (touched.mean() > _MOST or can_be_named(gone)):
+            return scan(spark, self._files(places, names), gone=gone)
+        of_touched = places[touched]
+        if by_position:
+            rows = scan(spark, self._files(of_touched, names), gone=gone)
+        else:
+            rows = picked(self._undeleted(spark, of_touched, names, index), names)
+        return rows if touched.all() else scan(spark, self._files(places[~touched], names)).unionAll(rows)
 
     def _undeleted(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
         """The rows that no delete file speaks of, with positions; `index` is the state's of those places."""
@@ -149,6 +153,13 @@ class IcebergRows:
         Under `FILE` is the number of a file among the places, under `PLACE` its place in the table, and under `PATH`
         what Spark calls it.
         """
+        found, count = self._marked(spark, places, index, under)
+        return frame_of(spark, found) if isinstance(found, pa.Table) else found, count
+
+    def _marked(
+        self, spark: SparkSession, places: np.ndarray, index: pa.Table, under: str
+    ) -> tuple[pa.Table | DataFrame | None, int]:
+        """The same, in Arrow where it is read here."""
         pairs = _with_numbers(index, places)
         content = self._is(POSITION_DELETES)[pairs["delete"].to_numpy()]
         pairs = pairs.filter(pa.array(content))
@@ -158,18 +169,18 @@ class IcebergRows:
             named = [reported(located(path)) for path in self._paths(pairs).to_pylist()]
             pairs = pairs.append_column(PATH, pa.array(named, pa.string()))
         vector = is_vector(self.state.deletes)[pairs["delete"].to_numpy()]
-        frames = []
-        if vector.any():
-            frames.append(frame_of(spark, self._vectors(pairs.filter(pa.array(vector)), under)))
+        here = [self._vectors(pairs.filter(pa.array(vector)), under)] if vector.any() else []
         in_files = pairs.filter(pa.array(~vector))
         used = np.unique(pairs["delete"].to_numpy())
         count = pc.sum(self.state.deletes["record_count"].take(pa.array(used))).as_py() or 0
-        if in_files.num_rows and len(used) <= _FEW_FILES and count <= _FEW_ROWS:
-            frames.append(frame_of(spark, self._read_here(in_files, under)))
-        elif in_files.num_rows:
-            frames.append(self._in_files(spark, in_files, under))
-        frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        return frame, count
+        few = len(used) <= _FEW_FILES and count <= _FEW_ROWS
+        if in_files.num_rows and few:
+            here.append(self._read_here(in_files, under))
+        read = pa.concat_tables(here) if here else None
+        if not in_files.num_rows or few:
+            return read, count
+        frame = self._in_files(spark, in_files, under)
+        return frame if read is None else frame_of(spark, read).unionByName(frame), count
 
     def _in_files(self, spark: SparkSession, pairs: pa.Table, under: str) -> DataFrame:
         deletes = self.state.deletes
