@@ -148,8 +148,13 @@ def _undone_by(properties: Mapping[str, str]) -> set[int]:
 
 def _properties(dataset: LanceDataset, version: int) -> Mapping[str, str]:
     try:
-        transaction = dataset.read_transaction(version)
-    except (OSError, ValueError):  # cleaned up since: ours are read long before
+        with translated(dataset.uri):
+            transaction = dataset.read_transaction(version)
+    except StorageError as error:
+        if "was not found" in str(error):  # cleaned up since: ours are read long before
+            return {}
+        raise
+    except TypeError:  # Lance can't put a compaction that moved an index into Python's classes; we commit none
         return {}
     return (transaction.transaction_properties or {}) if transaction is not None else {}
 
