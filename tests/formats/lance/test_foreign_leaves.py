@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 import partita as pt
-from tests.formats.lance.tables import events, rows_of, seeds_tree, write
+from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,3 +45,53 @@ def test_a_commit_that_can_not_be_read_is_an_error_and_not_anothers(
         with pytest.raises(pt.StorageError, match="tired"):
             rows_of(table)
     assert rows_of(table) == [1, 1, 2, 3, 4]
+
+
+NESTED = pa.schema([
+    ("id", pa.int64()), ("country", pa.string()), ("other", pa.int64()),
+    ("s", pa.struct([("a", pa.int32()), ("b", pa.string())])), ("l", pa.list_(pa.string())),
+    ("ls", pa.list_(pa.struct([("q", pa.int64())]))), ("v", pa.list_(pa.float32(), 2)),
+])  # fmt: skip
+
+
+def nested(*numbers: int) -> pa.Table:
+    rows = [
+        {"id": n, "country": "US", "other": -n, "s": {"a": n, "b": str(n)}, "l": [str(n)] * n, "ls": [{"q": n}] * 2,
+         "v": [n, n + 0.5]}
+        for n in numbers
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, NESTED)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "reversed"])
+@pytest.mark.parametrize("empty", [False, True], ids=["rows", "no rows"])
+def test_a_leaf_keeps_the_order_of_its_columns_and_the_version_of_its_files(
+    tmp_path: Path, version: str, order: int, *, empty: bool
+) -> None:
+    table = make(tmp_path, NESTED, ["country"])
+    theirs = nested(1).drop(["country"])
+    theirs = theirs.select(theirs.column_names[::order])
+    path = f"{table.uri}/country=US.lance"
+    lance.write_dataset(theirs.slice(0, 0 if empty else 1), path, data_storage_version=version)
+    table.repair()
+    write(table, nested(2, 3))
+    write(table, nested(4), operation="append")
+    leaf = lance.dataset(path)
+    assert leaf.schema.names == theirs.column_names
+    assert leaf.data_storage_version == version
+    expected = nested(*([] if empty else [1]), 2, 3, 4).drop(["country"])
+    assert leaf.to_table(columns=expected.column_names).to_pylist() == expected.to_pylist()
+    leaf.optimize.compact_files()
+    assert leaf.to_table(columns=expected.column_names).to_pylist() == expected.to_pylist()
+
+
+def test_a_leaf_of_the_first_file_version_is_read_and_not_appended_to(tmp_path: Path) -> None:
+    table = make(tmp_path, EVENTS, ["country"])
+    rows = events((1, "2025-12-10", "US")).drop(["country"])
+    lance.write_dataset(rows, f"{table.uri}/country=US.lance", data_storage_version="legacy")
+    table.repair()
+    assert rows_of(table) == [1]
+    with pytest.raises(pt.TableError, match=r"country=US\.lance is of Lance's file version 0\.1.*write it anew"):
+        write(table, events((2, "2025-12-10", "US")))
+    assert rows_of(table) == [1]

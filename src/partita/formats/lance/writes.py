@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.errors import Conflict, PartitaError, TableError
+from partita.formats.lance.fragments import same_columns
 from partita.formats.lance.leaf import Leaf, commits_after, undo
 from partita.formats.lance.log import EVERY, MANY, Ending, Intent, Known, Log, Pinned, folded
 from partita.formats.lance.namespace import BETWEEN, Root, deregister, leaf_ids, register
@@ -164,7 +165,7 @@ class Writes:
             leaf.create(self.stored)
         elif found.count_rows() and write not in commits_after(found, 0).writes.values():
             raise TableError(f"there are rows at {operation.location}, which is no part of the table; repair() adds it")
-        elif not found.schema.equals(self.stored):
+        elif not same_columns(found.schema, self.stored):
             from lance import LanceOperation
 
             leaf.commit(found, LanceOperation.Overwrite(self.stored, []), {})
