@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import lance
 import pyarrow as pa
 import pytest
 
 import partita as pt
+from partita.formats.lance import maintenance
 from partita.formats.lance.namespace import read_tree
 from partita.formats.lance.table import LanceTable
 from partita.formats.store import TOLD, Change
 from partita.storage import Storage
-from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write
+from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write, written
 from tests.formats.lance.test_writes import gone_from, told_of
 
 US = "event_date=2025-12-10/country=US.lance"
@@ -120,6 +121,38 @@ def test_cleaning_up_removes_old_versions_and_dropped_partitions_and_no_row(tmp_
     assert rows_of(pt.open_table(table.uri, format="lance")) == before
     write(table, events((50, "2025-12-10", "US"), (51, "2025-12-11", "US")))
     assert rows_of(table) == [*before, 50, 51]
+
+
+def test_cleaning_up_leaves_a_dropped_partition_that_is_about_to_come_again(tmp_path: Path) -> None:
+    """Executors have written its files, and the commit comes after the clean-up."""
+    table = seeds_tree(tmp_path)
+    early = written(table, events((8, "2025-12-10", "US")))
+    table.drop_partition("event_date = '2025-12-10'")
+    late = written(table, events((9, "2025-12-10", "CN")))
+    table.cleanup(timedelta(0))
+    store = store_of(table)
+    for told in (early, late):
+        store.commit(store.state(), Change("append", told))
+    assert rows_of(table) == [3, 4, 8, 9]
+
+
+def test_cleaning_up_leaves_a_dropped_partition_that_came_again_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = seeds_tree(tmp_path)
+    table.drop_partition("event_date = '2025-12-10'")
+    dropped = maintenance._dropped_before
+
+    def meanwhile(*given: Any) -> list[str]:
+        found = dropped(*given)
+        table.add_partition({"event_date": date(2025, 12, 10), "country": "CN"})
+        write(table, events((9, "2025-12-10", "US")))
+        return found
+
+    monkeypatch.setattr(maintenance, "_dropped_before", meanwhile)
+    table.cleanup(timedelta(0))
+    assert rows_of(table) == [3, 4, 9]
+    assert lance.dataset(f"{table.uri}/event_date=2025-12-10/country=CN.lance").count_rows() == 0
 
 
 def test_a_tree_that_others_laid_out_is_found_and_repaired(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from partita.errors import PartitionValueError, SchemaError, TableError
 from partita.formats.lance.fragments import difference, leaf_names
-from partita.formats.lance.leaf import Leaf, translated
+from partita.formats.lance.leaf import Leaf, files_in, fragments_of, translated
 from partita.formats.lance.names import LEAF, texts
 from partita.formats.lance.namespace import BETWEEN, SCHEMA, register, set_properties
 from partita.formats.lance.operations import Operation
 from partita.formats.lance.schema_json import schema_to_json
 from partita.formats.lance.state import ONLY, LanceState, partition_values
-from partita.formats.lance.writes import THREADS, Attempt
+from partita.formats.lance.writes import PATIENCE, THREADS, Attempt
 from partita.formats.plan import Where, make_plan
 
 if TYPE_CHECKING:
@@ -206,17 +206,56 @@ def clean(store: LanceStore, older_than: float) -> list[str]:
 
 
 def _remove_dropped(store: LanceStore, state: LanceState, before: float) -> None:
-    there = set(state.ids.to_pylist())
-    for ending in store.log.endings():
-        if not ending.finished or ending.at / 1000 >= before:
-            continue
-        for name, _, rows, _ in ending.leaves:
-            location = state.root.location(name.split(BETWEEN))
-            if rows is not None or name in there:
+    """Remove the folders of leaves that were dropped before a time, and are not about to come again.
+
+    That is done while no other write runs: a leaf may have come again since the state was read.
+    """
+    dropped = _dropped_before(store, state, before)
+    if not dropped:
+        return
+    until = time.monotonic() + PATIENCE / 2  # the next time is soon enough for the rest
+
+    def remove() -> None:
+        now = store.state()
+        there = set(now.locations.to_pylist())
+        for name in dropped:
+            location = now.root.location(name.split(BETWEEN))
+            if name not in now.known.dropped or location in there or time.monotonic() > until:
                 continue
-            found = Leaf(state.root.storage, location).find()
-            if found is not None and found.count_rows() == 0:
-                state.root.storage.delete([path for path, _ in state.root.storage.list(location)])
+            leaf = Leaf(now.root.storage, location)
+            found = leaf.find()
+            if found is not None and found.count_rows() == 0 and not _is_written_to(leaf, found):
+                now.root.storage.delete([path for path, _ in now.root.storage.list(location)])
+
+    store.writes(state).commit(Attempt("cleanup", (), alone=remove), state.known)
+
+
+def _dropped_before(store: LanceStore, state: LanceState, before: float) -> list[str]:
+    left = set(state.known.dropped)
+    found: list[str] = []
+    for ending in store.log.endings() if left else ():
+        gone = {name for name, _, rows, _ in ending.leaves if rows is None} & left
+        found += sorted(gone) if ending.at / 1000 < before else []
+        left -= gone
+        if not left:
+            break
+    return found
+
+
+_UNVERIFIED = 7 * 24 * 3600.0
+"""Seconds for which a file that no version names may be one of a write that runs, as Lance has it."""
+
+
+def _is_written_to(leaf: Leaf, dataset: LanceDataset) -> bool:
+    """Whether there are new data files that no version of the leaf names."""
+    since = time.time() - _UNVERIFIED
+    files = [path for path, _ in leaf.storage.list(f"{leaf.location}/data")]
+    young = {path.rpartition("/")[2] for path in files if leaf.storage.modified(path) >= since}
+    for version in sorted((v["version"] for v in dataset.versions()), reverse=True):
+        if not young:
+            break
+        young -= files_in(fragments_of(leaf.open(version)))
+    return bool(young)
 
 
 def unregistered(store: LanceStore) -> pa.Table:

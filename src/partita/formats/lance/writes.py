@@ -47,7 +47,10 @@ _RUNNING: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A write to be: what it does to which leaves, and whether another's ending since it looked is in its way."""
+    """A write to be: what it does to which leaves, and whether another's ending since it looked is in its way.
+
+    `alone` is done first, while no other write runs; who ends the write in its place leaves it out.
+    """
 
     operation: str
     leaves: Sequence[Operation]
@@ -55,6 +58,7 @@ class Attempt:
     parameters: Mapping[str, str] | None = None
     metrics: Mapping[str, int] | None = None
     transaction: tuple[str, int] | None = None
+    alone: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +92,15 @@ class Writes:
             _RUNNING.add(write)
             try:
                 if self.log.begin(intent):
-                    return self._carried_out(intent, known)
+                    return self._carried_out(intent, known, attempt.alone)
             finally:
                 _RUNNING.discard(write)
 
-    def _carried_out(self, intent: Intent, known: Known) -> int:
-        ending = self._run(intent, known, is_owner=True)
+    def _carried_out(self, intent: Intent, known: Known, alone: Callable[[], None]) -> int:
+        try:
+            alone()
+        finally:
+            ending = self._run(intent, known, is_owner=True)
         if not ending.finished:
             raise Conflict(intent.operation, ending.reason or "was in the way", intent.number)
         if intent.number % EVERY == 0 or len(ending.leaves) >= MANY:
