@@ -18,6 +18,7 @@ from pyspark.sql.types import DataType, StructType
 
 from partita.algebra.transforms import PartitionFunction
 from partita.errors import ConstraintError, PartitionValueError, PredicateError, SchemaError, TableError
+from partita.spark.arrow_types import plain_rows
 from partita.spark.scan import frame_of
 from partita.spark.schema import find_column, quoted
 from partita.spark.session import session
@@ -58,7 +59,7 @@ def as_frame(given: object, spark: SparkSession | None = None) -> DataFrame:
     if isinstance(given, pd.DataFrame):
         given = pa.Table.from_pandas(given, preserve_index=False)
     if isinstance(given, pa.Table):
-        return frame_of(running, given)
+        return frame_of(running, plain_rows(given))
     raise SchemaError(f"rows are a Spark DataFrame, an Arrow table or a pandas DataFrame, not {type(given).__name__}")
 
 

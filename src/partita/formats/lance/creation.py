@@ -51,4 +51,25 @@ def arrow_schema(schema: object) -> pa.Schema:
     check_distinct(arrow.names)
     if not len(arrow):
         raise SchemaError("a table has at least one column")
+    for field in arrow:
+        check_type(field.name, field.type)
     return arrow
+
+
+def check_type(name: str, type_: pa.DataType) -> None:
+    """Refuse a type of which Spark can't hold every value: a column of it could be neither written nor read whole."""
+    if isinstance(type_, pa.BaseExtensionType):
+        raise SchemaError(f"column {name!r}: Spark has no type for {type_}; store {type_.storage_type} or text")
+    if (pa.types.is_timestamp(type_) or pa.types.is_time(type_)) and type_.unit == "ns":
+        raise SchemaError(f"column {name!r}: Spark has no nanoseconds, as {type_} has; use microseconds, or an int64")
+    if pa.types.is_decimal(type_) and not (type_.precision <= _DIGITS and 0 <= type_.scale <= type_.precision):
+        raise SchemaError(
+            f"column {name!r}: Spark has no type for {type_}; a decimal has up to {_DIGITS} digits, and a scale "
+            "from 0 up to their number"
+        )
+    for at in range(type_.num_fields):
+        inner = type_.field(at)
+        check_type(f"{name}.{inner.name}", inner.type)
+
+
+_DIGITS = 38

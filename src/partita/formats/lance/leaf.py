@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from partita.errors import Conflict, StorageError, TableError
+from partita.errors import Conflict, PartitaError, StorageError, TableError
 from partita.storage import Storage
 
 if TYPE_CHECKING:
@@ -278,6 +278,6 @@ def translated(location: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, StorageError):
+        if isinstance(error, PartitaError):
             raise
         raise StorageError(f"Lance, of {location}: {str(error).partition(', /home/')[0]}") from error

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.errors import PartitionValueError, SchemaError, TableError
+from partita.formats.lance.creation import check_type
 from partita.formats.lance.fragments import difference, leaf_names
 from partita.formats.lance.leaf import Leaf, files_in, fragments_of, translated
 from partita.formats.lance.names import LEAF, texts
@@ -321,6 +322,7 @@ def add_column(store: LanceStore, field: pa.Field) -> None:
         raise SchemaError(f"the table has a column {field.name!r} already")
     if any(f.name.casefold() == field.name.casefold() for f in state.spec.fields):
         raise SchemaError(f"{field.name!r} is the name of a partition field")
+    check_type(field.name, field.type)
     text = schema_to_json(state.definition.arrow.append(field))
     # What an undone write left in a leaf is taken back before it changes.
     _pin(store, state, range(len(state.ids)), "add column", {"column": field.name})
