@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -95,3 +96,16 @@ def test_a_leaf_of_the_first_file_version_is_read_and_not_appended_to(tmp_path: 
     with pytest.raises(pt.TableError, match=r"country=US\.lance is of Lance's file version 0\.1.*write it anew"):
         write(table, events((2, "2025-12-10", "US")))
     assert rows_of(table) == [1]
+
+
+def test_a_leaf_whose_folder_is_gone_is_told_by_name_and_can_be_dropped(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    shutil.rmtree(f"{table.uri}/{US}")
+    for do in (rows_of, lambda t: write(t, events((9, "2025-12-10", "US"))), lambda t: t.compact()):
+        with pytest.raises(pt.PartitaError, match=r"event_date=2025-12-10/country=US\.lance.*drop_partition"):
+            do(table)
+    write(table, events((5, "2025-12-11", "US")))
+    assert table.drop_partition("event_date = '2025-12-10' AND country = 'US'") == 1
+    assert rows_of(table) == [2, 3, 4, 5]
+    write(table, events((6, "2025-12-10", "US")))
+    assert rows_of(pt.open_table(table.uri, format="lance")) == [2, 3, 4, 5, 6]

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.formats.lance import maintenance
+from partita.formats.lance import maintenance, namespace, writes
 from partita.formats.lance.namespace import read_tree
 from partita.formats.lance.table import LanceTable
 from partita.formats.store import TOLD, Change
 from partita.storage import Storage
+from tests.formats.lance.killing import Killed, Steps
 from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write, written
 from tests.formats.lance.test_writes import gone_from, told_of
 
@@ -217,3 +218,88 @@ def test_rows_that_do_not_fit_are_refused_with_the_difference_before_anything_is
 def test_another_partitioning_is_refused(tmp_path: Path) -> None:
     with pytest.raises(pt.TableError, match="keeps the partitioning"):
         seeds_tree(tmp_path).evolve(add=["id"])
+
+
+def test_a_column_reaches_all_leaves_or_none_wherever_the_process_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, outcomes = 0, set()
+    while True:
+        table = seeds_tree(tmp_path / str(steps))
+        counted = Steps(steps, after=True, die=die)
+        with monkeypatch.context() as patch:
+            counted.patched(patch.setattr)
+            patch.setattr(writes, "set_properties", counted.around(namespace.set_properties))
+            patch.setattr(lance.LanceDataset, "add_columns", counted.around(lance.LanceDataset.add_columns))
+            try:
+                table.add_column(pa.field("price", pa.float64()))
+            except Killed:
+                killed = True
+            else:
+                killed = False
+        again = cast("LanceTable", pt.open_table(table.uri, format="lance"))
+        there = {tuple(lance.dataset(f"{table.uri}/{p}").schema.names) for p in again.plan().files["path"].to_pylist()}
+        assert len(there) == 1
+        assert ("price" in again.schema.names) == (("id", "price") in there)
+        outcomes.add("price" in again.schema.names)
+        rows = events((5, "2025-12-10", "US"), (6, "2025-12-15", "US"))
+        write(again, rows.append_column("price", pa.array([1.0, 2.0])) if "price" in again.schema.names else rows)
+        assert rows_of(again) == [1, 2, 3, 4, 5, 6]
+        if not killed:
+            break
+        steps += 1
+    assert steps > 6
+    assert True in outcomes
+
+
+def test_a_leaf_that_got_a_column_which_the_table_did_not_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = seeds_tree(tmp_path)
+
+    def broken(*_: Any) -> None:
+        raise pt.StorageError("the manifest can't be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writes, "set_properties", broken)
+        with pytest.raises(pt.PartitaError, match="can't be written"):
+            table.add_column(pa.field("price", pa.float64()))
+    assert table.schema.names == ("id", "event_date", "country")
+    write(table, events((5, "2025-12-10", "US"), (6, "2025-12-15", "US")))
+    assert rows_of(table) == [1, 2, 3, 4, 5, 6]
+    table.add_column(pa.field("price", pa.float64()))
+    write(table, events((7, "2025-12-10", "US")).append_column("price", pa.array([1.5])))
+    assert lance.dataset(f"{table.uri}/{US}").to_table().to_pylist() == [
+        {"id": 1, "price": None}, {"id": 5, "price": None}, {"id": 7, "price": 1.5},
+    ]  # fmt: skip
+
+
+def test_a_write_that_makes_leaves_without_the_new_column_is_a_conflict(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    store = store_of(table)
+    state = store.state()
+    old = written(table, events((5, "2025-12-10", "US")))
+    new = written(table, events((6, "2025-12-15", "US")))
+    table.add_column(pa.field("price", pa.float64()))
+    store.commit(state, Change("append", old))
+    with pytest.raises(pt.Conflict, match="gave the table a column"):
+        store.commit(state, Change("append", new))
+    assert rows_of(table) == [1, 2, 3, 4, 5]
+
+
+def test_a_column_beside_those_that_are_all_in_the_names(tmp_path: Path) -> None:
+    """Leaves hold what their names say for want of another column, and Lance can't take their only one out."""
+    table = make(tmp_path, pa.schema([("c", pa.string())]), ["c"])
+    table.add_column(pa.field("m", pa.int64()))
+    write(table, pa.table({"c": ["a"], "m": [1]}))
+    assert lance.dataset(f"{table.uri}/c=a.lance").to_table().to_pylist() == [{"m": 1}]
+    full = make(tmp_path, pa.schema([("c", pa.string())]), ["c"], "full")
+    write(full, pa.table({"c": ["a", "a", None]}))
+    with pytest.raises(pt.TableError, match="new table with 'n' in it"):
+        full.add_column(pa.field("n", pa.int64()))
+    write(full, pa.table({"c": ["a"]}))
+    assert sum(full.partitions()["rows"].to_pylist()) == 4
+
+
+def die() -> None:
+    raise Killed

@@ -85,7 +85,7 @@ class LanceSink:
                     f"{self.leaf.uri}/data/{self.name}", self.shape.columns, version=self.shape.version,
                     storage_options=dict(self.leaf.storage.options) or None,
                 )  # fmt: skip
-            for batch in conformed(rows, self.shape.columns).combine_chunks().to_batches():
+            for batch in conformed(_filled(rows, self.shape.columns), self.shape.columns).combine_chunks().to_batches():
                 self.writer.write_batch(batch)
         self.rows += rows.num_rows
 
@@ -146,7 +146,7 @@ def shape_of(leaf: Leaf, stored: pa.Schema) -> Shape:
             f"the leaf {leaf.location} is of Lance's file version {version}, which is no longer written; "
             "write it anew with Lance, in a data_storage_version of 2.0 or later"
         )
-    if same_columns(dataset.schema, stored):
+    if has_columns(dataset.schema, stored):
         return _shape(dataset.schema, dataset.lance_schema, version)
     if not dataset.get_fragments():  # it is made anew before the rows become a part of it
         return new_shape(stored, version)
@@ -231,6 +231,14 @@ def conformed(rows: pa.Table, stored: pa.Schema) -> pa.Table:
         raise SchemaError(f"rows don't fit the table: {error}\n{difference(rows.schema, stored)}") from error
 
 
+def _filled(rows: pa.Table, columns: pa.Schema) -> pa.Table:
+    """The rows with null in the columns that only the leaf has."""
+    for f in columns:
+        if f.name not in rows.column_names:
+            rows = rows.append_column(f, pa.nulls(rows.num_rows, f.type))
+    return rows
+
+
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column whose arrays have all their buffers.
 
@@ -254,6 +262,15 @@ def same_columns(found: pa.Schema, wanted: pa.Schema) -> bool:
     return len(found) == len(wanted) and all(
         f.name in found.names and found.field(f.name).type == f.type for f in wanted
     )
+
+
+def has_columns(found: pa.Schema, wanted: pa.Schema) -> bool:
+    """Whether a schema has the columns of another, and besides them only such as may be null.
+
+    A leaf has those while the table gets a column, and where that came to nothing.
+    """
+    more = [f for f in found if f.name not in wanted.names]
+    return all(f.nullable for f in more) and same_columns(pa.schema([f for f in found if f not in more]), wanted)
 
 
 def write_rows(target: LanceTarget, definition: Definition, rows: pa.Table) -> Iterator[dict[str, object]]:

@@ -48,7 +48,20 @@ class Leaf:
         import lance
 
         with translated(self.location):
-            return lance.dataset(self.uri, version=version, storage_options=self._options)
+            try:
+                return lance.dataset(self.uri, version=version, storage_options=self._options)
+            except ValueError as error:
+                if not _is_missing(error):
+                    raise
+                raise TableError(self._gone(version)) from error
+
+    def _gone(self, version: int | None) -> str:
+        if version is not None and self.find() is not None:
+            return f"version {version} of the leaf {self.location} was cleaned up meanwhile; try again"
+        return (
+            f"the table has a leaf {self.location}, and nothing is there in {self.storage.uri}; bring the folder back, "
+            "or take the partition out of the table with drop_partition"
+        )
 
     def find(self) -> LanceDataset | None:
         """The data set at its newest version; None where there is none."""
@@ -58,7 +71,7 @@ class Leaf:
             try:
                 return lance.dataset(self.uri, storage_options=self._options)
             except ValueError as error:
-                if "was not found" in str(error) or "Not found" in str(error):
+                if _is_missing(error):
                     return None
                 raise
 
@@ -94,6 +107,10 @@ class Leaf:
     @property
     def _options(self) -> dict[str, str] | None:
         return dict(self.storage.options) or None
+
+
+def _is_missing(error: ValueError) -> bool:
+    return "was not found" in str(error) or "Not found" in str(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,10 @@ _NAME = re.compile(r"(\d{20})(\.done\.json|\.json|\.arrow)$")
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a write is about to do: `leaves` are operations as `partita.formats.lance.operations` reads them."""
+    """What a write is about to do: `leaves` are operations as `partita.formats.lance.operations` reads them.
+
+    `schema` are the columns that the table has from then on, as its root says them, where it gets others.
+    """
 
     number: int
     write: str
@@ -56,6 +59,7 @@ class Intent:
     parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     transaction: tuple[str, int] | None = None
+    schema: str | None = None
 
     def as_json(self) -> bytes:
         """The file."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,12 @@ from partita.formats.lance.creation import check_type
 from partita.formats.lance.fragments import difference, leaf_names
 from partita.formats.lance.leaf import Leaf, files_in, fragments_of, translated
 from partita.formats.lance.names import LEAF, texts
-from partita.formats.lance.namespace import BETWEEN, SCHEMA, register, set_properties
-from partita.formats.lance.operations import Operation
+from partita.formats.lance.namespace import BETWEEN, register
+from partita.formats.lance.log import Ending
+from partita.formats.lance.operations import Operation, widened
 from partita.formats.lance.schema_json import schema_to_json
 from partita.formats.lance.state import ONLY, LanceState, partition_values
-from partita.formats.lance.writes import PATIENCE, THREADS, Attempt
+from partita.formats.lance.writes import ADD_COLUMN, PATIENCE, QUIET, THREADS, Attempt
 from partita.formats.plan import Where, make_plan
 
 if TYPE_CHECKING:
@@ -310,10 +312,7 @@ def repair(store: LanceStore) -> dict[str, int]:
 
 
 def add_column(store: LanceStore, field: pa.Field) -> None:
-    """Give the table one more column, null in every row that it has.
-
-    The leaves get it first, then the root namespace says so: a column that only leaves have is not read.
-    """
+    """Give the table one more column, null in every row that it has: one write over all leaves and the root."""
     store.settle()
     state = store.state()
     if not field.nullable:
@@ -322,34 +321,33 @@ def add_column(store: LanceStore, field: pa.Field) -> None:
         raise SchemaError(f"the table has a column {field.name!r} already")
     if any(f.name.casefold() == field.name.casefold() for f in state.spec.fields):
         raise SchemaError(f"{field.name!r} is the name of a partition field")
+    if not state.definition.left_out and _is_all_names(state) and len(state.ids):
+        raise TableError(
+            "every column of the table is in the names of its leaves, which hold them too for want of another; make a "
+            f"new table with {field.name!r} in it, and append this one's rows"
+        )
     check_type(field.name, field.type)
     text = schema_to_json(state.definition.arrow.append(field))
-    # What an undone write left in a leaf is taken back before it changes.
-    _pin(store, state, range(len(state.ids)), "add column", {"column": field.name})
-    _widen(store, store.state(), [field])
-    set_properties(state.root, {**state.properties, SCHEMA: text})
-    wider = store.state()
-    _widen(store, wider, [field])  # leaves that were made meanwhile
-    _pin(store, wider, range(len(wider.ids)), "add column", {"column": field.name})
+    column = schema_to_json(pa.schema([field]))
+    leaves = [replace(_operation(state, place, "widen"), columns=column) for place in range(len(state.ids))]
+    attempt = Attempt(ADD_COLUMN, leaves, _made_leaves, {"column": field.name}, schema=text)
+    store.writes(state).commit(attempt, state.known)
+
+
+def _is_all_names(state: LanceState) -> bool:
+    known = {f.source for f in state.spec.fields if f.transform.name == "identity"}
+    return known >= set(state.definition.arrow.names)
+
+
+def _made_leaves(ending: Ending) -> str | None:
+    made = ending.operation not in QUIET and ending.leaves
+    return "wrote to the table, and may have made leaves" if made else None
 
 
 def _widen(store: LanceStore, state: LanceState, fields: Sequence[pa.Field]) -> None:
     """Give leaves the columns that they lack; one of another type is refused."""
-
-    def one(place: int) -> None:
-        leaf = store.leaf(state, place)
-        with translated(leaf.location):
-            dataset = leaf.open()
-            there = {f.name: f.type for f in dataset.schema}
-            other = [f.name for f in fields if f.name in there and there[f.name] != f.type]
-            if other:
-                raise SchemaError(f"the leaf {leaf.location} has a column {other[0]!r} of another type")
-            missing = [f for f in fields if f.name not in there]
-            if missing:
-                dataset.add_columns(missing)
-
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(one, range(len(state.ids))))
+        list(pool.map(lambda place: widened(store.leaf(state, place), fields), range(len(state.ids))))
 
 
 def _operation(state: LanceState, place: int, kind: str) -> Operation:

@@ -195,6 +195,15 @@ def deregister(root: Root, ids: Sequence[str]) -> None:
         manifest.delete(f"object_id IN ({listed})", conflict_retries=_RETRIES)
 
 
+def properties_of(root: Root) -> dict[str, str]:
+    """The properties of the root namespace as they are now."""
+    with translated(MANIFEST):
+        found = _roots(root.manifest().to_table(columns=_COLUMNS))
+    if root.id not in found:
+        raise TableMissing(root.storage.uri)
+    return found[root.id]
+
+
 def set_properties(root: Root, properties: Mapping[str, str]) -> None:
     """Give the root namespace other properties; lance-namespace has no call for that."""
     manifest = root.manifest()

@@ -33,12 +33,24 @@ from partita.errors import Conflict, PartitaError, TableError
 from partita.formats.lance.fragments import same_columns
 from partita.formats.lance.leaf import Leaf, commits_after, undo
 from partita.formats.lance.log import EVERY, MANY, Ending, Intent, Known, Log, Pinned, folded
-from partita.formats.lance.namespace import BETWEEN, Root, deregister, leaf_ids, register
+from partita.formats.lance.namespace import (
+    BETWEEN,
+    SCHEMA,
+    Root,
+    deregister,
+    leaf_ids,
+    properties_of,
+    register,
+    set_properties,
+)
 from partita.formats.lance.operations import Operation, applied, told
 
 PATIENCE = 60.0
 """Seconds after which a write that another process runs is carried out here."""
 THREADS = 16
+ADD_COLUMN = "add column"
+QUIET = frozenset({"compact", "index", "repair", ADD_COLUMN})
+"""Operations that change no rows, and so are in nobody's way but where they change the very fragments."""
 _SHORTEST, _LONGEST = 0.01, 0.5
 """Seconds between two looks at a write that another process runs."""
 _RUNNING: set[str] = set()
@@ -49,7 +61,8 @@ _RUNNING: set[str] = set()
 class Attempt:
     """A write to be: what it does to which leaves, and whether another's ending since it looked is in its way.
 
-    `alone` is done first, while no other write runs; who ends the write in its place leaves it out.
+    `schema` are the columns that the table gets, where it gets others. `alone` is done first, while no other write runs;
+    who ends the write in its place leaves it out.
     """
 
     operation: str
@@ -58,6 +71,7 @@ class Attempt:
     parameters: Mapping[str, str] | None = None
     metrics: Mapping[str, int] | None = None
     transaction: tuple[str, int] | None = None
+    schema: str | None = None
     alone: Callable[[], None] = lambda: None
 
 
@@ -87,7 +101,7 @@ class Writes:
             intent = Intent(
                 known.version + 1, write, attempt.operation, _now(), _owner(),
                 tuple(leaf.as_json() for leaf in attempt.leaves),
-                attempt.parameters or {}, attempt.metrics or {}, attempt.transaction,
+                attempt.parameters or {}, attempt.metrics or {}, attempt.transaction, attempt.schema,
             )  # fmt: skip
             _RUNNING.add(write)
             try:
@@ -111,7 +125,11 @@ class Writes:
     def _check(self, attempt: Attempt, since: Known, known: Known) -> None:
         for number in range(since.version + 1, known.version + 1):
             ending = self.log.ending(number)
-            problem = None if ending is None or not ending.finished else attempt.conflicts(ending)
+            if ending is None or not ending.finished:
+                continue
+            problem = attempt.conflicts(ending)
+            if ending.operation == ADD_COLUMN and (attempt.schema or any(o.make for o in attempt.leaves)):
+                problem = "gave the table a column, which this one doesn't know"
             if problem is not None:
                 raise Conflict(attempt.operation, problem, number)
 
@@ -137,6 +155,9 @@ class Writes:
         try:
             self._make([o for o in operations if o.make], intent.write)
             pinned = self._applied(operations, intent.write, floors, is_owner=is_owner)
+            if intent.schema is not None:
+                # The leaves have the columns before the root says so: a column that only leaves have is not read.
+                set_properties(self.root, {**properties_of(self.root), SCHEMA: intent.schema})
             deregister(self.root, [o.id for o in operations if o.kind == "drop"])
             ending = Ending(intent.number, True, intent.operation, _now(), tuple(pinned), **shared)
         except Exception as error:  # noqa: BLE001 - whatever it is, a write that can't end would keep all others out
