@@ -102,10 +102,35 @@ def test_a_leaf_whose_folder_is_gone_is_told_by_name_and_can_be_dropped(tmp_path
     table = seeds_tree(tmp_path)
     shutil.rmtree(f"{table.uri}/{US}")
     for do in (rows_of, lambda t: write(t, events((9, "2025-12-10", "US"))), lambda t: t.compact()):
-        with pytest.raises(pt.PartitaError, match=r"event_date=2025-12-10/country=US\.lance.*drop_partition"):
+        with pytest.raises(pt.TableError, match=r"event_date=2025-12-10/country=US\.lance.*drop_partition"):
             do(table)
     write(table, events((5, "2025-12-11", "US")))
     assert table.drop_partition("event_date = '2025-12-10' AND country = 'US'") == 1
     assert rows_of(table) == [2, 3, 4, 5]
     write(table, events((6, "2025-12-10", "US")))
     assert rows_of(pt.open_table(table.uri, format="lance")) == [2, 3, 4, 5, 6]
+
+
+def test_what_others_committed_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = seeds_tree(tmp_path)
+    for number in range(20, 25):
+        lance.write_dataset(pa.table({"id": [number]}), f"{table.uri}/{US}", mode="append")
+    looked: list[int] = []
+    read = lance.LanceDataset.read_transaction
+
+    def counted(dataset: lance.LanceDataset, version: int) -> Any:
+        looked.append(version)
+        return read(dataset, version)
+
+    monkeypatch.setattr(lance.LanceDataset, "read_transaction", counted)
+    assert rows_of(table) == [1, 2, 3, 4, *range(20, 25)]
+    first = len(looked)
+    assert rows_of(table) == [1, 2, 3, 4, *range(20, 25)]
+    assert len(looked) == first
+    lance.write_dataset(pa.table({"id": [25]}), f"{table.uri}/{US}", mode="append")
+    assert rows_of(table) == [1, 2, 3, 4, *range(20, 26)]
+    assert len(looked) == first + 1
+    shutil.rmtree(f"{table.uri}/{US}")
+    for number in range(30, 39):
+        lance.write_dataset(pa.table({"id": [number]}), f"{table.uri}/{US}", mode="append" if number > 30 else "create")
+    assert rows_of(table) == [2, 3, 4, *range(30, 39)]

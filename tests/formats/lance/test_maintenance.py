@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,6 +45,30 @@ def test_partitions_that_the_fields_do_not_have_are_refused(tmp_path: Path) -> N
         table.add_partition({"event_date": date(2025, 1, 1), "country": "US", "region": 1})
     with pytest.raises(pt.PartitionValueError, match="event_date"):
         table.add_partition({"event_date": "yesterday", "country": "US"})
+
+
+@pytest.mark.parametrize(
+    ("function", "right", "wrong"),
+    [
+        (pt.month("ts"), [1, 12, None], [0, 13, -1]), (pt.day("ts"), [1, 31], [0, 32]),
+        (pt.hour("ts"), [0, 23], [24, -1]), (pt.bucket("i", 4), [0, 3, None], [4, -1]),
+        (pt.truncate("i", 10), [0, -10, 120], [7, -5]), (pt.truncate("s", 3), ["", "abc", None], ["abcd"]),
+        (pt.hash("s"), ["783ca153"], ["783CA153", "x", ""]), (pt.year("ts"), [2025], []),
+        (pt.truncate("d", 10), [Decimal("0.10")], [Decimal("0.15")]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_partitions_that_no_row_can_be_in_are_refused(
+    tmp_path: Path, function: pt.PartitionFunction, right: list[Any], wrong: list[Any]
+) -> None:
+    schema = pa.schema([("ts", pa.timestamp("us")), ("i", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(9, 2))])
+    table = make(tmp_path, schema, [function])
+    [name] = table.spec.names
+    for value in wrong:
+        with pytest.raises(pt.PartitionValueError, match=name):
+            table.add_partition({name: value})
+    assert table.partitions().num_rows == 0
+    assert table.add_partition(*({name: value} for value in right)) == len(right)
 
 
 def test_dropped_partitions_are_gone_for_all_and_can_come_again(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from partita.algebra.hashing import micros_of
 from partita.algebra.predicate import And, Compare, In, IsNull, Not, Or, Predicate, StartsWith, Truth, conjuncts
 from partita.algebra.types import FLOATS, INTEGERS, Kind
 from partita.arrow.prune import prune
-from partita.errors import PredicateError, UnknownColumn
+from partita.errors import PredicateError
 from partita.formats.lance.state import LanceState
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ _LITERALS: dict[Kind, Callable[[object, pa.DataType], str | None]] = {
 
 def _quoted(name: str) -> str:
     if "`" in name:
-        raise UnknownColumn(name, (), "has a backquote in its name, which Lance's filters can't")
+        raise PredicateError(f"{name!r} has a backquote, which Lance's filters can't")
     return f"`{name}`"
 
 

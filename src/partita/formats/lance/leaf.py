@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -152,11 +153,47 @@ def clean_version(dataset: LanceDataset, version: int) -> int:
 
 
 def _ours_after(dataset: LanceDataset, version: int) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Our commits on top of a version; those that were looked at before are not read again."""
     first = version if version <= dataset.version else 0
-    for number in range(first + 1, dataset.version + 1):
-        properties = _properties(dataset, number)
-        if WRITE in properties or UNDOES in properties:
-            yield number, properties
+    walk = _WALKS.get(dataset.uri)
+    if walk is None or not walk.first <= first <= walk.last or not _is_on(dataset, walk):
+        walk = _Walk(first, first, b"", {})
+    read = ((number, _properties(dataset, number)) for number in range(walk.last + 1, dataset.version + 1))
+    ours = {**walk.ours} | {number: found for number, found in read if WRITE in found or UNDOES in found}
+    if dataset.version > walk.last:
+        if len(_WALKS) >= _MOST_WALKS:
+            _WALKS.clear()
+        _WALKS[dataset.uri] = _Walk(walk.first, dataset.version, _identity(dataset), ours)
+    return ((number, found) for number, found in ours.items() if number > first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Our commits among those on top of one version, up to another, whose manifest has that digest."""
+
+    first: int
+    last: int
+    identity: bytes
+    ours: Mapping[int, Mapping[str, str]]
+
+
+_WALKS: dict[str, _Walk] = {}
+_MOST_WALKS = 10_000
+
+
+def _is_on(dataset: LanceDataset, walk: _Walk) -> bool:
+    """Whether a data set goes on from where a walk ended: a leaf may have been made anew since."""
+    if walk.last > dataset.version:
+        return False
+    try:
+        last = dataset if walk.last == dataset.version else dataset.checkout_version(walk.last)
+    except (OSError, ValueError):  # cleaned up since
+        return False
+    return _identity(last) == walk.identity
+
+
+def _identity(dataset: LanceDataset) -> bytes:
+    return sha256(dataset._ds.serialized_manifest()).digest()  # noqa: SLF001 - Lance has no name for a version
 
 
 def _undone_by(properties: Mapping[str, str]) -> set[int]:

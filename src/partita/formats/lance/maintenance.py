@@ -16,13 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from partita.algebra.spec import PartitionField
+from partita.arrow.transforms import apply
 from partita.errors import PartitionValueError, SchemaError, TableError
-from partita.formats.lance.creation import check_type
+from partita.formats.lance.creation import check_name, check_type
 from partita.formats.lance.fragments import difference, leaf_names
 from partita.formats.lance.leaf import Leaf, files_in, fragments_of, translated
+from partita.formats.lance.log import Ending
 from partita.formats.lance.names import LEAF, texts
 from partita.formats.lance.namespace import BETWEEN, register
-from partita.formats.lance.log import Ending
 from partita.formats.lance.operations import Operation, widened
 from partita.formats.lance.schema_json import schema_to_json
 from partita.formats.lance.state import ONLY, LanceState, partition_values
@@ -43,7 +45,9 @@ def add_partitions(store: LanceStore, partitions: pa.Table | Sequence[Mapping[st
     for field in state.spec.fields:
         if field.name not in given.column_names:
             raise PartitionValueError(field.name, "a value", "none; for null give None")
-        columns.append(texts(_results(given[field.name], field), field).to_pylist())
+        values = _results(given[field.name], field)
+        _check_values(values, field)
+        columns.append(texts(values, field).to_pylist())
     wanted = dict.fromkeys(leaf_names(state.spec.names, row) for row in zip(*columns, strict=True)) or {(ONLY,): None}
     there = set(store.places(state))
     new = [names for names in wanted if BETWEEN.join(names) not in there]
@@ -70,6 +74,30 @@ def _table_of(state: LanceState, partitions: Sequence[Mapping[str, object]]) -> 
         except (pa.ArrowException, TypeError) as error:
             raise PartitionValueError(field.name, str(field.result_type), str(error)) from error
     return pa.table(columns)
+
+
+_PARTS = {"month": (1, 12), "day": (1, 31), "hour": (0, 23)}
+_HASH = "^[0-9a-f]{8}$"
+
+
+def _check_values(values: pa.Array, field: PartitionField) -> None:
+    """Refuse values that the field's function has for no row: no row could ever go there."""
+    transform = field.transform
+    possible, expected = None, ""
+    if transform.name in _PARTS or transform.name == "bucket":
+        least, most = _PARTS.get(transform.name) or (0, (transform.width or 1) - 1)
+        possible = pc.and_(pc.greater_equal(values, least), pc.less_equal(values, most))
+        expected = f"a number from {least} to {most}"
+    elif transform.name == "hash":
+        possible, expected = pc.match_substring_regex(values, _HASH), "eight hex digits"
+    elif transform.name == "truncate":
+        cut = apply(field.function, values, family="lance", type=field.result_type)
+        possible, expected = pc.equal(cut, values), f"a value that {transform} makes"
+    elif transform.name == "void":
+        possible, expected = pc.is_null(values), "null"
+    wrong = values.filter(pc.invert(possible)) if possible is not None else values.slice(0, 0)
+    if len(wrong):
+        raise PartitionValueError(field.name, expected, repr(wrong[0].as_py()))
 
 
 def _results(column: pa.ChunkedArray, field: Any) -> pa.Array:
@@ -326,6 +354,7 @@ def add_column(store: LanceStore, field: pa.Field) -> None:
             "every column of the table is in the names of its leaves, which hold them too for want of another; make a "
             f"new table with {field.name!r} in it, and append this one's rows"
         )
+    check_name(field.name)
     check_type(field.name, field.type)
     text = schema_to_json(state.definition.arrow.append(field))
     column = schema_to_json(pa.schema([field]))

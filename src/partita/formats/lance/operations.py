@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from partita.errors import Conflict, SchemaError, TableError
+from partita.errors import Conflict, SchemaError
 from partita.formats.lance.leaf import (
     TRIES,
     WRITE,
@@ -165,9 +165,7 @@ def _check(dataset: LanceDataset, operation: Operation) -> None:
     ids = field_ids(dataset)
     for name, number in operation.fields.items():
         if ids.get(name) != number:
-            raise TableError(
-                f"{operation.location} was made anew by another writer, with other columns, while this was written"
-            )
+            raise Conflict(operation.kind, f"made {operation.location} anew, with other columns")
 
 
 def told(operation: Operation, dataset: LanceDataset | None) -> Pinned:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from partita.formats.lance.on_spark import LanceRows
     from partita.spark.rows import DataFrame, SparkSession, StructType
 
+
 @dataclass(frozen=True, slots=True)
 class Gone:
     """Rows that go from a leaf: its place in the state, and fragments before and after, by number."""

@@ -114,9 +114,9 @@ class Writes:
         try:
             alone()
         finally:
-            ending = self._run(intent, known, is_owner=True)
+            ending, error = self._run(intent, known, is_owner=True)
         if not ending.finished:
-            raise Conflict(intent.operation, ending.reason or "was in the way", intent.number)
+            raise _failure(intent, ending, error) from error
         if intent.number % EVERY == 0 or len(ending.leaves) >= MANY:
             # In the manifest's order, so that who reads both needs not look each leaf up.
             self.log.checkpoint(folded(known, [ending]).ordered(leaf_ids(self.root)))
@@ -147,7 +147,9 @@ class Writes:
         if unended is not None and unended.number == intent.number:
             self._run(unended, known, is_owner=False)
 
-    def _run(self, intent: Intent, known: Known, *, is_owner: bool) -> Ending:
+    def _run(self, intent: Intent, known: Known, *, is_owner: bool) -> tuple[Ending, Exception | None]:
+        """How a write ended, and the error that it ended by here."""
+        problem: Exception | None = None
         operations = [Operation.of(leaf) for leaf in intent.leaves]
         shared: dict[str, Any] = {"parameters": intent.parameters, "metrics": intent.metrics,
                                   "transaction": intent.transaction}  # fmt: skip
@@ -161,14 +163,15 @@ class Writes:
             deregister(self.root, [o.id for o in operations if o.kind == "drop"])
             ending = Ending(intent.number, True, intent.operation, _now(), tuple(pinned), **shared)
         except Exception as error:  # noqa: BLE001 - whatever it is, a write that can't end would keep all others out
-            reason = error.reason if isinstance(error, Conflict) else f"left what this can't go with: {error}"
+            problem = error
+            reason = error.reason if isinstance(error, Conflict) else f"{_FAILED}{error}"
             suspects = {o.id: o.make for o in operations}
             ending = Ending(intent.number, False, intent.operation, _now(), (), suspects, reason=reason, **shared)
         if not self.log.end(ending):
             ending = self.log.ending(intent.number) or ending
         if not ending.finished:
             self._take_back(operations, floors, intent.write)
-        return ending
+        return ending, problem
 
     def _make(self, operations: Sequence[Operation], write: str) -> None:
         """New leaves, each made by one, and all in one change of the manifest."""
@@ -181,10 +184,8 @@ class Writes:
         there = self._registered({o.id for o in operations})
         for operation in operations:
             if there.get(operation.id) != operation.location:
-                raise TableError(
-                    f"another writer registered {operation.id} at {there.get(operation.id)}, "
-                    f"and this one wrote to {operation.location}"
-                )
+                where = there.get(operation.id)
+                raise Conflict(operation.kind, f"put {operation.id} at {where}, and not at {operation.location}")
 
     def _made(self, operation: Operation, write: str) -> None:
         leaf = Leaf(self.root.storage, operation.location)
@@ -202,7 +203,7 @@ class Writes:
         rows = self.root.manifest().to_table(columns=["object_id", "location"])
         wanted = pa.array([BETWEEN.join((self.root.id, one)) for one in ids], pa.string())
         found = rows.filter(pc.is_in(rows["object_id"], value_set=wanted)).to_pylist()
-        return {row["object_id"].partition(BETWEEN)[2]: row["location"] for row in found}
+        return {row["object_id"].removeprefix(self.root.id + BETWEEN): row["location"] for row in found}
 
     def _applied(
         self, operations: Sequence[Operation], write: str, floors: Mapping[str, int], *, is_owner: bool
@@ -221,6 +222,20 @@ class Writes:
                 undo(Leaf(self.root.storage, operation.location), floors[operation.id], lambda one: one == write)
 
         _each(one, operations)
+
+
+_FAILED = "failed: "
+"""How the reason of an ending begins where no other writer was in the way."""
+
+
+def _failure(intent: Intent, ending: Ending, error: Exception | None) -> PartitaError:
+    """Why a write was undone: the error itself, or a `Conflict` where another writer was in the way."""
+    if isinstance(error, PartitaError) and not isinstance(error, Conflict):
+        return error
+    reason = ending.reason or "was in the way"
+    if reason.startswith(_FAILED):
+        return TableError(f"{intent.operation} {reason}; nothing was changed")
+    return Conflict(intent.operation, reason, intent.number)
 
 
 def _each(do: Callable[[Operation], Any], operations: Iterable[Operation]) -> list[Any]:
