@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from operator import eq, ge, gt, le, lt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,10 +43,7 @@ def test_moments_in_every_unit_and_zone(tmp_path: Path, unit: str, zone: str | N
     ending = "" if zone is None else "Z"
     for text in ("2025-01-01T08:00:00", "2025-01-01T07:59:59.9995", "1960-03-01T00:00:00", "0001-01-01T00:00:00"):
         given = datetime.fromisoformat(text).replace(tzinfo=UTC)
-        for op, holds in (
-            ("<", lambda m, v: m < v), ("<=", lambda m, v: m <= v), ("=", lambda m, v: m == v),
-            (">", lambda m, v: m > v), (">=", lambda m, v: m >= v),
-        ):  # fmt: skip
+        for op, holds in (("<", lt), ("<=", le), ("=", eq), (">", gt), (">=", ge)):
             where = f"ts {op} '{text}{ending}'"
             wanted = [at for at, moment in enumerate(MOMENTS) if holds(moment, given)]
             if given.microsecond == 0 or unit == "us":

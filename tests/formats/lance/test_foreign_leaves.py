@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -13,6 +14,7 @@ import partita as pt
 from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 US = "event_date=2025-12-10/country=US.lance"
@@ -22,9 +24,10 @@ US = "event_date=2025-12-10/country=US.lance"
 def test_a_table_that_was_indexed_and_compacted_is_read_and_written(tmp_path: Path, *, index_first: bool) -> None:
     table = seeds_tree(tmp_path)
     write(table, events((5, "2025-12-10", "US")))
-    for step in (table.index, table.compact) if index_first else (table.compact, table.index):
-        step("id") if step == table.index else step()
-        write(table, events((6 if step == table.index else 7, "2025-12-10", "US")))
+    steps: list[Callable[[], Any]] = [partial(table.index, "id"), table.compact]
+    for number, step in enumerate(steps if index_first else reversed(steps)):
+        step()
+        write(table, events((6 + number, "2025-12-10", "US")))
     table.compact()
     assert rows_of(pt.open_table(table.uri, format="lance")) == list(range(1, 8))
     lance.dataset(f"{table.uri}/{US}").optimize.optimize_indices()
@@ -68,7 +71,7 @@ def nested(*numbers: int) -> pa.Table:
 @pytest.mark.parametrize("order", [1, -1], ids=["in order", "reversed"])
 @pytest.mark.parametrize("empty", [False, True], ids=["rows", "no rows"])
 def test_a_leaf_keeps_the_order_of_its_columns_and_the_version_of_its_files(
-    tmp_path: Path, version: str, order: int, *, empty: bool
+    tmp_path: Path, version: Any, order: int, *, empty: bool
 ) -> None:
     table = make(tmp_path, NESTED, ["country"])
     theirs = nested(1).drop(["country"])

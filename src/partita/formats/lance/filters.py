@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from partita.algebra.hashing import micros_of
+from partita.algebra.plain import micros_of
 from partita.algebra.predicate import And, Compare, In, IsNull, Not, Or, Predicate, StartsWith, Truth, conjuncts
 from partita.algebra.types import FLOATS, INTEGERS, Kind
 from partita.arrow.prune import prune

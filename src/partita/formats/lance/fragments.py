@@ -79,7 +79,7 @@ class LanceSink:
         from lance.file import LanceFileWriter
 
         with translated(self.leaf.location):
-            if self.writer is None:
+            if self.writer is None or self.shape is None:
                 self.shape = shape_of(self.leaf, self.stored)
                 self.writer = LanceFileWriter(
                     f"{self.leaf.uri}/data/{self.name}", self.shape.columns, version=self.shape.version,
@@ -186,7 +186,8 @@ def _sample(columns: pa.Schema, version: str | None) -> LanceDataset:
 
         loose = [_loose(f) for f in columns]
         row = pa.table([_blank(f.type) for f in loose], schema=pa.schema(loose))
-        _SAMPLES[key] = lance.write_dataset(row, f"memory://{uuid4().hex}.lance", data_storage_version=version)
+        uri = f"memory://{uuid4().hex}.lance"
+        _SAMPLES[key] = lance.write_dataset(row, uri, data_storage_version=cast("Any", version))
     return _SAMPLES[key]
 
 

@@ -81,7 +81,8 @@ class Operation:
 def applied(leaf: Leaf, operation: Operation, write: str, floor: int, *, is_owner: bool) -> LanceDataset | None:
     """The leaf after the operation, whoever carried it out; a leaf that others changed in its way is a `Conflict`.
 
-    None where a leaf is dropped whose folder is gone. `floor` is the version that the last finished write made, 0 where only others have written.
+    None where a leaf is dropped whose folder is gone. `floor` is the version that the last finished write made, 0 where
+    only others have written.
     """
     for _ in range(TRIES):
         found = leaf.find() if operation.kind == "drop" else leaf.open()

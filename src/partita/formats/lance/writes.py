@@ -61,8 +61,8 @@ _RUNNING: set[str] = set()
 class Attempt:
     """A write to be: what it does to which leaves, and whether another's ending since it looked is in its way.
 
-    `schema` are the columns that the table gets, where it gets others. `alone` is done first, while no other write runs;
-    who ends the write in its place leaves it out.
+    `schema` are the columns that the table gets, where it gets others. `alone` is done first, while no other write
+    runs; who ends the write in its place leaves it out.
     """
 
     operation: str
