@@ -312,6 +312,27 @@ def test_a_write_that_makes_leaves_without_the_new_column_is_a_conflict(tmp_path
     assert rows_of(table) == [1, 2, 3, 4, 5]
 
 
+def test_a_column_goes_with_writes_to_leaves_that_are_there_and_not_with_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = seeds_tree(tmp_path)
+    check = maintenance.check_type
+    rows = [events((5, "2025-12-10", "US")), events((6, "2025-12-20", "US"))]
+
+    def meanwhile(*given: Any) -> None:
+        write(table, rows.pop(0))
+        check(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(maintenance, "check_type", meanwhile)
+        table.add_column(pa.field("price", pa.float64()))
+        rows[0] = rows[0].append_column("price", pa.array([1.0]))
+        with pytest.raises(pt.Conflict, match="made or dropped partitions"):
+            table.add_column(pa.field("more", pa.float64()))
+    assert table.schema.names == ("id", "event_date", "country", "price")
+    assert rows_of(table) == [1, 2, 3, 4, 5, 6]
+
+
 def test_a_column_beside_those_that_are_all_in_the_names(tmp_path: Path) -> None:
     """Leaves hold what their names say for want of another column, and Lance can't take their only one out."""
     table = make(tmp_path, pa.schema([("c", pa.string())]), ["c"])

@@ -28,7 +28,7 @@ from partita.formats.lance.namespace import BETWEEN, register
 from partita.formats.lance.operations import Operation, widened
 from partita.formats.lance.schema_json import schema_to_json
 from partita.formats.lance.state import ONLY, LanceState, partition_values
-from partita.formats.lance.writes import ADD_COLUMN, PATIENCE, QUIET, THREADS, Attempt
+from partita.formats.lance.writes import ADD_COLUMN, PATIENCE, THREADS, Attempt
 from partita.formats.plan import Where, make_plan
 
 if TYPE_CHECKING:
@@ -359,18 +359,19 @@ def add_column(store: LanceStore, field: pa.Field) -> None:
     text = schema_to_json(state.definition.arrow.append(field))
     column = schema_to_json(pa.schema([field]))
     leaves = [replace(_operation(state, place, "widen"), columns=column) for place in range(len(state.ids))]
-    attempt = Attempt(ADD_COLUMN, leaves, _made_leaves, {"column": field.name}, schema=text)
+    known = {operation.id for operation in leaves}
+
+    def conflicts(ending: Ending) -> str | None:
+        moved = any(name not in known or rows is None for name, _, rows, _ in ending.leaves)
+        return "made or dropped partitions" if moved else None
+
+    attempt = Attempt(ADD_COLUMN, leaves, conflicts, {"column": field.name}, schema=text)
     store.writes(state).commit(attempt, state.known)
 
 
 def _is_all_names(state: LanceState) -> bool:
     known = {f.source for f in state.spec.fields if f.transform.name == "identity"}
     return known >= set(state.definition.arrow.names)
-
-
-def _made_leaves(ending: Ending) -> str | None:
-    made = ending.operation not in QUIET and ending.leaves
-    return "wrote to the table, and may have made leaves" if made else None
 
 
 def _widen(store: LanceStore, state: LanceState, fields: Sequence[pa.Field]) -> None:
