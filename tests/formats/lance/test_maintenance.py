@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.formats.lance import maintenance, namespace, writes
+from partita.formats.lance import creation, maintenance, namespace, writes
 from partita.formats.lance.namespace import read_tree
 from partita.formats.lance.table import LanceTable
 from partita.formats.store import TOLD, Change
@@ -316,12 +316,11 @@ def test_a_column_goes_with_writes_to_leaves_that_are_there_and_not_with_new_one
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = seeds_tree(tmp_path)
-    check = maintenance.check_type
     rows = [events((5, "2025-12-10", "US")), events((6, "2025-12-20", "US"))]
 
     def meanwhile(*given: Any) -> None:
         write(table, rows.pop(0))
-        check(*given)
+        creation.check_type(*given)
 
     with monkeypatch.context() as patch:
         patch.setattr(maintenance, "check_type", meanwhile)
