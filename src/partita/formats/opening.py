@@ -11,6 +11,7 @@ from partita.algebra.schema import Schema
 from partita.algebra.transforms import PartitionFunction
 from partita.arrow.schema import to_schema
 from partita.errors import TableError, TableExists, TableMissing
+from partita.formats.lance.names import LEAF
 from partita.formats.nesting import tables_below
 from partita.formats.store import Store
 from partita.formats.table import Table
@@ -72,7 +73,7 @@ class Tables:
         functions = [identity(given) if isinstance(given, str) else given for given in partition_by]
         if self._found(name) is not None:
             raise TableExists(self._folder(name).uri)
-        self._check_apart(name)
+        self._check_apart(name, LEAF if format_ == "lance" else None)
         if format_ == "lance":
             from partita.formats.lance.creation import create
 
@@ -81,13 +82,17 @@ class Tables:
         make = self._create_delta if format_ == "delta" else self._create_iceberg
         return Table(name, make(name, to_schema(schema), functions, properties))
 
-    def _check_apart(self, name: str) -> None:
-        """No table lies in the folder of another, whose clean-up would take it for leavings."""
+    def _check_apart(self, name: str, own: str | None) -> None:
+        """No table lies in the folder of another, whose clean-up would take it for leavings.
+
+        `own` is how folders end that would be the table's own: leaves that others laid out before it was made.
+        """
         parts = name.split(".")
         above = next((a for a in (".".join(parts[:at]) for at in range(1, len(parts))) if self._found(a)), None)
         if above is not None:
             raise TableError(f"{name} would lie in the folder of the table {above}; choose a name outside of it")
-        below = sorted(tables_below(path for path, _ in self._folder(name).list()))
+        found = tables_below(path for path, _ in self._folder(name).list())
+        below = sorted(folder for folder in found if own is None or not folder.endswith(own))
         if below:
             raise TableError(
                 f"the folder of {name} has the table {name}.{below[0].replace('/', '.')} in it; choose another name"

@@ -5,17 +5,17 @@ What a pack is and how it is read is the format's: it gives a `Reader`, which tr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 import pyarrow as pa
-from pyarrow import types as arrow_types
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from partita.errors import SchemaError
+from partita.spark.arrow_types import plain_type
 from partita.spark.scan import FILE, ROW
 from partita.spark.workers import map_in_arrow
 
@@ -34,7 +34,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
     fields: list[StructField] = []
     for f in schema:
         try:
-            one = from_arrow_schema(pa.schema([f.with_type(_plain(f.type))]), prefer_timestamp_ntz=True)
+            one = from_arrow_schema(pa.schema([f.with_type(plain_type(f.type))]), prefer_timestamp_ntz=True)
         except Exception as error:  # PySpark raises of its own kind
             raise SchemaError(f"column {f.name!r}: Spark has no type for {f.type}") from error
         fields.append(StructField(f.name, one.fields[0].dataType, f.nullable))
@@ -73,40 +73,3 @@ def nearest(found: DataFrame, k: int) -> DataFrame:
 def task_count(spark: SparkSession) -> int:
     """How many tasks a job has at least, to have work for every core."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-
-
-def _plain(type_: pa.DataType) -> pa.DataType:
-    """The type of Spark's that holds all values of an Arrow type."""
-    if type_ in _WIDER:
-        return _WIDER[type_]
-    if arrow_types.is_fixed_size_binary(type_):
-        return pa.binary()
-    if arrow_types.is_timestamp(type_):
-        return pa.timestamp("us", type_.tz)
-    if arrow_types.is_time(type_) and type_.unit != "ns":
-        return pa.time64("us")
-    if arrow_types.is_dictionary(type_):
-        return _plain(type_.value_type)
-    if arrow_types.is_struct(type_):
-        return pa.struct([f.with_type(_plain(f.type)) for f in _fields(type_)])
-    if arrow_types.is_map(type_):
-        return pa.map_(_plain(type_.key_type), _plain(type_.item_type))
-    if arrow_types.is_list(type_) or arrow_types.is_large_list(type_) or arrow_types.is_fixed_size_list(type_):
-        return pa.list_(type_.value_field.with_type(_plain(type_.value_type)))
-    return type_
-
-
-def _fields(type_: pa.StructType) -> Sequence[pa.Field]:
-    return [type_.field(at) for at in range(type_.num_fields)]
-
-
-_WIDER = {
-    pa.uint8(): pa.int16(),
-    pa.uint16(): pa.int32(),
-    pa.uint32(): pa.int64(),
-    pa.uint64(): pa.decimal128(20, 0),
-    pa.float16(): pa.float32(),
-    pa.large_string(): pa.string(),
-    pa.large_binary(): pa.binary(),
-    pa.date64(): pa.date32(),
-}

@@ -16,8 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType, StructType
 
+from partita import errors
 from partita.algebra.transforms import PartitionFunction
-from partita.errors import ConstraintError, PartitionValueError, PredicateError, SchemaError, TableError
+from partita.errors import ConstraintError, PartitaError, PartitionValueError, PredicateError, SchemaError, TableError
+from partita.spark.arrow_types import plain_rows
 from partita.spark.scan import frame_of
 from partita.spark.schema import find_column, quoted
 from partita.spark.session import session
@@ -58,7 +60,7 @@ def as_frame(given: object, spark: SparkSession | None = None) -> DataFrame:
     if isinstance(given, pd.DataFrame):
         given = pa.Table.from_pandas(given, preserve_index=False)
     if isinstance(given, pa.Table):
-        return frame_of(running, given)
+        return frame_of(running, plain_rows(given))
     raise SchemaError(f"rows are a Spark DataFrame, an Arrow table or a pandas DataFrame, not {type(given).__name__}")
 
 
@@ -205,10 +207,31 @@ def translated() -> Iterator[None]:
         value = _VALUE.search(text)
         if value is not None:
             raise PartitionValueError(value["column"], value["expected"], value["found"]) from error
+        own = _raised_by_executor(text)
+        if own is not None:
+            raise own from error
         if isinstance(error, PythonException):
             lines = [line for line in text.splitlines() if line.strip()]
             raise TableError(f"an executor failed: {lines[-1].strip()}") from error
         raise TableError(f"Spark failed, and nothing was changed: {_first_line(text)}") from error
+
+
+_OWN = re.compile(r"^partita\.errors\.(?P<name>\w+): (?P<text>.*)", re.MULTILINE | re.DOTALL)
+
+
+def _raised_by_executor(text: str) -> PartitaError | None:
+    """The error of Partita's own that the text of a worker's traceback ends with, by its class and its words.
+
+    A class that is made of fields, which the text doesn't have, counts as the one above it.
+    """
+    found = _OWN.search(text)
+    kind = getattr(errors, found["name"], None) if found is not None else None
+    if found is None or not isinstance(kind, type) or not issubclass(kind, PartitaError):
+        return None
+    plain = next(one for one in kind.__mro__ if "__init__" not in vars(one))
+    words = found["text"].partition("\n\nJVM stacktrace")[0].partition(_STATE)[0]
+    words = words.partition("\n\tat ")[0].strip()
+    return plain(f"on an executor: {words}") if issubclass(plain, PartitaError) else TableError(words)
 
 
 def _first_line(text: str) -> str:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import lance
 import pyarrow as pa
 import pytest
 
 import partita as pt
+from partita.formats.lance import creation, maintenance, namespace, writes
 from partita.formats.lance.namespace import read_tree
 from partita.formats.lance.table import LanceTable
 from partita.formats.store import TOLD, Change
 from partita.storage import Storage
-from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write
+from tests.formats.lance.killing import Killed, Steps
+from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write, written
 from tests.formats.lance.test_writes import gone_from, told_of
 
 US = "event_date=2025-12-10/country=US.lance"
@@ -42,6 +45,30 @@ def test_partitions_that_the_fields_do_not_have_are_refused(tmp_path: Path) -> N
         table.add_partition({"event_date": date(2025, 1, 1), "country": "US", "region": 1})
     with pytest.raises(pt.PartitionValueError, match="event_date"):
         table.add_partition({"event_date": "yesterday", "country": "US"})
+
+
+@pytest.mark.parametrize(
+    ("function", "right", "wrong"),
+    [
+        (pt.month("ts"), [1, 12, None], [0, 13, -1]), (pt.day("ts"), [1, 31], [0, 32]),
+        (pt.hour("ts"), [0, 23], [24, -1]), (pt.bucket("i", 4), [0, 3, None], [4, -1]),
+        (pt.truncate("i", 10), [0, -10, 120], [7, -5]), (pt.truncate("s", 3), ["", "abc", None], ["abcd"]),
+        (pt.hash("s"), ["783ca153"], ["783CA153", "x", ""]), (pt.year("ts"), [2025], []),
+        (pt.truncate("d", 10), [Decimal("0.10")], [Decimal("0.15")]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_partitions_that_no_row_can_be_in_are_refused(
+    tmp_path: Path, function: pt.PartitionFunction, right: list[Any], wrong: list[Any]
+) -> None:
+    schema = pa.schema([("ts", pa.timestamp("us")), ("i", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(9, 2))])
+    table = make(tmp_path, schema, [function])
+    [name] = table.spec.names
+    for value in wrong:
+        with pytest.raises(pt.PartitionValueError, match=name):
+            table.add_partition({name: value})
+    assert table.partitions().num_rows == 0
+    assert table.add_partition(*({name: value} for value in right)) == len(right)
 
 
 def test_dropped_partitions_are_gone_for_all_and_can_come_again(tmp_path: Path) -> None:
@@ -122,6 +149,38 @@ def test_cleaning_up_removes_old_versions_and_dropped_partitions_and_no_row(tmp_
     assert rows_of(table) == [*before, 50, 51]
 
 
+def test_cleaning_up_leaves_a_dropped_partition_that_is_about_to_come_again(tmp_path: Path) -> None:
+    """Executors have written its files, and the commit comes after the clean-up."""
+    table = seeds_tree(tmp_path)
+    early = written(table, events((8, "2025-12-10", "US")))
+    table.drop_partition("event_date = '2025-12-10'")
+    late = written(table, events((9, "2025-12-10", "CN")))
+    table.cleanup(timedelta(0))
+    store = store_of(table)
+    for told in (early, late):
+        store.commit(store.state(), Change("append", told))
+    assert rows_of(table) == [3, 4, 8, 9]
+
+
+def test_cleaning_up_leaves_a_dropped_partition_that_came_again_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = seeds_tree(tmp_path)
+    table.drop_partition("event_date = '2025-12-10'")
+    dropped = maintenance._dropped_before
+
+    def meanwhile(*given: Any) -> list[str]:
+        found = dropped(*given)
+        table.add_partition({"event_date": date(2025, 12, 10), "country": "CN"})
+        write(table, events((9, "2025-12-10", "US")))
+        return found
+
+    monkeypatch.setattr(maintenance, "_dropped_before", meanwhile)
+    table.cleanup(timedelta(0))
+    assert rows_of(table) == [3, 4, 9]
+    assert lance.dataset(f"{table.uri}/event_date=2025-12-10/country=CN.lance").count_rows() == 0
+
+
 def test_a_tree_that_others_laid_out_is_found_and_repaired(tmp_path: Path) -> None:
     folder = tmp_path / "my_partitioned_table"
     for day, country, number in (("2025-12-10", "US", 1), ("2025-12-10", "CN", 2), ("2025-12-11", "a%2Fb", 3)):
@@ -184,3 +243,108 @@ def test_rows_that_do_not_fit_are_refused_with_the_difference_before_anything_is
 def test_another_partitioning_is_refused(tmp_path: Path) -> None:
     with pytest.raises(pt.TableError, match="keeps the partitioning"):
         seeds_tree(tmp_path).evolve(add=["id"])
+
+
+def test_a_column_reaches_all_leaves_or_none_wherever_the_process_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, outcomes = 0, set()
+    while True:
+        table = seeds_tree(tmp_path / str(steps))
+        counted = Steps(steps, after=True, die=die)
+        with monkeypatch.context() as patch:
+            counted.patched(patch.setattr)
+            patch.setattr(writes, "set_properties", counted.around(namespace.set_properties))
+            patch.setattr(lance.LanceDataset, "add_columns", counted.around(lance.LanceDataset.add_columns))
+            try:
+                table.add_column(pa.field("price", pa.float64()))
+            except Killed:
+                killed = True
+            else:
+                killed = False
+        again = cast("LanceTable", pt.open_table(table.uri, format="lance"))
+        there = {tuple(lance.dataset(f"{table.uri}/{p}").schema.names) for p in again.plan().files["path"].to_pylist()}
+        assert len(there) == 1
+        assert ("price" in again.schema.names) == (("id", "price") in there)
+        outcomes.add("price" in again.schema.names)
+        rows = events((5, "2025-12-10", "US"), (6, "2025-12-15", "US"))
+        write(again, rows.append_column("price", pa.array([1.0, 2.0])) if "price" in again.schema.names else rows)
+        assert rows_of(again) == [1, 2, 3, 4, 5, 6]
+        if not killed:
+            break
+        steps += 1
+    assert steps > 6
+    assert True in outcomes
+
+
+def test_a_leaf_that_got_a_column_which_the_table_did_not_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = seeds_tree(tmp_path)
+
+    def broken(*_: Any) -> None:
+        raise pt.StorageError("the manifest can't be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writes, "set_properties", broken)
+        with pytest.raises(pt.PartitaError, match="can't be written"):
+            table.add_column(pa.field("price", pa.float64()))
+    assert table.schema.names == ("id", "event_date", "country")
+    write(table, events((5, "2025-12-10", "US"), (6, "2025-12-15", "US")))
+    assert rows_of(table) == [1, 2, 3, 4, 5, 6]
+    table.add_column(pa.field("price", pa.float64()))
+    write(table, events((7, "2025-12-10", "US")).append_column("price", pa.array([1.5])))
+    assert lance.dataset(f"{table.uri}/{US}").to_table().to_pylist() == [
+        {"id": 1, "price": None}, {"id": 5, "price": None}, {"id": 7, "price": 1.5},
+    ]  # fmt: skip
+
+
+def test_a_write_that_makes_leaves_without_the_new_column_is_a_conflict(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    store = store_of(table)
+    state = store.state()
+    old = written(table, events((5, "2025-12-10", "US")))
+    new = written(table, events((6, "2025-12-15", "US")))
+    table.add_column(pa.field("price", pa.float64()))
+    store.commit(state, Change("append", old))
+    with pytest.raises(pt.Conflict, match="gave the table a column"):
+        store.commit(state, Change("append", new))
+    assert rows_of(table) == [1, 2, 3, 4, 5]
+
+
+def test_a_column_goes_with_writes_to_leaves_that_are_there_and_not_with_new_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = seeds_tree(tmp_path)
+    rows = [events((5, "2025-12-10", "US")), events((6, "2025-12-20", "US"))]
+
+    def meanwhile(*given: Any) -> None:
+        write(table, rows.pop(0))
+        creation.check_type(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(maintenance, "check_type", meanwhile)
+        table.add_column(pa.field("price", pa.float64()))
+        rows[0] = rows[0].append_column("price", pa.array([1.0]))
+        with pytest.raises(pt.Conflict, match="made or dropped partitions"):
+            table.add_column(pa.field("more", pa.float64()))
+    assert table.schema.names == ("id", "event_date", "country", "price")
+    assert rows_of(table) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_column_beside_those_that_are_all_in_the_names(tmp_path: Path) -> None:
+    """Leaves hold what their names say for want of another column, and Lance can't take their only one out."""
+    table = make(tmp_path, pa.schema([("c", pa.string())]), ["c"])
+    table.add_column(pa.field("m", pa.int64()))
+    write(table, pa.table({"c": ["a"], "m": [1]}))
+    assert lance.dataset(f"{table.uri}/c=a.lance").to_table().to_pylist() == [{"m": 1}]
+    full = make(tmp_path, pa.schema([("c", pa.string())]), ["c"], "full")
+    write(full, pa.table({"c": ["a", "a", None]}))
+    with pytest.raises(pt.TableError, match="new table with 'n' in it"):
+        full.add_column(pa.field("n", pa.int64()))
+    write(full, pa.table({"c": ["a"]}))
+    assert sum(full.partitions()["rows"].to_pylist()) == 4
+
+
+def die() -> None:
+    raise Killed

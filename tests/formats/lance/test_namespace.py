@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import lance
@@ -29,6 +29,8 @@ from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from partita.formats.lance.table import LanceTable
 
 LEAVES = [
     "event_date=2025-12-10/country=CN.lance",
@@ -188,6 +190,67 @@ def test_a_table_that_others_made_is_read(tmp_path: Path) -> None:
     assert rows_of(table) == [1, 2, 3]
     assert sorted(table.plan().files["path"].to_pylist()) == ["country=FR.lance", "somewhere"]
     assert lance.dataset(str(tmp_path / "somewhere")).count_rows() == 2
+
+
+@pytest.mark.parametrize("location", ["country=US.lance", "somewhere", "theirs/country=US.lance"])
+def test_a_leaf_that_others_registered_by_the_name_of_its_folder(tmp_path: Path, location: str) -> None:
+    namespace = connect("dir", {"root": str(tmp_path)})
+    properties = {
+        "lance.partitioning.is_partitioned": "true",
+        "lance.partitioning.partition_columns": '[{"name": "country"}]',
+        "lance.partitioning.schema": schema_to_json(EVENTS),
+    }
+    namespace.create_namespace(CreateNamespaceRequest(id=["theirs"], properties=properties))
+    lance.write_dataset(events((1, "2025-12-10", "US")).drop(["country"]), str(tmp_path / location))
+    namespace.register_table(RegisterTableRequest(id=["theirs", "country=US.lance"], location=location))
+    table = pt.open_table(str(tmp_path / "theirs"), format="lance")
+    assert table.partitions()["country"].to_pylist() == ["US"]
+    write(table, events((2, "2025-12-10", "US")))
+    assert rows_of(table) == [1, 2]
+    assert table.partitions()["rows"].to_pylist() == [2]
+
+
+def test_a_root_below_other_namespaces(tmp_path: Path) -> None:
+    namespace = connect("dir", {"root": str(tmp_path)})
+    properties = {
+        "lance.partitioning.is_partitioned": "true",
+        "lance.partitioning.partition_columns": '[{"name": "country"}]',
+        "lance.partitioning.schema": schema_to_json(EVENTS),
+    }
+    namespace.create_namespace(CreateNamespaceRequest(id=["a"]))
+    namespace.create_namespace(CreateNamespaceRequest(id=["a", "b"]))
+    namespace.create_namespace(CreateNamespaceRequest(id=["a", "b", "c"], properties=properties))
+    table = cast("LanceTable", pt.open_table(str(tmp_path / "a" / "b" / "c"), format="lance"))
+    write(table, events((1, "2025-12-10", "US"), (2, "2025-12-10", "FR")))
+    write(table, events((3, "2025-12-10", "US")))
+    assert rows_of(table) == [1, 2, 3]
+    assert (tmp_path / "a/b/c/country=US.lance").is_dir()
+    assert sorted(namespace.list_tables(ListTablesRequest(id=["a", "b", "c"])).tables) == ["country=FR", "country=US"]
+    table.drop_partition("country = 'US' OR country = 'FR'")
+    assert namespace.list_namespaces(ListNamespacesRequest(id=["a", "b"])).namespaces == ["c"]
+    assert table.partitions().num_rows == 0
+    own = make(tmp_path / "lake", EVENTS, ["country"], "x.y.z")
+    write(own, events((1, "2025-12-10", "US")))
+    assert rows_of(pt.Lake(str(tmp_path / "lake")).table("x.y.z")) == [1]
+
+
+@pytest.mark.parametrize("name", ["_rowid", "_rowaddr", "_distance", "a.b", "", "a`b", "__partita_row"])
+def test_names_that_lance_takes_for_something_else_are_refused(tmp_path: Path, name: str) -> None:
+    for field in (pa.field(name, pa.int64()), pa.field("s", pa.struct([pa.field(name, pa.int64())]))):
+        with pytest.raises(pt.SchemaError, match="column"):
+            make(tmp_path, EVENTS.append(field), ["country"])
+    table = make(tmp_path, EVENTS, ["country"])
+    with pytest.raises(pt.SchemaError, match="column"):
+        table.add_column(pa.field(name, pa.int64()))
+
+
+def test_properties_that_nobody_knows_are_refused(tmp_path: Path) -> None:
+    lake = pt.Lake(str(tmp_path))
+    for properties in ({"lance.partitioning.shcema": "x"}, {"partita.x": "y"}, {"owner": 7}):
+        with pytest.raises(pt.SpecError, match="property"):
+            lake.create_table("t", EVENTS, format="lance", properties=properties)  # type: ignore[arg-type]
+    table = lake.create_table("t", EVENTS, format="lance", properties={"owner": "me"})
+    assert store_of(table).state().properties["owner"] == "me"
 
 
 def test_a_folder_without_a_table_and_one_that_has_one(tmp_path: Path) -> None:

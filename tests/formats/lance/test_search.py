@@ -95,3 +95,32 @@ def test_with_an_index_the_nearest_is_found_and_new_rows_are_too(tmp_path: Path)
     found = made.search(ASKED, "v", 10, columns=["id"], refine_factor=50, nprobes=100)
     assert found["id"].to_pylist() == brute(np.arange(2000), 10)
     assert any(n >= 1500 for n in found["id"].to_pylist())
+
+
+def cosine(kept: np.ndarray, k: int) -> list[int]:
+    own, asked = VECTORS[kept], np.array(ASKED, np.float32)
+    distances = 1 - own @ asked / np.linalg.norm(own, axis=1) / np.linalg.norm(asked)
+    return cast("list[int]", kept[np.argsort(distances)[:k]].tolist())
+
+
+def test_leaves_without_an_index_are_asked_by_the_metric_of_those_that_have_one(tmp_path: Path) -> None:
+    made = make(tmp_path, SCHEMA, ["country"])
+    write(made, rows(0, 1500))
+    assert made.index("v", "country = 'FR'", metric="cosine") == {"leaves": 1, "indexed": 1}
+    found = made.search(ASKED, "v", 10, columns=["id"], refine_factor=50, nprobes=100)
+    assert found["id"].to_pylist() == cosine(np.arange(1500), 10)
+    found = made.search(ASKED, "v", 10, columns=["id"], metric="l2")
+    assert found["id"].to_pylist() == brute(np.arange(1500), 10)
+
+
+def test_indices_of_several_metrics_are_refused_unless_one_is_asked_for(tmp_path: Path) -> None:
+    made = make(tmp_path, SCHEMA, ["country"])
+    write(made, rows(0, 1500))
+    made.index("v", "country = 'FR'", metric="cosine")
+    made.index("v", "country = 'US'")
+    with pytest.raises(pt.TableError, match=r"cosine in country=FR\.lance, l2 in country=US\.lance; say which"):
+        made.search(ASKED, "v", 10)
+    found = made.search(ASKED, "v", 10, columns=["id"], metric="cosine", refine_factor=50, nprobes=100)
+    assert found["id"].to_pylist() == cosine(np.arange(1500), 10)
+    one = made.search(ASKED, "v", 1, "country = 'US'", refine_factor=50, nprobes=100)
+    assert one["id"].to_pylist() == brute(np.arange(0, 1500, 4), 1)

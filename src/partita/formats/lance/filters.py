@@ -6,19 +6,20 @@ for who filters again; `exact_filters` refuses them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from math import isfinite
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from partita.algebra.hashing import timestamp_text
+from partita.algebra.plain import micros_of
 from partita.algebra.predicate import And, Compare, In, IsNull, Not, Or, Predicate, StartsWith, Truth, conjuncts
 from partita.algebra.types import FLOATS, INTEGERS, Kind
 from partita.arrow.prune import prune
-from partita.errors import PredicateError, UnknownColumn
+from partita.errors import PredicateError
 from partita.formats.lance.state import LanceState
 
 if TYPE_CHECKING:
@@ -89,24 +90,30 @@ class _Writer:
         return [_TRUE if yes else _FALSE if no else _NULL for yes, no in zip(is_true, is_false, strict=True)]
 
     def _text(self, node: Compare | In | IsNull | StartsWith) -> str:
-        column = _quoted(self._column(node.column))
+        name = self._column(node.column)
+        column = _quoted(name)
         kind = self.state.schema.find(node.column).type.kind
+        type_ = self.state.definition.arrow.field(name).type
         if isinstance(node, IsNull):
             return f"{column} IS NULL"
         if isinstance(node, StartsWith):
             if kind is not Kind.STRING:
                 raise PredicateError(f"{node}: Lance compares the start of text alone")
-            return f"starts_with({column}, {_literal(node.prefix, kind, node)})"
+            return f"starts_with({column}, {_literal(node.prefix, kind, type_, node)})"
         if isinstance(node, In):
-            texts = [f"{column} = {_literal(v, kind, node)}" if v is not None else _NULL for v in node.values]
+            texts = [
+                f"{_reaching(column, type_, v)} = {_literal(v, kind, type_, node)}" if v is not None else _NULL
+                for v in node.values
+            ]
             return _or(texts)
-        return _compared(column, node, kind)
+        return _compared(column, node, kind, type_)
 
 
-def _compared(column: str, node: Compare, kind: Kind) -> str:
+def _compared(column: str, node: Compare, kind: Kind, type_: pa.DataType) -> str:
     if node.value is None:
         return f"{column} IS NULL" if node.op == "<=>" else _NULL
-    literal = _literal(node.value, kind, node)
+    literal = _literal(node.value, kind, type_, node)
+    column = _reaching(column, type_, node.value)
     if node.op == "<=>":
         return f"({column} IS NOT NULL AND {column} = {literal})"
     text = f"{column} {node.op} {literal}"
@@ -118,20 +125,29 @@ def _compared(column: str, node: Compare, kind: Kind) -> str:
     return f"({text} AND NOT isnan({column}))" if node.op in ("<", "<=") else text
 
 
-def _literal(value: object, kind: Kind, node: Predicate) -> str:
+def _literal(value: object, kind: Kind, type_: pa.DataType, node: Predicate) -> str:
     write = _LITERALS.get(kind)
-    text = write(value) if write is not None else None
+    text = write(value, type_) if write is not None else None
     if text is None:
-        raise PredicateError(f"{node}: Lance is not asked to compare {kind} with {value!r}")
+        raise PredicateError(f"{node}: Lance is not asked to compare {type_} with {value!r}")
     return text
 
 
-def _integer(value: object) -> str | None:
-    fits = isinstance(value, int) and not isinstance(value, bool) and -(2**63) < value < 2**63
-    return str(value) if fits else None
+def _integer(value: object, type_: pa.DataType) -> str | None:
+    is_number = isinstance(value, int) and not isinstance(value, bool) and pa.types.is_integer(type_)
+    return str(value) if is_number and -(2**63) < cast("int", value) < 2**63 else None
 
 
-def _float(value: object) -> str | None:
+def _reaching(column: str, type_: pa.DataType, value: object) -> str:
+    """The column, wide enough to be compared with that number: Lance fails where a literal is beyond its type."""
+    if not pa.types.is_integer(type_) or not isinstance(value, int):
+        return column
+    bits, is_signed = type_.bit_width, pa.types.is_signed_integer(type_)
+    least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if is_signed else (0, 2**bits - 1)
+    return column if least <= value <= most else f"CAST({column} AS BIGINT)"
+
+
+def _float(value: object, _: pa.DataType) -> str | None:
     # -0.0 is 0.0 to Spark, and less to Lance.
     is_number = isinstance(value, float | int) and not isinstance(value, bool)
     if not is_number or not isfinite(cast("float", value)) or value == 0:
@@ -139,35 +155,44 @@ def _float(value: object) -> str | None:
     return f"CAST('{float(cast('float', value))!r}' AS DOUBLE)"
 
 
-def _date(value: object) -> str | None:
+def _date(value: object, _: pa.DataType) -> str | None:
     return f"DATE '{value.isoformat()}'" if isinstance(value, date) and not isinstance(value, datetime) else None
 
 
-def _timestamp(value: object) -> str | None:
-    if not isinstance(value, datetime) or value.utcoffset() is None:
+def _timestamp(value: object, type_: pa.DataType) -> str | None:
+    """The moment in the unit and the zone of the column.
+
+    Lance takes one without them for a time of day in the column's zone, and cuts it to the column's unit.
+    """
+    if not isinstance(value, datetime) or not pa.types.is_timestamp(type_):
         return None
-    return f"TIMESTAMP '{timestamp_text(value.astimezone(UTC))}Z'"
+    if (value.utcoffset() is None) != (type_.tz is None) or not _ZONE.fullmatch(type_.tz or ""):
+        return None
+    word, size = _UNITS[type_.unit]
+    number, rest = divmod(micros_of(value), size)
+    zone = "None" if type_.tz is None else f'Some("{type_.tz}")'
+    return f"arrow_cast({number}, 'Timestamp({word}, {zone})')" if not rest else None
 
 
-def _local(value: object) -> str | None:
-    is_local = isinstance(value, datetime) and value.utcoffset() is None
-    return f"TIMESTAMP '{timestamp_text(cast('datetime', value))}'" if is_local else None
+_UNITS = {"s": ("Second", 1_000_000), "ms": ("Millisecond", 1_000), "us": ("Microsecond", 1)}
+"""Arrow's units as Lance writes them, and the microseconds in each."""
+_ZONE = re.compile(r"[\w/+:-]*")
 
 
-_LITERALS: dict[Kind, Callable[[object], str | None]] = {
-    Kind.BOOLEAN: lambda v: str(v).upper() if isinstance(v, bool) else None,
+_LITERALS: dict[Kind, Callable[[object, pa.DataType], str | None]] = {
+    Kind.BOOLEAN: lambda v, _: str(v).upper() if isinstance(v, bool) else None,
     **dict.fromkeys(INTEGERS, _integer),
     Kind.DOUBLE: _float,
-    Kind.STRING: lambda v: "'" + v.replace("'", "''") + "'" if isinstance(v, str) else None,
+    Kind.STRING: lambda v, _: "'" + v.replace("'", "''") + "'" if isinstance(v, str) else None,
     Kind.DATE: _date,
     Kind.TIMESTAMP: _timestamp,
-    Kind.TIMESTAMP_NTZ: _local,
+    Kind.TIMESTAMP_NTZ: _timestamp,
 }
 
 
 def _quoted(name: str) -> str:
     if "`" in name:
-        raise UnknownColumn(name, (), "has a backquote in its name, which Lance's filters can't")
+        raise PredicateError(f"{name!r} has a backquote, which Lance's filters can't")
     return f"`{name}`"
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from partita.arrow.transforms import apply
 from partita.errors import SchemaError, TableError
-from partita.formats.lance.leaf import Leaf, field_ids, fragment_json, translated
+from partita.formats.lance.leaf import Leaf, fragment_json, translated
 from partita.formats.lance.names import segments, texts
 from partita.formats.lance.namespace import BETWEEN, Root
 from partita.formats.lance.state import ONLY, Definition
@@ -79,13 +79,13 @@ class LanceSink:
         from lance.file import LanceFileWriter
 
         with translated(self.leaf.location):
-            if self.writer is None:
+            if self.writer is None or self.shape is None:
                 self.shape = shape_of(self.leaf, self.stored)
                 self.writer = LanceFileWriter(
-                    f"{self.leaf.uri}/data/{self.name}", self.stored, version=self.shape.version,
+                    f"{self.leaf.uri}/data/{self.name}", self.shape.columns, version=self.shape.version,
                     storage_options=dict(self.leaf.storage.options) or None,
                 )  # fmt: skip
-            for batch in conformed(rows, self.stored).combine_chunks().to_batches():
+            for batch in conformed(_filled(rows, self.shape.columns), self.shape.columns).combine_chunks().to_batches():
                 self.writer.write_batch(batch)
         self.rows += rows.num_rows
 
@@ -104,7 +104,7 @@ class LanceSink:
         major, minor = (int(part) for part in self.shape.version.split("."))
         file = {
             "path": self.name, "fields": list(self.shape.physical), "base_id": None, "file_size_bytes": size,
-            "column_indices": list(range(len(self.shape.physical))), "file_major_version": major,
+            "column_indices": list(self.shape.indices), "file_major_version": major,
             "file_minor_version": minor,
         }  # fmt: skip
         fragment = {
@@ -120,53 +120,101 @@ class LanceSink:
         self.writer = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """How a leaf's files hold its columns: numbers by name, those of the columns in a file, the format's version."""
+    """How a leaf's files hold its columns.
 
+    `columns` are in the leaf's own order and `ids` their numbers by name; `physical` are the numbers of what is a
+    column in a file, `indices` their places there, and `version` that of the file format.
+    """
+
+    columns: pa.Schema
     ids: Mapping[str, int]
     physical: tuple[int, ...]
+    indices: tuple[int, ...]
     version: str
 
 
 def shape_of(leaf: Leaf, stored: pa.Schema) -> Shape:
     """The shape of a leaf that is there, or of one that is made anew."""
     dataset = leaf.find()
-    if dataset is None or (dataset.schema != stored and not dataset.get_fragments()):
+    if dataset is None:
         return new_shape(stored)
-    if not _same(dataset.schema, stored):
-        raise SchemaError(
-            f"the leaf {leaf.location} has other columns than its table:\n{difference(dataset.schema, stored)}"
+    version = dataset.data_storage_version
+    if version in _UNWRITTEN:
+        raise TableError(
+            f"the leaf {leaf.location} is of Lance's file version {version}, which is no longer written; "
+            "write it anew with Lance, in a data_storage_version of 2.0 or later"
         )
-    return Shape(field_ids(dataset), _physical(dataset), dataset.data_storage_version)
+    if has_columns(dataset.schema, stored):
+        return _shape(dataset.schema, dataset.lance_schema, version)
+    if not dataset.get_fragments():  # it is made anew before the rows become a part of it
+        return new_shape(stored, version)
+    raise SchemaError(
+        f"the leaf {leaf.location} has other columns than its table:\n{difference(dataset.schema, stored)}"
+    )
 
 
-def new_shape(stored: pa.Schema) -> Shape:
-    """The shape of a leaf that Lance makes with these columns: found once, in memory."""
-    key = stored.serialize().to_pybytes()
-    if key not in _SHAPES:
+_UNWRITTEN = frozenset({"0.1", "0.2", "legacy"})
+
+
+def new_shape(stored: pa.Schema, version: str | None = None) -> Shape:
+    """The shape of a leaf that Lance makes with these columns."""
+    made = _sample(stored, version)
+    return _shape(stored, made.lance_schema, made.data_storage_version)
+
+
+def _shape(columns: pa.Schema, numbered: Any, version: str) -> Shape:
+    """The shape of columns that have those numbers: as in a file that Lance itself makes of them."""
+    sample = _sample(columns, version)
+    [file] = sample.get_fragments()[0].metadata.files
+    own = dict(zip(_numbers(sample.lance_schema.fields()), _numbers(numbered.fields()), strict=True))
+    return Shape(
+        columns,
+        {f.name(): f.id() for f in numbered.fields()},
+        tuple(own[number] for number in file.fields),
+        tuple(file.column_indices),
+        version,
+    )
+
+
+def _sample(columns: pa.Schema, version: str | None) -> LanceDataset:
+    """A data set of one row with these columns, in memory; made once."""
+    key = (columns.serialize().to_pybytes(), version)
+    if key not in _SAMPLES:
         import lance
 
-        made = lance.write_dataset(stored.empty_table(), f"memory://{uuid4().hex}.lance")
-        _SHAPES[key] = Shape(field_ids(made), _physical(made), made.data_storage_version)
-    return _SHAPES[key]
+        loose = [_loose(f) for f in columns]
+        row = pa.table([_blank(f.type) for f in loose], schema=pa.schema(loose))
+        uri = f"memory://{uuid4().hex}.lance"
+        _SAMPLES[key] = lance.write_dataset(row, uri, data_storage_version=cast("Any", version))
+    return _SAMPLES[key]
 
 
-_SHAPES: dict[bytes, Shape] = {}
+_SAMPLES: dict[tuple[bytes, str | None], LanceDataset] = {}
 
 
-def _physical(dataset: LanceDataset) -> tuple[int, ...]:
-    """The numbers of the fields that are columns of a file: those without fields of their own, in order."""
+def _loose(field: pa.Field) -> pa.Field:
+    """The field with null allowed in it, and in the fields of its structs."""
+    type_ = field.type
+    if pa.types.is_struct(type_):
+        type_ = pa.struct([_loose(type_.field(at)) for at in range(type_.num_fields)])
+    return field.with_type(type_).with_nullable(True)
 
-    def walk(fields: Any) -> Iterator[int]:
-        for one in fields:
-            inner = one.children()
-            if inner:
-                yield from walk(inner)
-            else:
-                yield one.id()
 
-    return tuple(walk(dataset.lance_schema.fields()))
+def _blank(type_: pa.DataType) -> pa.Array:
+    """Null; but for a struct, which version 2.0 has no null of, one of nulls."""
+    if not pa.types.is_struct(type_):
+        return pa.nulls(1, type_)
+    inner = [type_.field(at) for at in range(type_.num_fields)]
+    return pa.StructArray.from_arrays([_blank(f.type) for f in inner], fields=inner)
+
+
+def _numbers(fields: Any) -> Iterator[int]:
+    """The numbers of fields and of those inside of them, in order."""
+    for one in fields:
+        yield one.id()
+        yield from _numbers(one.children())
 
 
 def _size(leaf: Leaf, name: str) -> int:
@@ -182,6 +230,14 @@ def conformed(rows: pa.Table, stored: pa.Schema) -> pa.Table:
         return pa.table([_whole(rows[f.name]) for f in stored], names=stored.names).cast(stored)
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise SchemaError(f"rows don't fit the table: {error}\n{difference(rows.schema, stored)}") from error
+
+
+def _filled(rows: pa.Table, columns: pa.Schema) -> pa.Table:
+    """The rows with null in the columns that only the leaf has."""
+    for f in columns:
+        if f.name not in rows.column_names:
+            rows = rows.append_column(f, pa.nulls(rows.num_rows, f.type))
+    return rows
 
 
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -202,10 +258,20 @@ def difference(found: pa.Schema, wanted: pa.Schema) -> str:
     return "\n".join(lines) or "the same columns, in another order"
 
 
-def _same(found: pa.Schema, wanted: pa.Schema) -> bool:
+def same_columns(found: pa.Schema, wanted: pa.Schema) -> bool:
+    """Whether two schemas have the same columns, in whatever order."""
     return len(found) == len(wanted) and all(
         f.name in found.names and found.field(f.name).type == f.type for f in wanted
     )
+
+
+def has_columns(found: pa.Schema, wanted: pa.Schema) -> bool:
+    """Whether a schema has the columns of another, and besides them only such as may be null.
+
+    A leaf has those while the table gets a column, and where that came to nothing.
+    """
+    more = [f for f in found if f.name not in wanted.names]
+    return all(f.nullable for f in more) and same_columns(pa.schema([f for f in found if f not in more]), wanted)
 
 
 def write_rows(target: LanceTarget, definition: Definition, rows: pa.Table) -> Iterator[dict[str, object]]:

@@ -11,10 +11,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from partita.errors import Conflict, StorageError, TableError
+from partita.errors import Conflict, PartitaError, StorageError, TableError
 from partita.storage import Storage
 
 if TYPE_CHECKING:
@@ -48,7 +49,20 @@ class Leaf:
         import lance
 
         with translated(self.location):
-            return lance.dataset(self.uri, version=version, storage_options=self._options)
+            try:
+                return lance.dataset(self.uri, version=version, storage_options=self._options)
+            except ValueError as error:
+                if not _is_missing(error):
+                    raise
+                raise TableError(self._gone(version)) from error
+
+    def _gone(self, version: int | None) -> str:
+        if version is not None and self.find() is not None:
+            return f"version {version} of the leaf {self.location} was cleaned up meanwhile; try again"
+        return (
+            f"the table has a leaf {self.location}, and nothing is there in {self.storage.uri}; bring the folder back, "
+            "or take the partition out of the table with drop_partition"
+        )
 
     def find(self) -> LanceDataset | None:
         """The data set at its newest version; None where there is none."""
@@ -58,7 +72,7 @@ class Leaf:
             try:
                 return lance.dataset(self.uri, storage_options=self._options)
             except ValueError as error:
-                if "was not found" in str(error) or "Not found" in str(error):
+                if _is_missing(error):
                     return None
                 raise
 
@@ -94,6 +108,10 @@ class Leaf:
     @property
     def _options(self) -> dict[str, str] | None:
         return dict(self.storage.options) or None
+
+
+def _is_missing(error: ValueError) -> bool:
+    return "was not found" in str(error) or "Not found" in str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +153,47 @@ def clean_version(dataset: LanceDataset, version: int) -> int:
 
 
 def _ours_after(dataset: LanceDataset, version: int) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Our commits on top of a version; those that were looked at before are not read again."""
     first = version if version <= dataset.version else 0
-    for number in range(first + 1, dataset.version + 1):
-        properties = _properties(dataset, number)
-        if WRITE in properties or UNDOES in properties:
-            yield number, properties
+    walk = _WALKS.get(dataset.uri)
+    if walk is None or not walk.first <= first <= walk.last or not _is_on(dataset, walk):
+        walk = _Walk(first, first, b"", {})
+    read = ((number, _properties(dataset, number)) for number in range(walk.last + 1, dataset.version + 1))
+    ours = {**walk.ours} | {number: found for number, found in read if WRITE in found or UNDOES in found}
+    if dataset.version > walk.last:
+        if len(_WALKS) >= _MOST_WALKS:
+            _WALKS.clear()
+        _WALKS[dataset.uri] = _Walk(walk.first, dataset.version, _identity(dataset), ours)
+    return ((number, found) for number, found in ours.items() if number > first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """Our commits among those on top of one version, up to another, whose manifest has that digest."""
+
+    first: int
+    last: int
+    identity: bytes
+    ours: Mapping[int, Mapping[str, str]]
+
+
+_WALKS: dict[str, _Walk] = {}
+_MOST_WALKS = 10_000
+
+
+def _is_on(dataset: LanceDataset, walk: _Walk) -> bool:
+    """Whether a data set goes on from where a walk ended: a leaf may have been made anew since."""
+    if walk.last > dataset.version:
+        return False
+    try:
+        last = dataset if walk.last == dataset.version else dataset.checkout_version(walk.last)
+    except (OSError, ValueError):  # cleaned up since
+        return False
+    return _identity(last) == walk.identity
+
+
+def _identity(dataset: LanceDataset) -> bytes:
+    return sha256(dataset._ds.serialized_manifest()).digest()  # noqa: SLF001 - Lance has no name for a version
 
 
 def _undone_by(properties: Mapping[str, str]) -> set[int]:
@@ -148,8 +202,13 @@ def _undone_by(properties: Mapping[str, str]) -> set[int]:
 
 def _properties(dataset: LanceDataset, version: int) -> Mapping[str, str]:
     try:
-        transaction = dataset.read_transaction(version)
-    except (OSError, ValueError):  # cleaned up since: ours are read long before
+        with translated(dataset.uri):
+            transaction = dataset.read_transaction(version)
+    except StorageError as error:
+        if "was not found" in str(error):  # cleaned up since: ours are read long before
+            return {}
+        raise
+    except TypeError:  # Lance can't put a compaction that moved an index into Python's classes; we commit none
         return {}
     return (transaction.transaction_properties or {}) if transaction is not None else {}
 
@@ -273,6 +332,6 @@ def translated(location: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, StorageError):
+        if isinstance(error, PartitaError):
             raise
         raise StorageError(f"Lance, of {location}: {str(error).partition(', /home/')[0]}") from error

@@ -45,7 +45,10 @@ _NAME = re.compile(r"(\d{20})(\.done\.json|\.json|\.arrow)$")
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a write is about to do: `leaves` are operations as `partita.formats.lance.operations` reads them."""
+    """What a write is about to do: `leaves` are operations as `partita.formats.lance.operations` reads them.
+
+    `schema` are the columns that the table has from then on, as its root says them, where it gets others.
+    """
 
     number: int
     write: str
@@ -56,6 +59,7 @@ class Intent:
     parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     transaction: tuple[str, int] | None = None
+    schema: str | None = None
 
     def as_json(self) -> bytes:
         """The file."""
@@ -197,12 +201,14 @@ class Log:
                 yield ending
 
     def forget(self, before: float) -> None:
-        """Remove what the writes before a time were about to do; how they ended stays."""
-        last = max((n for n, kind in self._names() if kind == ".arrow"), default=-1)
-        for number, kind in self._names():
-            path = f"{_path(number)}.json"
-            if kind == ".json" and number < last and self.storage.modified(path) < before:
-                self.storage.delete([path])
+        """Remove what the writes before a time were about to do, and checkpoints that a later one stands for.
+
+        How writes ended stays.
+        """
+        names = self._names()
+        last = max((n for n, kind in names if kind == ".arrow"), default=-1)
+        paths = [f"{_path(number)}{kind}" for number, kind in names if kind != ".done.json" and number < last]
+        self.storage.delete([path for path in paths if self.storage.modified(path) < before])
 
     def _checkpoint(self, number: int) -> Known:
         data = self.storage.get(f"{_path(number)}.arrow")

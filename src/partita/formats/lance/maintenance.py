@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from partita.algebra.spec import PartitionField
+from partita.arrow.transforms import apply
 from partita.errors import PartitionValueError, SchemaError, TableError
+from partita.formats.lance.creation import check_name, check_type
 from partita.formats.lance.fragments import difference, leaf_names
-from partita.formats.lance.leaf import Leaf, translated
+from partita.formats.lance.leaf import Leaf, files_in, fragments_of, translated
+from partita.formats.lance.log import Ending
 from partita.formats.lance.names import LEAF, texts
-from partita.formats.lance.namespace import BETWEEN, SCHEMA, register, set_properties
-from partita.formats.lance.operations import Operation
+from partita.formats.lance.namespace import BETWEEN, register
+from partita.formats.lance.operations import Operation, widened
 from partita.formats.lance.schema_json import schema_to_json
 from partita.formats.lance.state import ONLY, LanceState, partition_values
-from partita.formats.lance.writes import THREADS, Attempt
+from partita.formats.lance.writes import ADD_COLUMN, PATIENCE, THREADS, Attempt
 from partita.formats.plan import Where, make_plan
 
 if TYPE_CHECKING:
@@ -40,7 +45,9 @@ def add_partitions(store: LanceStore, partitions: pa.Table | Sequence[Mapping[st
     for field in state.spec.fields:
         if field.name not in given.column_names:
             raise PartitionValueError(field.name, "a value", "none; for null give None")
-        columns.append(texts(_results(given[field.name], field), field).to_pylist())
+        values = _results(given[field.name], field)
+        _check_values(values, field)
+        columns.append(texts(values, field).to_pylist())
     wanted = dict.fromkeys(leaf_names(state.spec.names, row) for row in zip(*columns, strict=True)) or {(ONLY,): None}
     there = set(store.places(state))
     new = [names for names in wanted if BETWEEN.join(names) not in there]
@@ -67,6 +74,30 @@ def _table_of(state: LanceState, partitions: Sequence[Mapping[str, object]]) -> 
         except (pa.ArrowException, TypeError) as error:
             raise PartitionValueError(field.name, str(field.result_type), str(error)) from error
     return pa.table(columns)
+
+
+_PARTS = {"month": (1, 12), "day": (1, 31), "hour": (0, 23)}
+_HASH = "^[0-9a-f]{8}$"
+
+
+def _check_values(values: pa.Array, field: PartitionField) -> None:
+    """Refuse values that the field's function has for no row: no row could ever go there."""
+    transform = field.transform
+    possible, expected = None, ""
+    if transform.name in _PARTS or transform.name == "bucket":
+        least, most = _PARTS.get(transform.name) or (0, (transform.width or 1) - 1)
+        possible = pc.and_(pc.greater_equal(values, least), pc.less_equal(values, most))
+        expected = f"a number from {least} to {most}"
+    elif transform.name == "hash":
+        possible, expected = pc.match_substring_regex(values, _HASH), "eight hex digits"
+    elif transform.name == "truncate":
+        cut = apply(field.function, values, family="lance", type=field.result_type)
+        possible, expected = pc.equal(cut, values), f"a value that {transform} makes"
+    elif transform.name == "void":
+        possible, expected = pc.is_null(values), "null"
+    wrong = values.filter(pc.invert(possible)) if possible is not None else values.slice(0, 0)
+    if len(wrong):
+        raise PartitionValueError(field.name, expected, repr(wrong[0].as_py()))
 
 
 def _results(column: pa.ChunkedArray, field: Any) -> pa.Array:
@@ -206,17 +237,56 @@ def clean(store: LanceStore, older_than: float) -> list[str]:
 
 
 def _remove_dropped(store: LanceStore, state: LanceState, before: float) -> None:
-    there = set(state.ids.to_pylist())
-    for ending in store.log.endings():
-        if not ending.finished or ending.at / 1000 >= before:
-            continue
-        for name, _, rows, _ in ending.leaves:
-            location = state.root.location(name.split(BETWEEN))
-            if rows is not None or name in there:
+    """Remove the folders of leaves that were dropped before a time, and are not about to come again.
+
+    That is done while no other write runs: a leaf may have come again since the state was read.
+    """
+    dropped = _dropped_before(store, state, before)
+    if not dropped:
+        return
+    until = time.monotonic() + PATIENCE / 2  # the next time is soon enough for the rest
+
+    def remove() -> None:
+        now = store.state()
+        there = set(now.locations.to_pylist())
+        for name in dropped:
+            location = now.root.location(name.split(BETWEEN))
+            if name not in now.known.dropped or location in there or time.monotonic() > until:
                 continue
-            found = Leaf(state.root.storage, location).find()
-            if found is not None and found.count_rows() == 0:
-                state.root.storage.delete([path for path, _ in state.root.storage.list(location)])
+            leaf = Leaf(now.root.storage, location)
+            found = leaf.find()
+            if found is not None and found.count_rows() == 0 and not _is_written_to(leaf, found):
+                now.root.storage.delete([path for path, _ in now.root.storage.list(location)])
+
+    store.writes(state).commit(Attempt("cleanup", (), alone=remove), state.known)
+
+
+def _dropped_before(store: LanceStore, state: LanceState, before: float) -> list[str]:
+    left = set(state.known.dropped)
+    found: list[str] = []
+    for ending in store.log.endings() if left else ():
+        gone = {name for name, _, rows, _ in ending.leaves if rows is None} & left
+        found += sorted(gone) if ending.at / 1000 < before else []
+        left -= gone
+        if not left:
+            break
+    return found
+
+
+_UNVERIFIED = 7 * 24 * 3600.0
+"""Seconds for which a file that no version names may be one of a write that runs, as Lance has it."""
+
+
+def _is_written_to(leaf: Leaf, dataset: LanceDataset) -> bool:
+    """Whether there are new data files that no version of the leaf names."""
+    since = time.time() - _UNVERIFIED
+    files = [path for path, _ in leaf.storage.list(f"{leaf.location}/data")]
+    young = {path.rpartition("/")[2] for path in files if leaf.storage.modified(path) >= since}
+    for version in sorted((v["version"] for v in dataset.versions()), reverse=True):
+        if not young:
+            break
+        young -= files_in(fragments_of(leaf.open(version)))
+    return bool(young)
 
 
 def unregistered(store: LanceStore) -> pa.Table:
@@ -270,10 +340,7 @@ def repair(store: LanceStore) -> dict[str, int]:
 
 
 def add_column(store: LanceStore, field: pa.Field) -> None:
-    """Give the table one more column, null in every row that it has.
-
-    The leaves get it first, then the root namespace says so: a column that only leaves have is not read.
-    """
+    """Give the table one more column, null in every row that it has: one write over all leaves and the root."""
     store.settle()
     state = store.state()
     if not field.nullable:
@@ -282,33 +349,35 @@ def add_column(store: LanceStore, field: pa.Field) -> None:
         raise SchemaError(f"the table has a column {field.name!r} already")
     if any(f.name.casefold() == field.name.casefold() for f in state.spec.fields):
         raise SchemaError(f"{field.name!r} is the name of a partition field")
+    if not state.definition.left_out and _is_all_names(state) and len(state.ids):
+        raise TableError(
+            "every column of the table is in the names of its leaves, which hold them too for want of another; make a "
+            f"new table with {field.name!r} in it, and append this one's rows"
+        )
+    check_name(field.name)
+    check_type(field.name, field.type)
     text = schema_to_json(state.definition.arrow.append(field))
-    # What an undone write left in a leaf is taken back before it changes.
-    _pin(store, state, range(len(state.ids)), "add column", {"column": field.name})
-    _widen(store, store.state(), [field])
-    set_properties(state.root, {**state.properties, SCHEMA: text})
-    wider = store.state()
-    _widen(store, wider, [field])  # leaves that were made meanwhile
-    _pin(store, wider, range(len(wider.ids)), "add column", {"column": field.name})
+    column = schema_to_json(pa.schema([field]))
+    leaves = [replace(_operation(state, place, "widen"), columns=column) for place in range(len(state.ids))]
+    known = {operation.id for operation in leaves}
+
+    def conflicts(ending: Ending) -> str | None:
+        moved = any(name not in known or rows is None for name, _, rows, _ in ending.leaves)
+        return "made or dropped partitions" if moved else None
+
+    attempt = Attempt(ADD_COLUMN, leaves, conflicts, {"column": field.name}, schema=text)
+    store.writes(state).commit(attempt, state.known)
+
+
+def _is_all_names(state: LanceState) -> bool:
+    known = {f.source for f in state.spec.fields if f.transform.name == "identity"}
+    return known >= set(state.definition.arrow.names)
 
 
 def _widen(store: LanceStore, state: LanceState, fields: Sequence[pa.Field]) -> None:
     """Give leaves the columns that they lack; one of another type is refused."""
-
-    def one(place: int) -> None:
-        leaf = store.leaf(state, place)
-        with translated(leaf.location):
-            dataset = leaf.open()
-            there = {f.name: f.type for f in dataset.schema}
-            other = [f.name for f in fields if f.name in there and there[f.name] != f.type]
-            if other:
-                raise SchemaError(f"the leaf {leaf.location} has a column {other[0]!r} of another type")
-            missing = [f for f in fields if f.name not in there]
-            if missing:
-                dataset.add_columns(missing)
-
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(one, range(len(state.ids))))
+        list(pool.map(lambda place: widened(store.leaf(state, place), fields), range(len(state.ids))))
 
 
 def _operation(state: LanceState, place: int, kind: str) -> Operation:

@@ -94,36 +94,45 @@ def is_there(table: Storage) -> bool:
 def read_tree(table: Storage) -> Tree:
     """The table in a folder, by one pass over the manifest.
 
-    The manifest is the folder's own, or that of the folder above, where the root has the folder's name.
+    The manifest is the folder's own, or that of a folder above, where the root's id are the names from there.
     """
-    found = _tree_in(table, table)
-    if found is None and "/" in table.uri.rstrip("/"):
-        above, _, _ = table.uri.rstrip("/").rpartition("/")
-        found = _tree_in(Storage(above, table.options), table) if above and not above.endswith(":/") else None
+    found = _tree_in(table, "")
+    above, folder = table.uri.rstrip("/"), ""
+    for _ in range(_DEEPEST):
+        if found is not None:
+            return found
+        above, _, name = above.rpartition("/")
+        folder = f"{name}/{folder}" if folder else name
+        if not above or above.endswith(":/"):
+            break
+        found = _tree_in(Storage(above, table.options), folder)
     if found is None:
         raise TableMissing(table.uri)
     return found
 
 
-def _tree_in(storage: Storage, table: Storage) -> Tree | None:
+_DEEPEST = 4
+"""Levels of namespaces above a table, for which others may have one manifest."""
+
+
+def _tree_in(storage: Storage, folder: str) -> Tree | None:
+    """The table in a folder below that of a manifest; with no folder, the one that is in the manifest's own."""
     manifest = _manifest(storage)
     if manifest is None:
         return None
     with translated(MANIFEST):
         rows = manifest.to_table(columns=_COLUMNS)
-    name = PurePosixPath(table.uri).name
+    name = folder.replace("/", BETWEEN) or PurePosixPath(storage.uri).name
     roots = _roots(rows)
-    own = storage == table
     if name in roots:
         root_id = name
-    elif own and len(roots) == 1:
+    elif not folder and len(roots) == 1:
         root_id = next(iter(roots))
-    elif own and roots:
-        raise TableError(f"{table.uri} has several partitioned tables: {', '.join(roots)}; open the folder of one")
+    elif not folder and roots:
+        raise TableError(f"{storage.uri} has several partitioned tables: {', '.join(roots)}; open the folder of one")
     else:
         return None
-    leaves = _below(rows, root_id)
-    return Tree(Root(storage, root_id, "" if own else name), roots[root_id], leaves)
+    return Tree(Root(storage, root_id, folder), roots[root_id], _below(rows, root_id))
 
 
 def leaf_ids(root: Root) -> pa.Array:
@@ -189,10 +198,19 @@ def deregister(root: Root, ids: Sequence[str]) -> None:
         kept = [i for i, t in zip(rows["object_id"].to_pylist(), rows["object_type"].to_pylist(), strict=True)
                 if t == "table" and i not in gone]  # fmt: skip
         needed = {i[:at] for i in kept for at, c in enumerate(i) if c == BETWEEN}
-        above = {i[:at] for i in gone for at, c in enumerate(i) if c == BETWEEN} - {root.id}
+        above = {i[:at] for i in gone for at, c in enumerate(i) if c == BETWEEN and at > len(root.id)}
         empty = sorted(gone | (above - needed))
         listed = ", ".join("'" + one.replace("'", "''") + "'" for one in empty)
         manifest.delete(f"object_id IN ({listed})", conflict_retries=_RETRIES)
+
+
+def properties_of(root: Root) -> dict[str, str]:
+    """The properties of the root namespace as they are now."""
+    with translated(MANIFEST):
+        found = _roots(root.manifest().to_table(columns=_COLUMNS))
+    if root.id not in found:
+        raise TableMissing(root.storage.uri)
+    return found[root.id]
 
 
 def set_properties(root: Root, properties: Mapping[str, str]) -> None:

@@ -7,17 +7,18 @@
 | change | other deletions for some fragments, and more fragments |
 | drop | no fragments, and out of the manifest |
 | pin | nothing: the newest version counts |
+| widen | more columns, null in every row |
 
 The names of data files are new in each write, so a leaf that has one of them has had the operation already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from partita.errors import Conflict, TableError
+from partita.errors import Conflict, SchemaError
 from partita.formats.lance.leaf import (
     TRIES,
     WRITE,
@@ -30,10 +31,13 @@ from partita.formats.lance.leaf import (
     fragments_of,
     next_fragment_id,
     size_of,
+    translated,
     undo,
 )
+from partita.formats.lance.schema_json import schema_from_json
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from lance import LanceDataset
 
     from partita.formats.lance.log import Pinned
@@ -45,7 +49,7 @@ class Operation:
 
     `names` lead from the root to the leaf; `make` where the leaf is new. `new` are fragments as JSON, `fields` the
     numbers under which their files hold the columns. `before` and `after` are the fragments that change, by their
-    number; None for one that goes.
+    number; None for one that goes. `columns` are those that the leaf is to have, as JSON.
     """
 
     names: tuple[str, ...]
@@ -56,6 +60,7 @@ class Operation:
     fields: Mapping[str, int] = field(default_factory=dict)
     before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     after: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    columns: str | None = None
 
     @property
     def id(self) -> str:
@@ -73,13 +78,17 @@ class Operation:
         return cls(**{**given, "names": tuple(given["names"]), "new": tuple(given["new"])})
 
 
-def applied(leaf: Leaf, operation: Operation, write: str, floor: int, *, is_owner: bool) -> LanceDataset:
+def applied(leaf: Leaf, operation: Operation, write: str, floor: int, *, is_owner: bool) -> LanceDataset | None:
     """The leaf after the operation, whoever carried it out; a leaf that others changed in its way is a `Conflict`.
 
-    `floor` is the version that the last finished write made, 0 where only others have written.
+    None where a leaf is dropped whose folder is gone. `floor` is the version that the last finished write made, 0 where
+    only others have written.
     """
     for _ in range(TRIES):
-        dataset = leaf.open()
+        found = leaf.find() if operation.kind == "drop" else leaf.open()
+        if found is None:
+            return None
+        dataset = found
         commits = commits_after(dataset, floor)
         mine = [v for v in commits.pending if commits.writes[v] == write]
         if mine:
@@ -87,6 +96,8 @@ def applied(leaf: Leaf, operation: Operation, write: str, floor: int, *, is_owne
         if commits.pending:
             undo(leaf, floor)
             continue
+        if operation.columns is not None:
+            return widened(leaf, schema_from_json(operation.columns))
         new = {file["path"] for fragment in operation.new for file in fragment["files"]}
         if _is_nothing(operation, dataset) or new & files_in(fragments_of(dataset)):
             return dataset
@@ -97,6 +108,20 @@ def applied(leaf: Leaf, operation: Operation, write: str, floor: int, *, is_owne
             return undo(leaf, dataset.version, lambda other: other != write)
         return committed
     raise Conflict(operation.kind, f"kept changing {operation.location}")
+
+
+def widened(leaf: Leaf, columns: Iterable[pa.Field]) -> LanceDataset:
+    """The leaf with the columns that it lacks; one of another type is refused."""
+    with translated(leaf.location):
+        dataset = leaf.open()
+        there = {f.name: f.type for f in dataset.schema}
+        other = [f.name for f in columns if f.name in there and there[f.name] != f.type]
+        if other:
+            raise SchemaError(f"the leaf {leaf.location} has a column {other[0]!r} of another type")
+        missing = [f for f in columns if f.name not in there]
+        if missing:
+            dataset.add_columns(missing)
+    return leaf.open()
 
 
 def _is_nothing(operation: Operation, dataset: LanceDataset) -> bool:
@@ -141,14 +166,12 @@ def _check(dataset: LanceDataset, operation: Operation) -> None:
     ids = field_ids(dataset)
     for name, number in operation.fields.items():
         if ids.get(name) != number:
-            raise TableError(
-                f"{operation.location} was made anew by another writer, with other columns, while this was written"
-            )
+            raise Conflict(operation.kind, f"made {operation.location} anew, with other columns")
 
 
-def told(operation: Operation, dataset: LanceDataset) -> Pinned:
+def told(operation: Operation, dataset: LanceDataset | None) -> Pinned:
     """A row of `partita.formats.lance.log.PINS` after the operation; without rows where the leaf is dropped."""
-    if operation.kind == "drop":
-        return (operation.id, dataset.version, None, None)
+    if dataset is None or operation.kind == "drop":
+        return (operation.id, 0 if dataset is None else dataset.version, None, None)
     rows, size = size_of(fragments_of(dataset))
     return (operation.id, dataset.version, rows, size)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from partita.errors import TableError
+from partita.errors import SchemaError, TableError
 from partita.formats.lance.leaf import Leaf, fragments_of, size_of, translated
 from partita.formats.lance.search import Question
 from partita.formats.lance.state import LanceState
@@ -156,7 +156,7 @@ class LanceReader:
             if f.name in self.constants.column_names:
                 columns.append(pa.repeat(self.constants[f.name][number], batch.num_rows).cast(f.type))
             elif f.name in batch.schema.names:
-                columns.append(_cast(batch.column(f.name), f.type))
+                columns.append(_cast(batch.column(f.name), f))
             elif f.nullable:
                 columns.append(pa.nulls(batch.num_rows, f.type))
             else:
@@ -167,8 +167,17 @@ class LanceReader:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    return column if column.type == type_ else column.cast(type_)
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    """The column as Spark takes it; what is finer than a microsecond is refused, not cut."""
+    try:
+        if column.type == pa.time64("ns"):
+            column = column.cast(pa.time64("us"))
+        return column if column.type == field.type else column.cast(field.type)
+    except pa.ArrowException as error:
+        raise SchemaError(
+            f"column {field.name!r} is {column.type}, and Spark has no type that holds it: {error}; leave the column "
+            "out, or read the leaf with Lance"
+        ) from error
 
 
 def constants_of(state: LanceState, places: np.ndarray, names: Sequence[str]) -> pa.Table:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.algebra.parse import parse_predicate
-from partita.errors import SchemaError
+from partita.errors import SchemaError, TableError
 from partita.formats.lance.filters import exact_filters
 from partita.formats.lance.leaf import Leaf, translated
 from partita.formats.lance.state import LanceState
@@ -87,9 +88,47 @@ def ask(store: LanceStore, wanted: Wanted) -> Asked:
     predicate = None if wanted.where is None else parse_predicate(wanted.where, state.schema)
     places = make_plan(state, predicate).kept
     stored = tuple(c for c in names if c not in state.definition.left_out)
-    question = Question(name, tuple(map(float, wanted.vector)), wanted.k, stored, wanted.options)
     filters = exact_filters(state, places, predicate)
-    return Asked(state, question, places.tolist(), store.versions(state, places), filters, names)
+    versions = store.versions(state, places)
+    options = dict(wanted.options)
+    if options.get("metric") is None:
+        leaves = [store.leaf(state, place) for place in places.tolist()]
+        options["metric"] = _one_metric(leaves, versions, name)
+    question = Question(name, tuple(map(float, wanted.vector)), wanted.k, stored, options)
+    return Asked(state, question, places.tolist(), versions, filters, names)
+
+
+def _one_metric(leaves: Sequence[Leaf], versions: Sequence[int], column: str) -> str:
+    """The metric of the leaves' indices, by which those without one are asked too; L2 where there is none.
+
+    Distances by several can't be put in one order.
+    """
+    with ThreadPoolExecutor(8) as pool:
+        metrics = list(pool.map(lambda leaf, version: _metric(leaf, version, column), leaves, versions))
+    found = {metric: leaf.location for metric, leaf in zip(metrics, leaves, strict=True) if metric is not None}
+    if len(found) > 1:
+        told = ", ".join(f"{metric} in {location}" for metric, location in sorted(found.items()))
+        raise TableError(
+            f"the indices of {column!r} have several metrics: {told}; say which, as in metric='cosine', or index again"
+        )
+    return next(iter(found), "l2")
+
+
+@lru_cache(maxsize=100_000)
+def _metric(leaf: Leaf, version: int, column: str) -> str | None:
+    """The metric of a leaf's index of a column; None where it has none."""
+    with translated(leaf.location):
+        dataset = leaf.open(version)
+        for index in dataset.describe_indices():
+            if index.field_names != [column]:
+                continue
+            metric = (index.details or {}).get("metric_type")
+            if metric is None:  # an index that an older Lance made
+                told = dataset.stats.index_stats(index.name).get("indices") or [{}]
+                metric = told[0].get("metric_type")
+            if metric is not None:
+                return str(metric).lower()
+    return None
 
 
 def search(store: LanceStore, wanted: Wanted) -> pa.Table:

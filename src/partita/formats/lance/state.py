@@ -128,12 +128,15 @@ def partition_values(ids: pa.Array, locations: pa.Array, spec: PartitionSpec) ->
 
 
 def _without_ending(names: pa.Array, locations: pa.Array) -> pa.Array:
-    """The names of leaves without `.lance`, where others registered them by the names of their folders."""
+    """The names of leaves without `.lance`, where others registered them by the names of folders.
+
+    Partita escapes the dot of a value that ends so; of others, one whose folder has the ending twice is such a value.
+    """
     ends = pc.ends_with(names, LEAF)
     if not ends.true_count:
         return names
-    folders = pc.list_element(pc.split_pattern(locations, "/", max_splits=1, reverse=True), -1)
-    whole = pc.and_(ends, pc.equal(folders, names))
+    folders = pc.replace_substring_regex(locations, "^.*/", "")
+    whole = pc.and_(ends, pc.not_equal(folders, pc.binary_join_element_wise(names, LEAF, "")))
     return pc.if_else(whole, pc.utf8_slice_codeunits(names, 0, -len(LEAF)), names)
 
 

@@ -21,7 +21,7 @@ from partita.formats.lance.names import texts
 from partita.formats.lance.namespace import BETWEEN, read_tree
 from partita.formats.lance.operations import Operation
 from partita.formats.lance.state import LanceState, partition_values, state_of
-from partita.formats.lance.writes import THREADS, Attempt, Writes
+from partita.formats.lance.writes import QUIET, THREADS, Attempt, Writes
 from partita.formats.plan import State, identities, pruned_files
 from partita.formats.store import Change, Edits, Store
 from partita.storage import Storage
@@ -29,9 +29,6 @@ from partita.storage import Storage
 if TYPE_CHECKING:
     from partita.formats.lance.on_spark import LanceRows
     from partita.spark.rows import DataFrame, SparkSession, StructType
-
-QUIET = frozenset({"compact", "index", "repair", "add column"})
-"""Operations that change no rows, and so are in nobody's way but where they change the very fragments."""
 
 
 @dataclass(frozen=True, slots=True)

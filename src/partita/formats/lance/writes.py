@@ -30,14 +30,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.errors import Conflict, PartitaError, TableError
+from partita.formats.lance.fragments import same_columns
 from partita.formats.lance.leaf import Leaf, commits_after, undo
 from partita.formats.lance.log import EVERY, MANY, Ending, Intent, Known, Log, Pinned, folded
-from partita.formats.lance.namespace import BETWEEN, Root, deregister, leaf_ids, register
+from partita.formats.lance.namespace import (
+    BETWEEN,
+    SCHEMA,
+    Root,
+    deregister,
+    leaf_ids,
+    properties_of,
+    register,
+    set_properties,
+)
 from partita.formats.lance.operations import Operation, applied, told
 
 PATIENCE = 60.0
 """Seconds after which a write that another process runs is carried out here."""
 THREADS = 16
+ADD_COLUMN = "add column"
+QUIET = frozenset({"compact", "index", "repair", ADD_COLUMN})
+"""Operations that change no rows, and so are in nobody's way but where they change the very fragments."""
 _SHORTEST, _LONGEST = 0.01, 0.5
 """Seconds between two looks at a write that another process runs."""
 _RUNNING: set[str] = set()
@@ -46,7 +59,11 @@ _RUNNING: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A write to be: what it does to which leaves, and whether another's ending since it looked is in its way."""
+    """A write to be: what it does to which leaves, and whether another's ending since it looked is in its way.
+
+    `schema` are the columns that the table gets, where it gets others. `alone` is done first, while no other write
+    runs; who ends the write in its place leaves it out.
+    """
 
     operation: str
     leaves: Sequence[Operation]
@@ -54,6 +71,8 @@ class Attempt:
     parameters: Mapping[str, str] | None = None
     metrics: Mapping[str, int] | None = None
     transaction: tuple[str, int] | None = None
+    schema: str | None = None
+    alone: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +101,22 @@ class Writes:
             intent = Intent(
                 known.version + 1, write, attempt.operation, _now(), _owner(),
                 tuple(leaf.as_json() for leaf in attempt.leaves),
-                attempt.parameters or {}, attempt.metrics or {}, attempt.transaction,
+                attempt.parameters or {}, attempt.metrics or {}, attempt.transaction, attempt.schema,
             )  # fmt: skip
             _RUNNING.add(write)
             try:
                 if self.log.begin(intent):
-                    return self._carried_out(intent, known)
+                    return self._carried_out(intent, known, attempt.alone)
             finally:
                 _RUNNING.discard(write)
 
-    def _carried_out(self, intent: Intent, known: Known) -> int:
-        ending = self._run(intent, known, is_owner=True)
+    def _carried_out(self, intent: Intent, known: Known, alone: Callable[[], None]) -> int:
+        try:
+            alone()
+        finally:
+            ending, error = self._run(intent, known, is_owner=True)
         if not ending.finished:
-            raise Conflict(intent.operation, ending.reason or "was in the way", intent.number)
+            raise _failure(intent, ending, error) from error
         if intent.number % EVERY == 0 or len(ending.leaves) >= MANY:
             # In the manifest's order, so that who reads both needs not look each leaf up.
             self.log.checkpoint(folded(known, [ending]).ordered(leaf_ids(self.root)))
@@ -103,7 +125,11 @@ class Writes:
     def _check(self, attempt: Attempt, since: Known, known: Known) -> None:
         for number in range(since.version + 1, known.version + 1):
             ending = self.log.ending(number)
-            problem = None if ending is None or not ending.finished else attempt.conflicts(ending)
+            if ending is None or not ending.finished:
+                continue
+            problem = attempt.conflicts(ending)
+            if ending.operation == ADD_COLUMN and (attempt.schema or any(o.make for o in attempt.leaves)):
+                problem = "gave the table a column, which this one doesn't know"
             if problem is not None:
                 raise Conflict(attempt.operation, problem, number)
 
@@ -121,7 +147,9 @@ class Writes:
         if unended is not None and unended.number == intent.number:
             self._run(unended, known, is_owner=False)
 
-    def _run(self, intent: Intent, known: Known, *, is_owner: bool) -> Ending:
+    def _run(self, intent: Intent, known: Known, *, is_owner: bool) -> tuple[Ending, Exception | None]:
+        """How a write ended, and the error that it ended by here."""
+        problem: Exception | None = None
         operations = [Operation.of(leaf) for leaf in intent.leaves]
         shared: dict[str, Any] = {"parameters": intent.parameters, "metrics": intent.metrics,
                                   "transaction": intent.transaction}  # fmt: skip
@@ -129,17 +157,21 @@ class Writes:
         try:
             self._make([o for o in operations if o.make], intent.write)
             pinned = self._applied(operations, intent.write, floors, is_owner=is_owner)
+            if intent.schema is not None:
+                # The leaves have the columns before the root says so: a column that only leaves have is not read.
+                set_properties(self.root, {**properties_of(self.root), SCHEMA: intent.schema})
             deregister(self.root, [o.id for o in operations if o.kind == "drop"])
             ending = Ending(intent.number, True, intent.operation, _now(), tuple(pinned), **shared)
         except Exception as error:  # noqa: BLE001 - whatever it is, a write that can't end would keep all others out
-            reason = error.reason if isinstance(error, Conflict) else f"left what this can't go with: {error}"
+            problem = error
+            reason = error.reason if isinstance(error, Conflict) else f"{_FAILED}{error}"
             suspects = {o.id: o.make for o in operations}
             ending = Ending(intent.number, False, intent.operation, _now(), (), suspects, reason=reason, **shared)
         if not self.log.end(ending):
             ending = self.log.ending(intent.number) or ending
         if not ending.finished:
             self._take_back(operations, floors, intent.write)
-        return ending
+        return ending, problem
 
     def _make(self, operations: Sequence[Operation], write: str) -> None:
         """New leaves, each made by one, and all in one change of the manifest."""
@@ -152,10 +184,8 @@ class Writes:
         there = self._registered({o.id for o in operations})
         for operation in operations:
             if there.get(operation.id) != operation.location:
-                raise TableError(
-                    f"another writer registered {operation.id} at {there.get(operation.id)}, "
-                    f"and this one wrote to {operation.location}"
-                )
+                where = there.get(operation.id)
+                raise Conflict(operation.kind, f"put {operation.id} at {where}, and not at {operation.location}")
 
     def _made(self, operation: Operation, write: str) -> None:
         leaf = Leaf(self.root.storage, operation.location)
@@ -164,7 +194,7 @@ class Writes:
             leaf.create(self.stored)
         elif found.count_rows() and write not in commits_after(found, 0).writes.values():
             raise TableError(f"there are rows at {operation.location}, which is no part of the table; repair() adds it")
-        elif not found.schema.equals(self.stored):
+        elif not same_columns(found.schema, self.stored):
             from lance import LanceOperation
 
             leaf.commit(found, LanceOperation.Overwrite(self.stored, []), {})
@@ -173,7 +203,7 @@ class Writes:
         rows = self.root.manifest().to_table(columns=["object_id", "location"])
         wanted = pa.array([BETWEEN.join((self.root.id, one)) for one in ids], pa.string())
         found = rows.filter(pc.is_in(rows["object_id"], value_set=wanted)).to_pylist()
-        return {row["object_id"].partition(BETWEEN)[2]: row["location"] for row in found}
+        return {row["object_id"].removeprefix(self.root.id + BETWEEN): row["location"] for row in found}
 
     def _applied(
         self, operations: Sequence[Operation], write: str, floors: Mapping[str, int], *, is_owner: bool
@@ -192,6 +222,20 @@ class Writes:
                 undo(Leaf(self.root.storage, operation.location), floors[operation.id], lambda one: one == write)
 
         _each(one, operations)
+
+
+_FAILED = "failed: "
+"""How the reason of an ending begins where no other writer was in the way."""
+
+
+def _failure(intent: Intent, ending: Ending, error: Exception | None) -> PartitaError:
+    """Why a write was undone: the error itself, or a `Conflict` where another writer was in the way."""
+    if isinstance(error, PartitaError) and not isinstance(error, Conflict):
+        return error
+    reason = ending.reason or "was in the way"
+    if reason.startswith(_FAILED):
+        return TableError(f"{intent.operation} {reason}; nothing was changed")
+    return Conflict(intent.operation, reason, intent.number)
 
 
 def _each(do: Callable[[Operation], Any], operations: Iterable[Operation]) -> list[Any]:
