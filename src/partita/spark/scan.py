@@ -84,8 +84,12 @@ def scan(
     types = {f.name: f.dataType for f in stored.fields}
     texts = [_as(literals.get(source) or _stored(source, type_), types.get(source), type_)
              for _, type_, source in files.columns]  # fmt: skip
-    named = (f"{text} AS {quoted(name)}" for text, (name, _, _) in zip(texts, files.columns, strict=True))
-    return rows.selectExpr(*named, *([FILE, ROW] if positions else []))
+    names, place = [name for name, _, _ in files.columns], [FILE, ROW] if positions else []
+    if any("$" in name for name in names):
+        # In a text, Spark puts settings in place of what stands after it in braces.
+        return rows.selectExpr(*texts, *place).toDF(*names, *place)
+    named = (f"{text} AS {quoted(name)}" for text, name in zip(texts, names, strict=True))
+    return rows.selectExpr(*named, *place)
 
 
 def can_be_named(gone: pa.Table | DataFrame | None) -> bool:
