@@ -67,7 +67,7 @@ def _now(arguments: argparse.Namespace) -> Any:
 
 
 def _show(lake: Lake, arguments: argparse.Namespace, asset: str | None) -> int:
-    from partita.status.query import STATES
+    from partita.status.board import STATES
 
     listed = arguments.states or []
     with lake.ask_status(asset, where=arguments.where, now=_now(arguments), transitive=arguments.transitive) as answer:

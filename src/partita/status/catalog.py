@@ -45,7 +45,7 @@ def read_catalog(
 ) -> Catalog:
     """The catalog of events in these files, as of `now` where it is given.
 
-    Of an asset that had no definition by then, today's counts as if it had always been there; so do its members.
+    Of an asset that had no definition by then, its first counts as if it had always been there.
     """
     ledger.view(connection, "catalog_events", files.of(*OF_CATALOG))
     rows = listed(
@@ -59,12 +59,11 @@ def read_catalog(
         at = moment(micros)
         if kind == DEFINED:
             seen.setdefault(asset, []).append(Seen(asset, version, definition, at, event_id))
-        else:
+        elif now is None or at <= now:
             for name, value in PartitionKey.parse(key).items():
                 members.setdefault((asset, name), {})[tagged(value)] = Member(kind == ADDED, at)
     if now is not None:
         seen = {asset: _as_of(found, now) for asset, found in seen.items()}
-        members = {which: _members_as_of(found, now) for which, found in members.items()}
     return Catalog({asset: Timeline(tuple(found)) for asset, found in seen.items()}, members)
 
 
@@ -72,9 +71,4 @@ _ALWAYS = datetime.min.replace(tzinfo=UTC)
 
 
 def _as_of(seen: list[Seen], now: datetime) -> list[Seen]:
-    return [one for one in seen if one.at <= now] or [replace(seen[-1], at=_ALWAYS)]
-
-
-def _members_as_of(members: dict[str, Member], now: datetime) -> dict[str, Member]:
-    until = {value: member for value, member in members.items() if member.at <= now}
-    return until or {value: replace(member, at=_ALWAYS) for value, member in members.items()}
+    return [one for one in seen if one.at <= now] or [replace(seen[0], at=_ALWAYS)]

@@ -49,22 +49,32 @@ def record(
     at: datetime | None = None,
     **fields: Any,
 ) -> list[Event]:
-    """Append an event of that kind for each key, in one commit."""
+    """Append an event of that kind for each key, in one commit. An attempt whose run is None is a run of its own."""
     when: dict[str, Any] = {} if at is None else {"occurred_at": at}
-    events = [
-        Event(
-            kind=kind,
-            tenant_id=ledger.tenant,
-            workspace_id=ledger.workspace,
-            asset_key=asset,
-            partition_key=key_text(key),
-            **when,
-            **fields,
+    unknown = set(fields) - _FIELDS
+    if unknown:
+        raise StatusError(f"an event has no {min(unknown)!r}; there is: {', '.join(sorted(_FIELDS))}")
+    events = []
+    for key in _several(keys):
+        event_id = new_ulid()
+        named = {"run_id": event_id} if "run_id" in fields and fields["run_id"] is None else {}
+        events.append(
+            Event(
+                kind=kind,
+                tenant_id=ledger.tenant,
+                workspace_id=ledger.workspace,
+                asset_key=asset,
+                partition_key=key_text(key),
+                event_id=event_id,
+                **when,
+                **fields | named,
+            )
         )
-        for key in _several(keys)
-    ]
     ledger.append(events)
     return events
+
+
+_FIELDS = {"run_id", "attempt", "code_version", "started_at", "rows", "files", "bytes", "table_version", "error"}
 
 
 @contextmanager

@@ -37,7 +37,10 @@ class Reason(StrEnum):
 
 
 UPSTREAM_STALE = "upstream_stale"
-"""The relation of stale pairs: asset_key, partition_key, since, by_asset, by_partition, root_asset, root_partition."""
+"""The relation of stale pairs: asset_key, partition_key, since, by_asset, by_partition, root_asset, root_partition, and
+origin, the moment since which the upstream itself is as it is. What a sweep found has no by_asset."""
+FIRST = "(since, origin, by_asset, by_partition)"
+"""The order of stale pairs in which the first is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ def make_upstream_changes(
     """
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {UPSTREAM_STALE} (asset_key VARCHAR, partition_key VARCHAR, since TIMESTAMPTZ, "
-        "by_asset VARCHAR, by_partition VARCHAR, root_asset VARCHAR, root_partition VARCHAR)"
+        "by_asset VARCHAR, by_partition VARCHAR, root_asset VARCHAR, root_partition VARCHAR, origin TIMESTAMPTZ)"
     )
     same = [link for link in links if link.is_same_key]
     if same:
@@ -116,29 +119,47 @@ def make_upstream_changes(
         _add_mapped(connection, f"link_{at}", link, rows, successes)
 
 
+def add_swept(connection: duckdb.DuckDBPyConnection, assets: Iterable[str], rows: str) -> None:
+    """Add to `UPSTREAM_STALE` what a sweep found of assets whose upstreams can't be judged here.
+
+    Other reasons are computed afresh. A sweep keeps the moment of the first reason alone; where that was another one,
+    the upstream had changed by the time of the sweep.
+    """
+    names = ", ".join(map(quoted, sorted(assets)))
+    if names:
+        upstream = quoted(Reason.UPSTREAM_CHANGED)
+        connection.execute(f"""
+            INSERT INTO {UPSTREAM_STALE}
+            SELECT asset_key, partition_key, CASE WHEN stale_reason_code = {upstream} THEN stale_since ELSE swept_at END
+                   AS since, NULL, NULL, asset_key, partition_key, since
+            FROM {rows} WHERE asset_key IN ({names}) AND list_contains(stale_reasons, {upstream})
+              AND last_materialization_at IS NOT NULL
+        """)  # noqa: S608 - our own names
+
+
 def _add_same_keys(connection: duckdb.DuckDBPyConnection, links: Sequence[Link], rows: str, successes: str) -> None:
     pairs = ", ".join(f"({quoted(link.asset)}, {quoted(link.upstream)})" for link in links)
     connection.execute(f"""
         CREATE OR REPLACE TEMP TABLE changed_pairs AS
         SELECT ours.asset_key, ours.partition_key, ours.last_materialization_at AS ours_at,
                theirs.asset_key AS by_asset, theirs.last_materialization_at AS theirs_at,
-               theirs.first_materialization_at = theirs.last_materialization_at AS once
+               theirs.wiped_at IS NULL AND theirs.first_materialization_at = theirs.last_materialization_at AS once
         FROM {rows} AS ours
         JOIN (VALUES {pairs}) AS links(asset_key, upstream) ON links.asset_key = ours.asset_key
         JOIN {ROWS} AS theirs ON theirs.asset_key = links.upstream AND theirs.partition_key = ours.partition_key
-        WHERE theirs.last_materialization_at > ours.last_materialization_at
+        WHERE greatest(theirs.last_materialization_at, theirs.wiped_at) > ours.last_materialization_at
     """)  # noqa: S608 - our own names
     connection.execute(f"""
         INSERT INTO {UPSTREAM_STALE}
-        SELECT asset_key, partition_key, theirs_at, by_asset, partition_key, by_asset, partition_key
+        SELECT asset_key, partition_key, theirs_at, by_asset, partition_key, by_asset, partition_key, theirs_at
         FROM changed_pairs WHERE once
     """)  # noqa: S608 - our own names
-    # An upstream that succeeded more than once: the first success after ours is in the history.
+    # An upstream that succeeded more than once, or was wiped: the first success after ours is in the history.
     if listed(connection, "SELECT 1 FROM changed_pairs WHERE NOT once LIMIT 1"):
         connection.execute(f"""
             INSERT INTO {UPSTREAM_STALE}
             SELECT p.asset_key, p.partition_key, min(s.occurred_at), p.by_asset, p.partition_key, p.by_asset,
-                   p.partition_key
+                   p.partition_key, min(s.occurred_at)
             FROM changed_pairs AS p JOIN ({_counted(successes, "changed_pairs", "by_asset")}) AS s
               ON s.asset_key = p.by_asset AND s.partition_key = p.partition_key AND s.occurred_at > p.ours_at
             WHERE NOT p.once GROUP BY ALL
@@ -163,7 +184,7 @@ def _add_mapped(connection: duckdb.DuckDBPyConnection, name: str, link: Link, ro
     )
     connection.execute(
         f"CREATE OR REPLACE TEMP VIEW {theirs} AS SELECT partition_key FROM {ROWS} "  # noqa: S608 - our own names
-        f"WHERE {in_asset(link.upstream)} AND last_materialization_at IS NOT NULL"
+        f"WHERE {in_asset(link.upstream)} AND first_materialization_at IS NOT NULL"
     )
     make_groups(connection, name, link, ours, theirs)
     connection.execute(f"""
@@ -182,6 +203,6 @@ def _add_mapped(connection: duckdb.DuckDBPyConnection, name: str, link: Link, ro
         )
         SELECT {quoted(link.asset)}, partition_key, min(occurred_at), {quoted(link.upstream)},
                arg_min(by_partition, (occurred_at, by_partition)), {quoted(link.upstream)},
-               arg_min(by_partition, (occurred_at, by_partition))
+               arg_min(by_partition, (occurred_at, by_partition)), min(occurred_at)
         FROM found GROUP BY partition_key
     """)  # noqa: S608 - our own names

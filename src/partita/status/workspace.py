@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from partita.algebra.key import PartitionKey
 from partita.algebra.mappings import MappedBy
-from partita.errors import StatusError
-from partita.status.definitions import Definition
+from partita.errors import DefinitionError, StatusError
+from partita.status.definitions import Definition, find_cycle
 from partita.status.delta import Place
 from partita.status.events import DEFINED, OF_PARTITIONS, Event, event_schema
 from partita.status.ledger import Files, Ledger
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from partita.status.query import Answering
     from partita.status.snapshot import StatusTable
     from partita.status.why import Why
+
+
+class Named(Protocol):
+    """What has a name, as assets do."""
+
+    @property
+    def name(self) -> str: ...
+
+
+AssetGiven: TypeAlias = str | Named
+"""An asset, given by itself or by its name."""
 
 _NAME = re.compile(r"\w[\w.-]*")
 FOLDER = "_partita"
@@ -53,9 +65,14 @@ class Workspace:
         return StatusTable(self._place, self.ledger)
 
     def register(self, definitions: Iterable[Definition]) -> list[str]:
-        """Record the definitions that changed; returns their assets. Mappings by function stay in this process."""
+        """Record the definitions that changed; returns their assets. Mappings by function stay in this process.
+
+        Assets that would be upstream of each other are refused.
+        """
         given = list(definitions)
-        known = self._catalog().timelines
+        catalog = self._catalog()
+        known = catalog.timelines
+        _refuse_cycles(catalog, given)
         changed = [d for d in given if d.asset not in known or not known[d.asset].is_current(d)]
         self.ledger.append(
             Event(
@@ -86,7 +103,7 @@ class Workspace:
 
     def status(  # noqa: PLR0913 - what there is to ask
         self,
-        assets: str | Sequence[str] | None,
+        assets: AssetGiven | Sequence[AssetGiven] | None,
         where: Where | None,
         now: datetime | None,
         *,
@@ -95,7 +112,7 @@ class Workspace:
         transitive: bool,
     ) -> pa.Table:
         """The rows of an answer, narrowed to states and reasons; any of each is enough."""
-        from partita.status.query import STATES
+        from partita.status.board import STATES
         from partita.status.staleness import Reason
 
         conditions = []
@@ -104,22 +121,22 @@ class Workspace:
         if reason:
             codes = _known("reason", reason, [r.value for r in Reason])
             conditions.append(" OR ".join(f"list_contains(stale_reasons, '{code}')" for code in codes))
-        with self.ask(assets=_several(assets), where=where, now=now, transitive=transitive) as answer:
+        with self.ask(assets=names_of(assets), where=where, now=now, transitive=transitive) as answer:
             return answer.rows(conditions=conditions)
 
-    def counts(self, assets: str | Sequence[str] | None, where: Where | None, now: datetime | None) -> pa.Table:
+    def counts(
+        self, assets: AssetGiven | Sequence[AssetGiven] | None, where: Where | None, now: datetime | None
+    ) -> pa.Table:
         """How many partitions of each asset are in each state."""
-        with self.ask(assets=_several(assets), where=where, now=now) as answer:
+        with self.ask(assets=names_of(assets), where=where, now=now) as answer:
             return answer.counts()
 
     def why(self, asset: str, key: Key, now: datetime | None) -> Why:
         """The chain of causes of a partition."""
         from partita.status.why import explain
 
-        def ask(name: str, text: str) -> Answering:
-            return self.ask(assets=[name], keys=[text], now=now)
-
-        return explain(asset, PartitionKey.parse(key_text(key)), ask)
+        with self.ask(assets=[asset], keys=[key_text(key)], now=now, partly=True) as answer:
+            return explain(asset, PartitionKey.parse(key_text(key)), answer)
 
     def history(self, asset: str, key: Key) -> pa.Table:
         """The events of a partition in their order, each once."""
@@ -170,14 +187,39 @@ class Workspace:
             return read_catalog(connection, self.ledger, self.ledger.files())
 
 
-def _several(names: str | Sequence[str] | None) -> Sequence[str] | None:
-    return [names] if isinstance(names, str) else names
+def _refuse_cycles(catalog: Catalog, given: Iterable[Definition]) -> None:
+    upstreams: dict[str, list[str]] = {}
+    for asset in catalog.timelines:
+        # One that this version can't read is not its to refuse.
+        with suppress(DefinitionError):
+            upstreams[asset] = [u.asset for u in getattr(catalog.definition(asset), "upstreams", ())]
+    upstreams |= {definition.asset: [u.asset for u in definition.upstreams] for definition in given}
+    cycle = find_cycle(upstreams)
+    if cycle:
+        raise DefinitionError(f"assets can't be upstream of each other: {' <- '.join(cycle)}")
+
+
+def named(asset: AssetGiven) -> str:
+    """The name of an asset."""
+    name = getattr(asset, "name", asset)
+    if not isinstance(name, str):
+        raise StatusError(f"an asset is given by itself or by its name, not {asset!r}")
+    return name
+
+
+def names_of(assets: AssetGiven | Sequence[AssetGiven] | None) -> list[str] | None:
+    """The names of one asset or of several; None are all."""
+    if assets is None:
+        return None
+    if isinstance(assets, str) or hasattr(assets, "name") or not isinstance(assets, Iterable):
+        return [named(assets)]
+    return [named(asset) for asset in assets]
 
 
 def _known(what: str, given: str | Sequence[str], known: Sequence[str]) -> list[str]:
     """The words as they are known, in any case."""
     names = {name.lower(): name for name in known}
-    words = _several(given) or ()
+    words = [given] if isinstance(given, str) else given
     for word in words:
         if not isinstance(word, str) or word.lower() not in names:
             raise StatusError(f"no {what} {word!r}; there is: {', '.join(known)}")
