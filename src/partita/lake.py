@@ -137,8 +137,12 @@ class Lake:
         code_version: str | None = None,
         attempt: int = 1,
     ) -> AbstractContextManager[Attempt]:
-        """Record the start of an attempt, and at the end of the block how it went."""
-        return attempt_at(self._workspace.ledger, named(asset), key, run_id, attempt, code_version)
+        """Record the start of an attempt, and at the end of the block how it went.
+
+        Without a code version, it is the one that the asset has: its own, or the one that was registered last.
+        """
+        version = self._workspace.code_version(asset) if code_version is None else code_version
+        return attempt_at(self._workspace.ledger, named(asset), key, run_id, attempt, version)
 
     def wipe(self, asset: AssetGiven, key: Key | Sequence[Key] = None, *, at: datetime | None = None) -> None:
         """Record that the data of partitions was deleted: they are not materialized any more."""
@@ -146,10 +150,12 @@ class Lake:
 
     def add_partitions(self, asset: AssetGiven, key: Key | Sequence[Key], *, at: datetime | None = None) -> None:
         """Record values of an asset's dynamic dimensions, so that their partitions are expected."""
+        self._workspace.check_dynamic(named(asset), key)
         record(self._workspace.ledger, ADDED, named(asset), key, at)
 
     def remove_partitions(self, asset: AssetGiven, key: Key | Sequence[Key], *, at: datetime | None = None) -> None:
         """Record that values of an asset's dynamic dimensions are gone."""
+        self._workspace.check_dynamic(named(asset), key)
         record(self._workspace.ledger, REMOVED, named(asset), key, at)
 
     def status(  # noqa: PLR0913 - what there is to ask

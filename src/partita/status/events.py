@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key import PartitionKey
@@ -86,7 +87,10 @@ class Event:
         if self.started_at is not None:
             object.__setattr__(self, "started_at", checked_instant("started_at", self.started_at))
         for name in ("rows", "files", "bytes", "table_version", "attempt"):
-            _check_count(name, getattr(self, name))
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checked_count(name, getattr(self, name)))
+        if self.run_id == "":
+            raise StatusError("an event's run_id is not empty; leave it out where there is no run")
         if self.kind in (*OF_PARTITIONS, ADDED, REMOVED):
             _check_key(self.kind, self.partition_key)
         if self.kind in (STARTED, *FINISHED) and (self.run_id is None or self.attempt is None):
@@ -143,21 +147,28 @@ def checked_instant(name: str, value: object) -> datetime:
         raise StatusError(f"{name} is {value}, which has no time zone; attach one, as in replace(tzinfo=UTC)")
     if is_finer(value):
         raise StatusError(f"{name} is {value}, which is finer than a microsecond; round it first")
-    at = value.astimezone(UTC)
+    try:
+        at = value.astimezone(UTC)
+    except OverflowError:
+        raise StatusError(f"{name} is {value}, which in UTC is outside of the years 1 to 9999") from None
     return datetime(at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond, UTC)
+
+
+def checked_count(name: str, value: object) -> int:
+    """A whole number that is not negative; numpy's count too."""
+    most = 2**31 if name == "attempt" else 2**63
+    try:
+        found = None if isinstance(value, bool) else index(value)  # type: ignore[arg-type] # what isn't one raises
+    except TypeError:
+        found = None
+    if found is None or not 0 <= found < most:
+        raise StatusError(f"an event's {name} is a whole number that is not negative, not {value!r}")
+    return found
 
 
 def _check_text(name: str, value: Any) -> None:
     if value is not None and (not isinstance(value, str) or not is_unicode(value)):
         raise StatusError(f"an event's {name} is Unicode text, not {value!r}")
-
-
-def _check_count(name: str, value: Any) -> None:
-    if value is None:
-        return
-    most = 2**31 if name == "attempt" else 2**63
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < most:
-        raise StatusError(f"an event's {name} is a whole number that is not negative, not {value!r}")
 
 
 def _check_key(kind: str, text: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -11,7 +11,7 @@ from partita.algebra.key import PartitionKey
 from partita.algebra.plain import is_unicode
 from partita.algebra.ulid import new_ulid
 from partita.errors import StatusError
-from partita.status.events import STARTED, Event, Outcome
+from partita.status.events import STARTED, Event, Outcome, checked_count
 from partita.status.ledger import Ledger
 
 Key: TypeAlias = PartitionKey | Mapping[str, object] | str | None
@@ -34,7 +34,7 @@ class Attempt:
         unknown = set(counts) - {"rows", "files", "bytes", "table_version"}
         if unknown:
             raise StatusError(f"an attempt writes rows, files, bytes and a table_version, not {min(unknown)!r}")
-        self.written |= counts
+        self.written |= {name: checked_count(name, count) for name, count in counts.items()}
 
     def cancel(self) -> None:
         """Say that the attempt ends without a result and without a failure."""
@@ -55,7 +55,7 @@ def record(
     if unknown:
         raise StatusError(f"an event has no {min(unknown)!r}; there is: {', '.join(sorted(_FIELDS))}")
     events = []
-    for key in _several(keys):
+    for key in several(keys):
         event_id = new_ulid()
         named = {"run_id": event_id} if "run_id" in fields and fields["run_id"] is None else {}
         events.append(
@@ -120,12 +120,19 @@ def key_text(key: Key) -> str:
         return ""
     if isinstance(key, str):
         return str(PartitionKey.parse(key))
+    if not isinstance(key, Mapping):
+        raise StatusError(f"a partition is a key, a mapping, a canonical text or None, not {key!r}")
     return str(key if isinstance(key, PartitionKey) else PartitionKey.of(key))
 
 
-def _several(keys: Key | Sequence[Key]) -> Sequence[Key]:
-    is_one = keys is None or isinstance(keys, str | Mapping)
-    return [keys] if is_one else keys  # type: ignore[list-item, return-value] # it is one, or they are several
+def several(keys: Key | Sequence[Key]) -> Sequence[Key]:
+    """The keys, of one or of many; none at all are refused."""
+    if keys is None or isinstance(keys, str | Mapping) or not isinstance(keys, Iterable):
+        return [keys]  # type: ignore[list-item] # it is one, or no key, which `key_text` refuses
+    found = list(keys)
+    if not found:
+        raise StatusError("no partitions are given; that of an asset without partitions is None")
+    return found
 
 
 def _said(error: BaseException) -> str:

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from partita.algebra.key import PartitionKey
 from partita.algebra.mappings import MappedBy
-from partita.errors import DefinitionError, StatusError
+from partita.algebra.partition_sets import Dynamic
+from partita.errors import DefinitionError, StatusError, StorageError, UnknownAsset
 from partita.status.definitions import Definition, find_cycle
 from partita.status.delta import Place
 from partita.status.events import DEFINED, OF_PARTITIONS, Event, event_schema
 from partita.status.ledger import Files, Ledger
-from partita.status.recording import Key, key_text
+from partita.status.recording import Key, key_text, several
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
     from partita.status.catalog import Catalog
@@ -95,6 +97,30 @@ class Workspace:
         """The current definition of an asset; None where it was never registered."""
         return self._catalog().definition(asset)
 
+    def code_version(self, asset: AssetGiven) -> str | None:
+        """The code version of an asset: its own, or the one that was registered last."""
+        own = getattr(asset, "definition", None)
+        if isinstance(own, Definition):
+            return own.code_version
+        timeline = self._catalog().timelines.get(named(asset))
+        return None if timeline is None else timeline.seen[-1].code_version
+
+    def check_dynamic(self, asset: str, keys: Key | Sequence[Key]) -> None:
+        """Refuse values of dimensions that an asset doesn't have, or that aren't dynamic."""
+        catalog = self._catalog()
+        definition = catalog.definition(asset)
+        if definition is None:
+            raise UnknownAsset(asset, tuple(sorted(catalog.timelines)))
+        dynamic = [d.dimension for d in definition.partitions.dimensions if isinstance(d, Dynamic)]
+        for key in several(keys):
+            names = tuple(PartitionKey.parse(key_text(key)))
+            wrong = next((name for name in names if name not in dynamic), None)
+            if wrong is not None or not names:
+                what = "no dimension" if wrong is None else f"{wrong!r}"
+                raise StatusError(
+                    f"{what} is no dynamic dimension of {asset!r}; there is: {', '.join(dynamic) or 'none'}"
+                )
+
     def ask(self, **question: Any) -> Answering:
         """The relations that answer a question (`partita.status.query.Question`); close them when done."""
         from partita.status.query import Answering, Question
@@ -139,7 +165,7 @@ class Workspace:
             return explain(asset, PartitionKey.parse(key_text(key)), answer)
 
     def history(self, asset: str, key: Key) -> pa.Table:
-        """The events of a partition in their order, each once."""
+        """The events of a partition in their order, each once; none where nothing was recorded of it."""
         from partita.status.engine import connect, fetch, quoted
 
         with connect() as connection:
@@ -152,7 +178,19 @@ class Workspace:
                 QUALIFY row_number() OVER (PARTITION BY {once} ORDER BY occurred_at DESC, event_id DESC) = 1
                 ORDER BY occurred_at, event_id
             """  # noqa: S608 - our own names
-            return fetch(connection, sql, event_schema())
+            found = fetch(connection, sql, event_schema())
+            if not found.num_rows:
+                self._check_known(connection, asset)
+            return found
+
+    def _check_known(self, connection: duckdb.DuckDBPyConnection, asset: str) -> None:
+        """Refuse an asset that was never registered and has no events, given a relation `events`."""
+        from partita.status.engine import listed
+
+        recorded = {name for (name,) in listed(connection, "SELECT DISTINCT asset_key FROM events")}
+        known = recorded | set(self._catalog().timelines)
+        if asset not in known:
+            raise UnknownAsset(asset, tuple(sorted(known)))
 
     def fold(self, elsewhere: Callable[[Files], pa.Table] | None = None) -> Folded:
         """Bring the status table up to the ledger's newest version; `elsewhere` folds all of it by another engine."""
@@ -176,7 +214,10 @@ class Workspace:
 
         with self.ask(now=now) as answer:
             rows = answer.rows(SEED, ["row_version IS NOT NULL"])
-        pq.write_table(rows.cast(pa.schema([row_schema().field(name) for name in SEED])), file)
+        try:
+            pq.write_table(rows.cast(pa.schema([row_schema().field(name) for name in SEED])), file)
+        except OSError as error:
+            raise StorageError(f"{file} can't be written: {error}") from error
         return int(rows.num_rows)
 
     def _catalog(self) -> Catalog:
