@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import partita as pt
 from partita.lake import Lake, fold_on_spark
 from partita.status.events import OF_PARTITIONS, Event, event_schema, to_arrow
 from partita.status.fold import fold
@@ -48,6 +50,29 @@ def test_a_lake_folds_on_spark_over_the_same_files(spark: SparkSession, lake: La
     assert table.stored(lake._workspace.ledger.files()).reached == done.version
     elsewhere = Lake(lake.uri)
     assert rows_of(elsewhere.status()) == before
+
+
+def test_a_fold_on_spark_keeps_what_a_sweep_found(spark: SparkSession, lake: Lake) -> None:
+    lake.register(pt.asset(name="orders")(print), pt.asset(name="sales", upstream=["orders"])(print))
+    lake.record("sales", outcome="succeeded", at=at(1))
+    lake.record("orders", outcome="succeeded", at=at(2))
+    lake.sweep()
+
+    def swept() -> Any:
+        rows = {r["asset_key"]: r for r in DeltaTable(lake._workspace.table.uri).to_pyarrow_table().to_pylist()}
+        return [rows["sales"][name] for name in ("stale_since", "stale_reasons", "swept_at")]
+
+    before = swept()
+    assert before[0] == at(2)
+    lake.record("orders", outcome="failed", at=at(3))
+    lake.fold(spark=spark)
+    assert swept() == before
+    lake.record("sales", outcome="succeeded", at=at(4))
+    lake.fold(spark=spark)
+    assert swept() == [None, None, None]
+    version = DeltaTable(lake._workspace.table.uri).version()
+    lake.fold(spark=spark)
+    assert DeltaTable(lake._workspace.table.uri).version() == version, "there was nothing to fold"
 
 
 def test_an_empty_ledger_folds_on_spark(spark: SparkSession, lake: Lake) -> None:
