@@ -56,6 +56,20 @@ def test_a_cron_deadline_wants_a_materialization_between_any_two_moments(lake: L
     assert stale(lake, "sales", 48 + 10) == {"": (at(48 + 9), ["FRESHNESS_POLICY"])}
 
 
+@pytest.mark.parametrize("lag", [None, timedelta(hours=2)])
+def test_a_cron_deadline_of_partitions_that_were_made_years_apart(lag: timedelta | None, lake: Lake) -> None:
+    lake.register(define("sales", DAYS, freshness=pt.cron("*/5 * * * *", lag=lag)))
+    years = 24 * 365
+    for number, hours in enumerate((0.01, years + 0.01, 3 * years + 0.01), 1):
+        succeed(lake, "sales", day(number), hours)
+    late = 1 / 6 if lag is None else 2 + 1 / 12
+    found = stale(lake, "sales", 3 * years + 0.1)
+    assert {key: since for key, (since, _) in found.items()} == {
+        str(day(1)): at(late),
+        str(day(2)): at(years + late),
+    }
+
+
 def test_a_cron_deadline_with_a_lag(lake: Lake) -> None:
     lake.register(define("sales", freshness=pt.cron("0 9 * * *", lag=timedelta(hours=2))))
     succeed(lake, "sales", None, 7)

@@ -11,7 +11,7 @@ A partition that isn't materialized is missing, not stale. A code version that i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -61,8 +61,11 @@ def make_deadlines(
         if isinstance(definition.freshness, MaximumLag):
             lags.append(f"({quoted(definition.asset)}, {definition.freshness.lag // timedelta(microseconds=1)})")
         elif isinstance(definition.freshness, Deadline):
-            first = _first_materialized(connection, definition.asset, rows)
-            found = [] if first is None else definition.freshness.deadlines(first, now)
+            found = {
+                pair
+                for first, last in _materialized(connection, definition.asset, rows)
+                for pair in definition.freshness.deadlines(first, last, now)
+            }
             pairs += [(definition.asset, up_to, deadline) for up_to, deadline in found]
     joins, until = [], []
     if lags:
@@ -78,10 +81,24 @@ def make_deadlines(
     return Joined(" ".join(joins), f"coalesce({', '.join(until)})" if until else "NULL::TIMESTAMPTZ")
 
 
-def _first_materialized(connection: duckdb.DuckDBPyConnection, asset: str, rows: str) -> datetime | None:
-    sql = f"SELECT epoch_us(min(last_materialization_at)) FROM {rows} WHERE {in_asset(asset)}"  # noqa: S608 - our own
-    micros = listed(connection, sql)[0][0]
-    return None if micros is None else moment(micros)
+def _materialized(connection: duckdb.DuckDBPyConnection, asset: str, rows: str) -> Iterator[tuple[datetime, datetime]]:
+    """The spans of days in a row in which partitions of an asset were materialized last."""
+    days = listed(
+        connection,
+        "SELECT DISTINCT epoch_us(date_trunc('day', last_materialization_at)) AS day "  # noqa: S608 - our own names
+        f"FROM {rows} WHERE {in_asset(asset)} AND last_materialization_at IS NOT NULL ORDER BY day",
+    )
+    one_day = timedelta(days=1)
+    first = last = None
+    for (micros,) in days:
+        day = moment(micros)
+        if first is None or last is None or day > last:
+            if first is not None and last is not None:
+                yield first, last
+            first = day
+        last = day + one_day
+    if first is not None and last is not None:
+        yield first, last
 
 
 def make_code_changes(connection: duckdb.DuckDBPyConnection, timelines: Mapping[str, Timeline]) -> Joined:
