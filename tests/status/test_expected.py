@@ -50,6 +50,11 @@ def test_a_day_of_summer_time_has_23_hours_or_25(start: str, hours: int, lake: L
     assert len(found) == len(set(found)) == hours
 
 
+def test_a_day_that_a_zone_left_out_is_not_expected(lake: Lake) -> None:
+    lake.register(define(pt.daily("date", start="2011-12-28", end="2012-01-02", time_zone="Pacific/Apia")))
+    assert [one["date"].day for one in expected(lake, moment(1, 1))] == [28, 29, 31, 1]
+
+
 def test_weeks_start_on_monday_and_months_on_the_first(lake: Lake) -> None:
     lake.register(define(pt.weekly("week", start="2025-01-01")))
     assert expected(lake, moment(1, 21)) == [{"week": date(2025, 1, 6)}, {"week": date(2025, 1, 13)}]
