@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from partita.algebra.key import PartitionKey
 from partita.cli.dimension import key_of_words
 from partita.errors import KeyFormatError, StatusError
+from partita.status.shown import value_text
 
 if TYPE_CHECKING:
     from partita.algebra.partition_sets import Dimension, PartitionSet
@@ -37,14 +38,10 @@ def read_moment(text: str) -> datetime:
 
 
 def key_words(text: str) -> str:
-    """A canonical key as people read it, and as `read_key` takes it where values are not odd."""
-    return ",".join(f"{name}={_word(value)}" for name, value in PartitionKey.parse(text).items()) or "-"
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None).isoformat() + "Z"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    """A canonical key as people read it and `read_key` takes it; one with an odd value as it is."""
+    values = {name: value_text(value) for name, value in PartitionKey.parse(text).items()}
+    is_odd = any("," in value or not value.isprintable() or value.strip() != value for value in values.values())
+    return text if is_odd else ",".join(f"{name}={value}" for name, value in values.items()) or "-"
 
 
 def _typed(word: str, partitions: PartitionSet | None) -> str:

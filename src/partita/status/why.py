@@ -11,6 +11,7 @@ from partita.algebra.freshness import Deadline, Freshness, MaximumLag
 from partita.algebra.key import PartitionKey
 from partita.status.board import COLUMNS
 from partita.status.definitions import Definition
+from partita.status.shown import one_line, value_text
 from partita.status.staleness import Reason
 
 if TYPE_CHECKING:
@@ -191,7 +192,8 @@ def _facts(row: dict[str, Any]) -> Iterator[str]:
         yield "it was never tried"
     outcome, at = row["last_attempt_outcome"], row["last_attempt_at"]
     if outcome is not None and outcome != "SUCCEEDED":
-        error = "" if row["last_attempt_error"] is None else f": {row['last_attempt_error']}"
+        said = one_line(row["last_attempt_error"] or "")
+        error = f": {said}" if said else ""
         attempt = f"attempt {row['last_attempt_number']} of run {row['last_attempt_run_id']!r}"
         yield f"{attempt} {outcome.lower()} at {shown(at)}{error}"
     if row["running"]:
@@ -200,7 +202,8 @@ def _facts(row: dict[str, Any]) -> Iterator[str]:
 
 def named(asset: str, key: PartitionKey) -> str:
     """A partition as people read it: `orders[date=2025-01-15]`."""
-    return f"{asset}[{', '.join(f'{name}={value}' for name, value in key.items())}]" if key else asset
+    values = ", ".join(f"{name}={one_line(value_text(value))}" for name, value in key.items())
+    return f"{one_line(asset)}[{values}]" if key else one_line(asset)
 
 
 def shown(at: datetime) -> str:
