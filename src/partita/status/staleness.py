@@ -172,15 +172,23 @@ def _add_same_keys(connection: duckdb.DuckDBPyConnection, links: Sequence[Link],
         FROM changed_pairs WHERE once
     """)  # noqa: S608 - our own names
     # An upstream that succeeded more than once, or was wiped: the first success after ours is in the history.
-    if listed(connection, "SELECT 1 FROM changed_pairs WHERE NOT once LIMIT 1"):
+    (since,) = listed(connection, "SELECT epoch_us(min(ours_at)) FROM changed_pairs WHERE NOT once")[0]
+    if since is not None:
+        later = _after(successes, {link.upstream for link in links}, since)
         connection.execute(f"""
             INSERT INTO {UPSTREAM_STALE}
             SELECT p.asset_key, p.partition_key, min(s.occurred_at), p.by_asset, p.partition_key, p.by_asset,
                    p.partition_key, min(s.occurred_at)
-            FROM changed_pairs AS p JOIN ({_counted(successes, "changed_pairs", "by_asset")}) AS s
+            FROM changed_pairs AS p JOIN ({_counted(later, "changed_pairs", "by_asset")}) AS s
               ON s.asset_key = p.by_asset AND s.partition_key = p.partition_key AND s.occurred_at > p.ours_at
             WHERE NOT p.once GROUP BY ALL
         """)  # noqa: S608 - our own names
+
+
+def _after(successes: str, assets: Iterable[str], micros: int) -> str:
+    """The successes of some assets after a moment, as a relation; most files hold none of them."""
+    names = ", ".join(map(quoted, sorted(assets)))
+    return f"(SELECT * FROM {successes} WHERE asset_key IN ({names}) AND occurred_at > make_timestamptz({micros}))"  # noqa: S608
 
 
 def _counted(successes: str, pairs: str, asset: str) -> str:
@@ -203,12 +211,15 @@ def _add_mapped(connection: duckdb.DuckDBPyConnection, name: str, link: Link, ro
         f"CREATE OR REPLACE TEMP VIEW {theirs} AS SELECT partition_key FROM {ROWS} "  # noqa: S608 - our own names
         f"WHERE {in_asset(link.upstream)} AND first_materialization_at IS NOT NULL"
     )
+    (since,) = listed(connection, f"SELECT epoch_us(min(last_materialization_at)) FROM {ours}")[0]  # noqa: S608 - our own
+    if since is None:
+        return
     make_groups(connection, name, link, ours, theirs)
     connection.execute(f"""
         INSERT INTO {UPSTREAM_STALE}
         WITH history AS (
-            SELECT partition_key, max(occurred_at) AS occurred_at FROM {successes}
-            WHERE {in_asset(link.upstream)} GROUP BY partition_key, run_id, attempt
+            SELECT partition_key, max(occurred_at) AS occurred_at FROM {_after(successes, [link.upstream], since)}
+            GROUP BY partition_key, run_id, attempt
         ), theirs AS (
             SELECT g.grouped, h.occurred_at, min(h.partition_key) AS partition_key
             FROM {name}_theirs AS g JOIN history AS h USING (partition_key) GROUP BY ALL
