@@ -105,7 +105,7 @@ def test_a_wrong_count_is_refused_where_it_is_said_and_the_attempt_has_an_end(co
 def test_an_attempt_has_the_code_version_of_its_asset_unless_it_says_another(lake: Lake) -> None:
     sales = pt.asset(name="sales", code_version="1")(print)
     lake.register(sales)
-    given: list[tuple[Any, dict[str, str]]] = [("sales", {}), (sales, {}), ("sales", {"code_version": "0"})]
+    given: list[tuple[Any, dict[str, Any]]] = [("sales", {}), (sales, {}), ("sales", {"code_version": "0"})]
     found = []
     for asset, version in given:
         with lake.attempt(asset, **version):

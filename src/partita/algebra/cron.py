@@ -70,13 +70,12 @@ class Cron:
     def following(self, after: datetime, count: int, last: datetime) -> list[int]:
         """The first so many moments after one, as far as they come until `last`."""
         start, until, days = after + timedelta(microseconds=1), after, 2
-        while until < last:
+        found: list[int] = []
+        while until < last and len(found) < count:
             until = last if (last - after).days < days else after + timedelta(days=days)
             found = self.ticks(start, until)
-            if len(found) >= count:
-                return found[:count]
             days *= 8
-        return [] if after >= last else found
+        return found[:count]
 
     def _has(self, day: date) -> bool:
         _, _, of_month, months, of_week = _parsed(self.text)

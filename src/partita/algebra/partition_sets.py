@@ -137,7 +137,7 @@ def static(dimension: str, values: Iterable[object]) -> PartitionSet:
 
 
 def dynamic(dimension: str) -> PartitionSet:
-    """A partition for each value that an event has brought: one that was added, or materialized."""
+    """A partition for each value that an event has brought: one that was added, or tried."""
     return PartitionSet((Dynamic(checked_name(dimension)),))
 
 

@@ -128,7 +128,7 @@ def key_text(key: Key) -> str:
 def several(keys: Key | Sequence[Key]) -> Sequence[Key]:
     """The keys, of one or of many; none at all are refused."""
     if keys is None or isinstance(keys, str | Mapping) or not isinstance(keys, Iterable):
-        return [keys]  # type: ignore[list-item] # it is one, or no key, which `key_text` refuses
+        return [keys]
     found = list(keys)
     if not found:
         raise StatusError("no partitions are given; that of an asset without partitions is None")
