@@ -108,6 +108,10 @@ class Lake:
                 raise DefinitionError(f"an asset is made by @asset, not {definition!r}")
         return self._workspace.register(definitions)
 
+    def retire(self, asset: AssetGiven) -> None:
+        """Record that an asset is no longer made: nothing of it is expected any more, until it is registered again."""
+        self._workspace.retire(named(asset))
+
     def record(  # noqa: PLR0913 - what there is to say of an attempt
         self,
         asset: AssetGiven,

@@ -140,6 +140,23 @@ def test_values_are_added_to_dynamic_dimensions_alone(key: dict[str, Any], lake:
         lake.add_partitions("nothing", {"customer": "a"})
 
 
+def test_nothing_is_expected_of_a_retired_asset_until_it_is_registered_again(lake: Lake) -> None:
+    sales = pt.asset(name="sales", partitions=pt.static("region", ["us", "eu"]), freshness=timedelta(hours=1))(print)
+    report = pt.asset(name="report", upstream=[(sales, pt.all_partitions())])(print)
+    lake.register(sales, report)
+    lake.record(sales, {"region": "us"}, outcome="succeeded", at=at(1))
+    before = datetime.now(UTC)
+    lake.retire(sales)
+    rows = lake.status(sales).to_pylist()
+    assert [(row["expected"], row["display_status"]) for row in rows] == [(False, "MATERIALIZED")]
+    assert lake.status(sales, now=before, state="missing").num_rows == 1
+    assert [row["expected"] for row in lake.status("report", transitive=True).to_pylist()] == [True]
+    assert lake.register(sales) == ["sales"]
+    assert lake.status(sales, state="missing").num_rows == 1
+    with pytest.raises(pt.UnknownAsset):
+        lake.retire("nothing")
+
+
 def test_counts_are_those_of_the_rows(lake: Lake) -> None:
     lake.register(define(pt.static("region", ["us", "eu", "fr"])), define(None, "report"))
     lake.record("sales", {"region": "us"}, outcome="succeeded", at=at(1))

@@ -3,6 +3,7 @@
 | kind | what happened |
 |---|---|
 | `defined` | a definition was seen: code version, partitions, upstreams, freshness |
+| `retired` | an asset is no longer made |
 | `started` | an attempt began |
 | `succeeded`, `failed`, `cancelled` | an attempt ended, with what it wrote or why it didn't |
 | `wiped` | a partition's data was deleted |
@@ -14,7 +15,7 @@ Kinds that this version doesn't know are kept and passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -29,7 +30,7 @@ from partita.errors import StatusError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DEFINED, STARTED, WIPED, ADDED, REMOVED = "defined", "started", "wiped", "added", "removed"
+DEFINED, RETIRED, STARTED, WIPED, ADDED, REMOVED = "defined", "retired", "started", "wiped", "added", "removed"
 
 
 class Outcome(StrEnum):
@@ -48,7 +49,7 @@ class Outcome(StrEnum):
 FINISHED = tuple(outcome.kind for outcome in Outcome)
 OF_PARTITIONS = (STARTED, *FINISHED, WIPED)
 """The kinds that are folded into status rows."""
-OF_CATALOG = (DEFINED, ADDED, REMOVED)
+OF_CATALOG = (DEFINED, RETIRED, ADDED, REMOVED)
 """The kinds that say which assets and partitions there are."""
 
 
@@ -131,6 +132,19 @@ def to_arrow(events: Iterable[Event]) -> pa.Table:
     schema = event_schema()
     columns = [pa.array([getattr(e, f.name) for e in given], f.type) for f in schema]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def repeated(event: Event, differing: Mapping[str, Sequence[str]]) -> pa.Table:
+    """The rows of events that are like one, but for these texts."""
+    import pyarrow as pa
+
+    one = to_arrow([event])
+    size = len(next(iter(differing.values())))
+    columns = [
+        pa.array(differing[f.name], f.type) if f.name in differing else pa.repeat(one[f.name][0], size)
+        for f in one.schema
+    ]
+    return pa.Table.from_arrays(columns, schema=one.schema)
 
 
 def from_arrow(table: pa.Table) -> list[Event]:

@@ -6,7 +6,7 @@ relations, joined in `BOARD`. What is wrong with one asset is said of it; the ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
@@ -138,13 +138,18 @@ class Answering:
             self._trouble(asset, error)
             return None
 
+    def _definitions(self, assets: Iterable[str]) -> list[Definition]:
+        """The definitions by which assets are judged; those that were retired are not."""
+        found = (self._definition(asset) for asset in assets if asset not in self.catalog.retired)
+        return [definition for definition in found if definition is not None]
+
     def _trouble(self, asset: str, error: DefinitionError) -> None:
         if self._is_strict and asset in self.assets:
             raise error
         self.troubles[asset] = str(error)
 
     def _make_board(self) -> None:
-        definitions = [d for d in map(self._definition, self.assets) if d is not None]
+        definitions = self._definitions(self.assets)
         self._make_base(definitions)
         links = self._links(definitions)
         if self._is_strict:
@@ -161,7 +166,7 @@ class Answering:
         add_swept(self.connection, unasked, ROWS)
         self._make_running()
         within = sorted({link.asset for link in closure} | set(self.assets))
-        defined = [d for d in map(self._definition, within) if d is not None]
+        defined = self._definitions(within)
         fresh = make_deadlines(self.connection, defined, ROWS, self.now)
         code = make_code_changes(self.connection, {d.asset: self.catalog.timelines[d.asset] for d in defined})
         if self.question.transitive:
@@ -199,7 +204,8 @@ class Answering:
             self.connection.execute(
                 f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {source} {narrowed}"  # noqa: S608 - our own names
             )
-        defined = ", ".join(quoted(d.asset) for d in definitions) or "NULL"
+        judged = {*(d.asset for d in definitions), *self.catalog.retired}
+        defined = ", ".join(map(quoted, sorted(judged))) or "NULL"
         keyed = ("tenant_id", "workspace_id", "asset_key", "partition_key", "partition_values")
         rest = ", ".join(f"r.{c}" for c in row_names() if c not in keyed)
         self.connection.execute(f"""
@@ -270,7 +276,7 @@ class Answering:
         """The links; for a transitive question with those of all upstreams, which come before ours."""
         if not self.question.transitive:
             return links
-        every = {asset: self._links([d]) for asset in self.catalog.timelines if (d := self._definition(asset))}
+        every = {d.asset: self._links([d]) for d in self._definitions(self.catalog.timelines)}
         ordered: list[Link] = []
         done: set[str] = set()
 

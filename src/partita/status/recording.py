@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ from partita.algebra.key import PartitionKey
 from partita.algebra.plain import is_unicode
 from partita.algebra.ulid import new_ulid
 from partita.errors import StatusError
-from partita.status.events import STARTED, Event, Outcome, checked_count
+from partita.status.events import STARTED, Event, Outcome, checked_count, repeated
 from partita.status.ledger import Ledger
 
 Key: TypeAlias = PartitionKey | Mapping[str, object] | str | None
@@ -41,6 +42,14 @@ class Attempt:
         self.is_cancelled = True
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What was appended: the canonical keys, and when it happened."""
+
+    keys: tuple[str, ...]
+    at: datetime
+
+
 def record(
     ledger: Ledger,
     kind: str,
@@ -48,30 +57,24 @@ def record(
     keys: Key | Sequence[Key],
     at: datetime | None = None,
     **fields: Any,
-) -> list[Event]:
-    """Append an event of that kind for each key, in one commit. An attempt whose run is None is a run of its own."""
-    when: dict[str, Any] = {} if at is None else {"occurred_at": at}
+) -> Recorded:
+    """Append an event of that kind for each key, in one commit. An attempt whose run is None is a run of its own.
+
+    The events differ in their keys and ids alone, so one is checked and the others are made as columns.
+    """
     unknown = set(fields) - _FIELDS
     if unknown:
         raise StatusError(f"an event has no {min(unknown)!r}; there is: {', '.join(sorted(_FIELDS))}")
-    events = []
-    for key in several(keys):
-        event_id = new_ulid()
-        named = {"run_id": event_id} if "run_id" in fields and fields["run_id"] is None else {}
-        events.append(
-            Event(
-                kind=kind,
-                tenant_id=ledger.tenant,
-                workspace_id=ledger.workspace,
-                asset_key=asset,
-                partition_key=key_text(key),
-                event_id=event_id,
-                **when,
-                **fields | named,
-            )
-        )
-    ledger.append(events)
-    return events
+    texts = tuple(map(key_text, several(keys)))
+    ids = [new_ulid() for _ in texts]
+    differing: dict[str, Sequence[str]] = {"partition_key": texts, "event_id": ids}
+    if "run_id" in fields and fields["run_id"] is None:
+        differing["run_id"] = ids
+    when: dict[str, Any] = {} if at is None else {"occurred_at": at}
+    names: dict[str, Any] = {"tenant_id": ledger.tenant, "workspace_id": ledger.workspace, "asset_key": asset}
+    first = Event(kind=kind, **names, **when, **fields | {name: values[0] for name, values in differing.items()})
+    ledger.append_rows(repeated(first, differing))
+    return Recorded(texts, first.occurred_at)
 
 
 _FIELDS = {"run_id", "attempt", "code_version", "started_at", "rows", "files", "bytes", "table_version", "error"}
@@ -90,9 +93,9 @@ def attempt(  # noqa: PLR0913, PLR0917 - what there is to say of an attempt
     run = new_ulid() if run_id is None else run_id
     common: dict[str, Any] = {"run_id": run, "attempt": number, "code_version": code_version}
     started = record(ledger, STARTED, asset, keys, **common)
-    texts = [event.partition_key for event in started]
-    common["started_at"] = started[0].occurred_at if started else None
-    begun = Attempt(asset, tuple(PartitionKey.parse(text or "") for text in texts), run, number)
+    texts = started.keys
+    common["started_at"] = started.at
+    begun = Attempt(asset, tuple(map(PartitionKey.parse, texts)), run, number)
     try:
         yield begun
     except BaseException as error:

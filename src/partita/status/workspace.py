@@ -14,7 +14,7 @@ from partita.algebra.partition_sets import Dynamic
 from partita.errors import DefinitionError, StatusError, StorageError, UnknownAsset
 from partita.status.definitions import Definition, find_cycle
 from partita.status.delta import Place
-from partita.status.events import DEFINED, OF_PARTITIONS, Event, event_schema
+from partita.status.events import DEFINED, OF_PARTITIONS, RETIRED, Event, event_schema
 from partita.status.ledger import Files, Ledger
 from partita.status.recording import Key, key_text, several
 
@@ -75,7 +75,8 @@ class Workspace:
         catalog = self._catalog()
         known = catalog.timelines
         _refuse_cycles(catalog, given)
-        changed = [d for d in given if d.asset not in known or not known[d.asset].is_current(d)]
+        current = {asset for asset in known if asset not in catalog.retired}
+        changed = [d for d in given if d.asset not in current or not known[d.asset].is_current(d)]
         self.ledger.append(
             Event(
                 kind=DEFINED,
@@ -92,6 +93,14 @@ class Workspace:
                 if isinstance(upstream.mapping, MappedBy):
                     self._functions[definition.asset, upstream.asset] = upstream.mapping
         return [d.asset for d in changed]
+
+    def retire(self, asset: str) -> None:
+        """Record that an asset is no longer made; one that was never registered is refused."""
+        catalog = self._catalog()
+        if asset not in catalog.timelines:
+            raise UnknownAsset(asset, tuple(sorted(catalog.timelines)))
+        tenant, workspace = self.ledger.tenant, self.ledger.workspace
+        self.ledger.append([Event(kind=RETIRED, tenant_id=tenant, workspace_id=workspace, asset_key=asset)])
 
     def definition(self, asset: str) -> Definition | None:
         """The current definition of an asset; None where it was never registered."""
@@ -230,7 +239,7 @@ class Workspace:
 
 def _refuse_cycles(catalog: Catalog, given: Iterable[Definition]) -> None:
     upstreams: dict[str, list[str]] = {}
-    for asset in catalog.timelines:
+    for asset in set(catalog.timelines) - catalog.retired:
         # One that this version can't read is not its to refuse.
         with suppress(DefinitionError):
             upstreams[asset] = [u.asset for u in getattr(catalog.definition(asset), "upstreams", ())]
