@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from partita.algebra.key_text import KeyValue
 from partita.algebra.partition_sets import PartitionSet
 from partita.algebra.transforms import PartitionFunction
 from partita.errors import DefinitionError, TableError
@@ -180,7 +181,7 @@ class Lake:
         came later don't count, or in the future. With `transitive`, what is made from something stale is stale.
         """
         found = self._workspace.status(asset, where, now, state=state, reason=reason, transitive=transitive)
-        return found if spark is None else spark.createDataFrame(found)
+        return found if spark is None else _on_spark(spark, found)
 
     def ask_status(self, asset: AssetGiven | Sequence[AssetGiven] | None = None, **question: Any) -> Answering:
         """The relations of DuckDB that `status` answers from, to be closed; `where`, `now`, `transitive` as there."""
@@ -190,6 +191,11 @@ class Lake:
         """The partitions that an asset's definition expects; None where it is not registered."""
         definition = self._workspace.definition(named(asset))
         return None if definition is None else definition.partitions
+
+    def dynamic_values(self, asset: AssetGiven) -> dict[str, list[KeyValue]]:
+        """The values that the dynamic dimensions of an asset have now, by dimension."""
+        with self.ask_status(asset, partly=True) as answer:
+            return answer.dynamic_values(named(asset))
 
     def status_counts(
         self,
@@ -243,6 +249,16 @@ def _folded_files(spark: Any, lake: Lake, files: Files) -> pa.Table:
     if events is None:
         return row_schema().empty_table()
     return fold_on_spark(events.where(of_workspace(lake.tenant, lake.workspace)))
+
+
+def _on_spark(spark: Any, rows: pa.Table) -> DataFrame:
+    """Rows as a DataFrame; Spark takes no Arrow table without rows, so such a one gets a row and loses it."""
+    import pyarrow as pa
+
+    if rows.num_rows:
+        return spark.createDataFrame(rows)  # type: ignore[no-any-return] # a session of either kind
+    one = pa.table([pa.nulls(1, f.type) for f in rows.schema], names=rows.column_names)
+    return spark.createDataFrame(one).limit(0)  # type: ignore[no-any-return] # the same
 
 
 def _checked(name: str) -> str:

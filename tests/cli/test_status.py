@@ -173,6 +173,13 @@ def test_why_takes_human_keys(where: Lake, partita: Partita) -> None:
     assert partita("why", "nothing").code == 2
 
 
+def test_a_key_of_a_dynamic_dimension_has_the_type_of_its_values(where: Lake, partita: Partita) -> None:
+    where.register(pt.asset(name="by_customer", partitions=pt.dynamic("customer"))(print))
+    assert partita("why", "by_customer", "customer=42").code == 2
+    where.add_partitions("by_customer", [{"customer": "41"}, {"customer": "42"}])
+    assert "never tried" in partita("why", "by_customer", "customer=42").out
+
+
 def test_record_history_fold_and_sweep(where: Lake, partita: Partita) -> None:
     words = ("--run", "r9", "--at", "2025-01-01T05:00:00Z", "--rows", "1000", "--code-version", "3")
     assert partita("record", "sales", "date=2025-01-04,shard=2", "--outcome", "succeeded", *words).code == 0

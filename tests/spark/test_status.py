@@ -88,6 +88,14 @@ def test_status_as_a_spark_frame(spark: SparkSession, lake: Lake) -> None:
     assert row["last_materialization_at"].replace(tzinfo=UTC) - datetime(2025, 1, 1, tzinfo=UTC) == timedelta(hours=1)
 
 
+def test_an_answer_without_rows_is_a_spark_frame_too(spark: SparkSession, lake: Lake) -> None:
+    lake.record("sales", KEY, outcome="succeeded", at=at(1))
+    frame: Any = lake.status("sales", state="stale", spark=spark)
+    full: Any = lake.status("sales", spark=spark)
+    assert frame.collect() == []
+    assert frame.schema == full.schema
+
+
 def test_spark_reads_the_ledger_and_the_status_table(spark: SparkSession, lake: Lake) -> None:
     lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded")
     lake.record("sales", {"n": 1}, outcome="failed")

@@ -32,7 +32,7 @@ def define(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     lake = open_lake(arguments)
-    key = read_key(arguments.key, lake.partitions_of(arguments.asset))
+    key = read_key(arguments.key, lake, arguments.asset)
     events = lake.history(arguments.asset, key).to_pylist()
     if not events:
         print("nothing was recorded of this partition", file=sys.stderr)  # noqa: T201 - what a command line does

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
+from partita.algebra.key import PartitionKey
+from partita.algebra.key_text import KeyValue
 from partita.algebra.mappings import MappedBy
 from partita.algebra.partition_sets import Dynamic
 from partita.errors import DefinitionError, StatusError, UnknownAsset
@@ -116,6 +118,11 @@ class Answering:
     def upstream_changes(self) -> pa.Table:
         """Every upstream partition that makes one stale: `UPSTREAM_STALE`, the earliest first."""
         return fetch(self.connection, f"SELECT * FROM {UPSTREAM_STALE} ORDER BY since, by_asset, by_partition")  # noqa: S608
+
+    def dynamic_values(self, asset: str) -> dict[str, list[KeyValue]]:
+        """The values of an asset's dynamic dimensions; none where it has no definition."""
+        members = {name: texts for d in self._definitions([asset]) for name, texts in self._members(d).items()}
+        return {name: [PartitionKey.parse(f"{name}={t}")[name] for t in texts] for name, texts in members.items()}
 
     @property
     def _is_strict(self) -> bool:
