@@ -239,7 +239,7 @@ class Workspace:
 
 def _refuse_cycles(catalog: Catalog, given: Iterable[Definition]) -> None:
     upstreams: dict[str, list[str]] = {}
-    for asset in set(catalog.timelines) - catalog.retired:
+    for asset in sorted(set(catalog.timelines) - catalog.retired):
         # One that this version can't read is not its to refuse.
         with suppress(DefinitionError):
             upstreams[asset] = [u.asset for u in getattr(catalog.definition(asset), "upstreams", ())]
