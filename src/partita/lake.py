@@ -9,9 +9,9 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from partita.algebra.key_text import KeyValue
 from partita.algebra.partition_sets import PartitionSet
 from partita.algebra.transforms import PartitionFunction
-from partita.algebra.ulid import new_ulid
 from partita.errors import DefinitionError, TableError
 from partita.status.definitions import Definition
 from partita.status.events import ADDED, OF_PARTITIONS, REMOVED, WIPED
@@ -19,7 +19,7 @@ from partita.status.ledger import Files, of_workspace
 from partita.status.recording import Attempt, Key, kind_of, record
 from partita.status.recording import attempt as attempt_at
 from partita.status.rows import KEY, MATERIALIZATION, WIPE, completed, row_schema
-from partita.status.workspace import Workspace
+from partita.status.workspace import FOLDER, AssetGiven, Workspace, named, names_of
 from partita.storage import Storage
 
 if TYPE_CHECKING:
@@ -109,9 +109,13 @@ class Lake:
                 raise DefinitionError(f"an asset is made by @asset, not {definition!r}")
         return self._workspace.register(definitions)
 
+    def retire(self, asset: AssetGiven) -> None:
+        """Record that an asset is no longer made: nothing of it is expected any more, until it is registered again."""
+        self._workspace.retire(named(asset))
+
     def record(  # noqa: PLR0913 - what there is to say of an attempt
         self,
-        asset: str,
+        asset: AssetGiven,
         key: Key | Sequence[Key] = None,
         *,
         outcome: str,
@@ -124,39 +128,44 @@ class Lake:
         """Record what became of an attempt at a partition, or at several in one commit, that ran elsewhere.
 
         `outcome` is succeeded, failed, cancelled or started. `details` are rows, files, bytes, table_version, error and
-        started_at.
+        started_at. An end ends the attempt of its run; without a run, it ends those without one.
         """
-        run = new_ulid() if run_id is None else run_id
-        fields = {"run_id": run, "attempt": attempt, "code_version": code_version, **details}
-        record(self._workspace.ledger, kind_of(outcome), _name(asset), key, at, **fields)
+        fields = {"run_id": run_id, "attempt": attempt, "code_version": code_version, **details}
+        record(self._workspace.ledger, kind_of(outcome), named(asset), key, at, **fields)
 
     def attempt(
         self,
-        asset: str,
+        asset: AssetGiven,
         key: Key | Sequence[Key] = None,
         *,
         run_id: str | None = None,
         code_version: str | None = None,
         attempt: int = 1,
     ) -> AbstractContextManager[Attempt]:
-        """Record the start of an attempt, and at the end of the block how it went."""
-        return attempt_at(self._workspace.ledger, _name(asset), key, run_id, attempt, code_version)
+        """Record the start of an attempt, and at the end of the block how it went.
 
-    def wipe(self, asset: str, key: Key | Sequence[Key] = None, *, at: datetime | None = None) -> None:
+        Without a code version, it is the one that the asset has: its own, or the one that was registered last.
+        """
+        version = self._workspace.code_version(asset) if code_version is None else code_version
+        return attempt_at(self._workspace.ledger, named(asset), key, run_id, attempt, version)
+
+    def wipe(self, asset: AssetGiven, key: Key | Sequence[Key] = None, *, at: datetime | None = None) -> None:
         """Record that the data of partitions was deleted: they are not materialized any more."""
-        record(self._workspace.ledger, WIPED, _name(asset), key, at)
+        record(self._workspace.ledger, WIPED, named(asset), key, at)
 
-    def add_partitions(self, asset: str, key: Key | Sequence[Key], *, at: datetime | None = None) -> None:
+    def add_partitions(self, asset: AssetGiven, key: Key | Sequence[Key], *, at: datetime | None = None) -> None:
         """Record values of an asset's dynamic dimensions, so that their partitions are expected."""
-        record(self._workspace.ledger, ADDED, _name(asset), key, at)
+        self._workspace.check_dynamic(named(asset), key)
+        record(self._workspace.ledger, ADDED, named(asset), key, at)
 
-    def remove_partitions(self, asset: str, key: Key | Sequence[Key], *, at: datetime | None = None) -> None:
+    def remove_partitions(self, asset: AssetGiven, key: Key | Sequence[Key], *, at: datetime | None = None) -> None:
         """Record that values of an asset's dynamic dimensions are gone."""
-        record(self._workspace.ledger, REMOVED, _name(asset), key, at)
+        self._workspace.check_dynamic(named(asset), key)
+        record(self._workspace.ledger, REMOVED, named(asset), key, at)
 
     def status(  # noqa: PLR0913 - what there is to ask
         self,
-        asset: str | Sequence[str] | None = None,
+        asset: AssetGiven | Sequence[AssetGiven] | None = None,
         where: Where | None = None,
         now: datetime | None = None,
         *,
@@ -172,31 +181,38 @@ class Lake:
         came later don't count, or in the future. With `transitive`, what is made from something stale is stale.
         """
         found = self._workspace.status(asset, where, now, state=state, reason=reason, transitive=transitive)
-        return found if spark is None else spark.createDataFrame(found)
+        return found if spark is None else _on_spark(spark, found)
 
-    def ask_status(self, asset: str | Sequence[str] | None = None, **question: Any) -> Answering:
+    def ask_status(self, asset: AssetGiven | Sequence[AssetGiven] | None = None, **question: Any) -> Answering:
         """The relations of DuckDB that `status` answers from, to be closed; `where`, `now`, `transitive` as there."""
-        assets = [asset] if isinstance(asset, str) else asset
-        return self._workspace.ask(assets=assets, **question)
+        return self._workspace.ask(assets=names_of(asset), **question)
 
-    def partitions_of(self, asset: str) -> PartitionSet | None:
+    def partitions_of(self, asset: AssetGiven) -> PartitionSet | None:
         """The partitions that an asset's definition expects; None where it is not registered."""
-        definition = self._workspace.definition(_name(asset))
+        definition = self._workspace.definition(named(asset))
         return None if definition is None else definition.partitions
 
+    def dynamic_values(self, asset: AssetGiven) -> dict[str, list[KeyValue]]:
+        """The values that the dynamic dimensions of an asset have now, by dimension."""
+        with self.ask_status(asset, partly=True) as answer:
+            return answer.dynamic_values(named(asset))
+
     def status_counts(
-        self, asset: str | Sequence[str] | None = None, where: Where | None = None, now: datetime | None = None
+        self,
+        asset: AssetGiven | Sequence[AssetGiven] | None = None,
+        where: Where | None = None,
+        now: datetime | None = None,
     ) -> pa.Table:
         """How many partitions of each asset are in each state, as Arrow, without listing them."""
         return self._workspace.counts(asset, where, now)
 
-    def why(self, asset: str, key: Key = None, *, now: datetime | None = None) -> Why:
+    def why(self, asset: AssetGiven, key: Key = None, *, now: datetime | None = None) -> Why:
         """Why a partition is as it is: the chain of causes, as data, and as text by `str`."""
-        return self._workspace.why(_name(asset), key, now)
+        return self._workspace.why(named(asset), key, now)
 
-    def history(self, asset: str, key: Key = None) -> pa.Table:
+    def history(self, asset: AssetGiven, key: Key = None) -> pa.Table:
         """The events of a partition in their order, as Arrow."""
-        return self._workspace.history(_name(asset), key)
+        return self._workspace.history(named(asset), key)
 
     def fold(self, *, spark: Any = None) -> Folded:
         """Bring the status table up to the ledger; queries don't wait for that. With a Spark session, on Spark."""
@@ -235,13 +251,20 @@ def _folded_files(spark: Any, lake: Lake, files: Files) -> pa.Table:
     return fold_on_spark(events.where(of_workspace(lake.tenant, lake.workspace)))
 
 
-def _name(asset: Any) -> str:
-    """The name of an asset, given by itself or by its name."""
-    return asset if isinstance(asset, str) else getattr(asset, "name", asset)
+def _on_spark(spark: Any, rows: pa.Table) -> DataFrame:
+    """Rows as a DataFrame; Spark takes no Arrow table without rows, so such a one gets a row and loses it."""
+    import pyarrow as pa
+
+    if rows.num_rows:
+        return spark.createDataFrame(rows)  # type: ignore[no-any-return] # a session of either kind
+    one = pa.table([pa.nulls(1, f.type) for f in rows.schema], names=rows.column_names)
+    return spark.createDataFrame(one).limit(0)  # type: ignore[no-any-return] # the same
 
 
 def _checked(name: str) -> str:
     parts = name.split(".") if isinstance(name, str) else []
     if not parts or not all(_PART.fullmatch(part) for part in parts):
         raise TableError(f"{name!r} is no table's name; use words of letters, digits, _ and -, with dots between")
+    if parts[0] == FOLDER:
+        raise TableError(f"{name!r} is no table's name: {FOLDER} is where Partita keeps the status of partitions")
     return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,10 @@ def ticks(schedule: str, first: str, last: str, zone: str = "UTC") -> list[str]:
         ("0 0 * feb *", []),
         ("0 0 * * 0,7", []),
         ("0 20/2 1 * *", ["01-01 20:00", "01-01 22:00"]),
+        ("@daily", ["01-01 00:00", "01-02 00:00"]),
+        ("@yearly", ["01-01 00:00"]),
+        ("0 0 * * thu-sun", ["01-02 00:00"]),
+        ("0 0 * * sun-wed", ["01-01 00:00"]),
     ],
 )
 def test_the_moments_of_a_schedule(schedule: str, expected: list[str]) -> None:
@@ -47,8 +52,27 @@ def test_a_time_that_the_clocks_skip_comes_later_and_one_that_they_repeat_comes_
 
 
 @pytest.mark.parametrize(
-    "schedule", ["", "* * * *", "60 * * * *", "* * 0 * *", "* * * * mo", "*/0 * * * *", "5-1 * * * *", "a * * * *"]
-)
-def test_what_is_no_schedule_is_refused(schedule: str) -> None:
+    "schedule",
+    [
+        "", "* * * *", "60 * * * *", "* * 0 * *", "* * * * mo", "*/0 * * * *", "5-1 * * * *", "a * * * *", 5, None,
+        "0 0 30 2 *", "0 0 31 4,6 *", "1_0 * * * *", "\uff11 * * * *", "*/\uff11 * * * *", "@never",
+    ],
+)  # fmt: skip
+def test_what_is_no_schedule_is_refused(schedule: Any) -> None:
     with pytest.raises(DefinitionError, match="cron schedule"):
         Cron(schedule)
+
+
+def test_a_day_that_only_some_months_or_years_have_is_a_schedule() -> None:
+    assert ticks("0 0 29 2 *", "2025-01-01", "2028-12-31") == ["02-29 00:00"]
+    assert ticks("0 0 31 2 mon", "2025-02-01", "2025-02-09") == ["02-03 00:00"]
+
+
+@pytest.mark.parametrize("schedule", ["* * * * *", "0 9 * * *", "0 0 29 2 *", "30 2 * * sun"])
+def test_the_moments_that_follow_one_are_the_first_of_all_after_it(schedule: str) -> None:
+    cron = Cron(schedule, "Europe/Berlin")
+    after, last = datetime(2025, 3, 29, 9, tzinfo=UTC), datetime(2034, 1, 1, tzinfo=UTC)
+    until = min(last, datetime(2025, 3, 31, tzinfo=UTC)) if schedule == "* * * * *" else last
+    every = [tick for tick in cron.ticks(after, until) if tick > after.timestamp() * 1e6]
+    assert cron.following(after, 2, last) == every[:2]
+    assert cron.following(after, 2, after) == []

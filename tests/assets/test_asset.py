@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -34,6 +35,7 @@ def test_upstreams_are_assets_or_names_with_or_without_a_mapping() -> None:
     [
         {"freshness": timedelta(0)},
         {"freshness": "daily"},
+        {"freshness": timedelta.max},
         {"partitions": "daily"},
         {"code_version": 3},
         {"upstream": ["sales"]},
@@ -77,3 +79,18 @@ def test_a_definition_survives_its_text(definition: Definition) -> None:
 def test_a_definition_of_a_newer_version_is_refused_by_name(text: str) -> None:
     with pytest.raises(pt.DefinitionError, match="version of Partita"):
         definition_of("a", None, text)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: pt.cron("0 9 * * *", lag=timedelta.max),
+        lambda: pt.cron("0 9 * * *", lag=5),  # type: ignore[arg-type] # what is refused
+        lambda: pt.daily("d", start=None),  # type: ignore[arg-type] # the same
+        lambda: pt.daily("d", start="2025-01-01", offset=5),  # type: ignore[arg-type] # the same
+        lambda: pt.window_offset("d", "x"),  # type: ignore[arg-type] # the same
+    ],
+)
+def test_parts_of_a_definition_that_cannot_be_are_refused(made: Callable[[], object]) -> None:
+    with pytest.raises(pt.DefinitionError):
+        made()

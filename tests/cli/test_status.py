@@ -48,7 +48,7 @@ def test_status_is_a_grid_for_each_asset(where: Lake, partita: Partita) -> None:
         "  shard=1                  ■◪▲·",
         "  shard=2                  ····",
         "",
-        "■ current  ◪ stale  ▲ last attempt failed  · missing  ✗ failed  ▶ running  ? not expected",
+        "■ current  ◪ stale  ▲ last attempt failed  · missing  ✗ failed  ▶ running  ? not expected  ◌ not known",
     ]
 
 
@@ -86,11 +86,78 @@ def test_status_check_exits_with_1_when_something_is_not_current(where: Lake, pa
     assert partita("status", "nothing").code == 2
 
 
+def test_a_check_says_how_many_are_not_current_when_what_is_listed_does_not(where: Lake, partita: Partita) -> None:
+    shown = partita("status", "--check", "--running")
+    assert (shown.code, shown.out) == (1, "")
+    assert shown.err == "partita: 10 partitions are not current\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("--lake", "/proc/nope"), ("--tenant", "typo"), ("--where", "date = '1999-01-01'"), ("typo",)]
+)
+def test_a_check_of_nothing_is_not_green(words: tuple[str, ...], where: Lake, partita: Partita) -> None:
+    assert partita("status", "--check", *words).code == 2
+    if words[0] == "--where":
+        assert partita("status", *words).out == "no partition matches\n"
+
+
+def by_function(_: pt.PartitionKey) -> list[pt.PartitionKey]:
+    return [pt.PartitionKey.of()]
+
+
+def test_what_cannot_be_judged_here_is_marked_and_not_green(where: Lake, partita: Partita) -> None:
+    there = Lake(where.uri, workspace="other")
+    there.register(pt.asset(name="a")(print), pt.asset(name="b", upstream=[("a", pt.mapped_by(by_function))])(print))
+    there.record("a", outcome="succeeded")
+    assert partita("status", "--check", "a", "--workspace", "other").code == 0
+    there.record("b", outcome="succeeded")
+    shown = partita("status", "--check", "--workspace", "other")
+    assert shown.code == 1
+    assert shown.out.splitlines()[3:5] == ["b: 1 not known", "  ◌"]
+    assert json.loads(partita("status", "--unknown", "--json", "--workspace", "other").out)["staleness"] == "unknown"
+    there.sweep()
+    assert partita("status", "--check", "--workspace", "other").code == 0
+
+
+def test_hours_stand_in_the_grid_from_the_first_to_the_last(where: Lake, partita: Partita) -> None:
+    hours = pt.hourly("ts", start="2025-01-01", end="2025-01-01T03:00")
+    where.register(pt.asset(name="hours", partitions=hours * pt.static("k", ["a,b"]))(print))
+    assert partita("status", "hours").out.splitlines()[1:3] == [
+        "  ts: 2025-01-01T00:00:00Z to 2025-01-01T02:00:00Z",
+        "  k=s:YSxi                 ···",
+    ]
+    key = partita("status", "hours", "--missing").out.splitlines()[0].split()[1]
+    assert partita("why", "hours", key).out.splitlines()[0] == (
+        "hours[k=a,b, ts=2025-01-01T00:00:00Z]: NEVER_MATERIALIZED"
+    )
+
+
+HOSTILE = "\x1b[31mred\x07\nfake line: MATERIALIZED"
+
+
+@pytest.mark.parametrize("error", ["", "\n", HOSTILE, "x" * 1_000_000])
+def test_texts_that_others_wrote_are_one_line_and_command_no_terminal(
+    error: str, where: Lake, partita: Partita
+) -> None:
+    asset = f"a{HOSTILE}"
+    where.record(asset, {"k": HOSTILE}, outcome="failed", error=error, run_id="r", at=at(1))
+    key = str(pt.PartitionKey.of(k=HOSTILE))
+    for words in (("status",), ("status", "--failed"), ("why", asset, key), ("history", asset, key)):
+        shown = partita(*words)
+        assert shown.code == 0
+        assert not any(c in shown.out for c in "\x1b\x07")
+        assert not any(line.startswith("fake") for line in shown.out.splitlines())
+        assert len(shown.out) < 3_000
+
+
 def test_status_export_writes_the_seeds_file(where: Lake, partita: Partita, tmp_path: Path) -> None:
     file = tmp_path / "partition_status.parquet"
     assert partita("status", "export", str(file)).code == 0
     assert pq.read_table(file).num_rows == 4
     assert partita("status", "one", "two").code == 2
+    assert "needs the name of a file" in partita("status", "export").err
+    assert "can't be written" in partita("status", "export", str(tmp_path / "no" / "x.parquet")).err
+    assert partita("status", "export", str(tmp_path)).code == 2
 
 
 def test_why_takes_human_keys(where: Lake, partita: Partita) -> None:
@@ -104,6 +171,13 @@ def test_why_takes_human_keys(where: Lake, partita: Partita) -> None:
     assert "never tried" in partita("why", "sales", "date=2025-01-02,shard:int=2").out
     assert partita("why", "sales", "date=soon").code == 2
     assert partita("why", "nothing").code == 2
+
+
+def test_a_key_of_a_dynamic_dimension_has_the_type_of_its_values(where: Lake, partita: Partita) -> None:
+    where.register(pt.asset(name="by_customer", partitions=pt.dynamic("customer"))(print))
+    assert partita("why", "by_customer", "customer=42").code == 2
+    where.add_partitions("by_customer", [{"customer": "41"}, {"customer": "42"}])
+    assert "never tried" in partita("why", "by_customer", "customer=42").out
 
 
 def test_record_history_fold_and_sweep(where: Lake, partita: Partita) -> None:
@@ -120,6 +194,12 @@ def test_record_history_fold_and_sweep(where: Lake, partita: Partita) -> None:
     assert "disk full" in partita("why", "report").out
     assert partita("record", "sales", "date=2025-01-04,shard=2", "--outcome", "lost").code == 2
     assert partita("record", "sales", "x=1", "--outcome", "failed").code == 2
+
+
+def test_the_history_of_what_is_not_there_is_said(where: Lake, partita: Partita) -> None:
+    assert partita("history", "nothing").code == 2
+    shown = partita("history", "sales", "date=2025-01-04,shard=2")
+    assert (shown.code, shown.out, shown.err) == (0, "", "nothing was recorded of this partition\n")
 
 
 def test_other_workspaces_are_others(where: Lake, partita: Partita) -> None:

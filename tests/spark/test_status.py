@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import partita as pt
 from partita.lake import Lake, fold_on_spark
 from partita.status.events import OF_PARTITIONS, Event, event_schema, to_arrow
 from partita.status.fold import fold
@@ -50,6 +52,29 @@ def test_a_lake_folds_on_spark_over_the_same_files(spark: SparkSession, lake: La
     assert rows_of(elsewhere.status()) == before
 
 
+def test_a_fold_on_spark_keeps_what_a_sweep_found(spark: SparkSession, lake: Lake) -> None:
+    lake.register(pt.asset(name="orders")(print), pt.asset(name="sales", upstream=["orders"])(print))
+    lake.record("sales", outcome="succeeded", at=at(1))
+    lake.record("orders", outcome="succeeded", at=at(2))
+    lake.sweep()
+
+    def swept() -> Any:
+        rows = {r["asset_key"]: r for r in DeltaTable(lake._workspace.table.uri).to_pyarrow_table().to_pylist()}
+        return [rows["sales"][name] for name in ("stale_since", "stale_reasons", "swept_at")]
+
+    before = swept()
+    assert before[0] == at(2)
+    lake.record("orders", outcome="failed", at=at(3))
+    lake.fold(spark=spark)
+    assert swept() == before
+    lake.record("sales", outcome="succeeded", at=at(4))
+    lake.fold(spark=spark)
+    assert swept() == [None, None, None]
+    version = DeltaTable(lake._workspace.table.uri).version()
+    lake.fold(spark=spark)
+    assert DeltaTable(lake._workspace.table.uri).version() == version, "there was nothing to fold"
+
+
 def test_an_empty_ledger_folds_on_spark(spark: SparkSession, lake: Lake) -> None:
     assert lake.fold(spark=spark).version == -1
 
@@ -61,6 +86,14 @@ def test_status_as_a_spark_frame(spark: SparkSession, lake: Lake) -> None:
     assert (row["partition_key"], row["display_status"]) == (str(KEY), "MATERIALIZED")
     assert row["partition_values"] == {"date": "2025-01-15", "region": "us-east"}
     assert row["last_materialization_at"].replace(tzinfo=UTC) - datetime(2025, 1, 1, tzinfo=UTC) == timedelta(hours=1)
+
+
+def test_an_answer_without_rows_is_a_spark_frame_too(spark: SparkSession, lake: Lake) -> None:
+    lake.record("sales", KEY, outcome="succeeded", at=at(1))
+    frame: Any = lake.status("sales", state="stale", spark=spark)
+    full: Any = lake.status("sales", spark=spark)
+    assert frame.collect() == []
+    assert frame.schema == full.schema
 
 
 def test_spark_reads_the_ledger_and_the_status_table(spark: SparkSession, lake: Lake) -> None:

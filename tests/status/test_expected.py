@@ -16,8 +16,8 @@ def define(partitions: pt.PartitionSet | None, name: str = "sales") -> pt.Asset:
     return pt.asset(name=name, partitions=partitions)(lambda _: None)
 
 
-def expected(lake: Lake, now: datetime) -> list[dict[str, Any]]:
-    return [dict(pt.PartitionKey.parse(row["partition_key"])) for row in lake.status("sales", now=now).to_pylist()]
+def expected(lake: Lake, now: datetime, name: str = "sales") -> list[dict[str, Any]]:
+    return [dict(pt.PartitionKey.parse(row["partition_key"])) for row in lake.status(name, now=now).to_pylist()]
 
 
 def moment(month: int, day: int, hour: int = 0) -> datetime:
@@ -50,11 +50,16 @@ def test_a_day_of_summer_time_has_23_hours_or_25(start: str, hours: int, lake: L
     assert len(found) == len(set(found)) == hours
 
 
+def test_a_day_that_a_zone_left_out_is_not_expected(lake: Lake) -> None:
+    lake.register(define(pt.daily("date", start="2011-12-28", end="2012-01-02", time_zone="Pacific/Apia")))
+    assert [one["date"].day for one in expected(lake, moment(1, 1))] == [28, 29, 31, 1]
+
+
 def test_weeks_start_on_monday_and_months_on_the_first(lake: Lake) -> None:
     lake.register(define(pt.weekly("week", start="2025-01-01")))
     assert expected(lake, moment(1, 21)) == [{"week": date(2025, 1, 6)}, {"week": date(2025, 1, 13)}]
-    lake.register(define(pt.monthly("month", start="2024-12-01")))
-    assert expected(lake, moment(2, 28)) == [{"month": date(2024, 12, 1)}, {"month": date(2025, 1, 1)}]
+    lake.register(define(pt.monthly("month", start="2024-12-01"), "months"))
+    assert expected(lake, moment(2, 28), "months") == [{"month": date(2024, 12, 1)}, {"month": date(2025, 1, 1)}]
 
 
 def test_a_product_of_three_dimensions(lake: Lake) -> None:
@@ -110,6 +115,48 @@ def test_dynamic_values_come_from_events(lake: Lake) -> None:
     assert lake.status("sales", state="unexpected").num_rows == 0
 
 
+def test_a_dynamic_value_is_expected_once_it_was_tried_and_though_it_was_wiped(lake: Lake) -> None:
+    lake.register(define(pt.dynamic("customer")))
+    lake.record("sales", {"customer": "a"}, outcome="failed", at=at(1))
+    lake.record("sales", {"customer": "b"}, outcome="succeeded", at=at(1))
+    lake.wipe("sales", {"customer": "b"}, at=at(2))
+    assert lake.status("sales", state="missing").num_rows == 2
+    assert lake.status("sales", state="unexpected").num_rows == 0
+
+
+def test_dynamic_values_are_expected_from_when_they_were_added(lake: Lake) -> None:
+    lake.register(define(pt.dynamic("customer")))
+    lake.add_partitions("sales", {"customer": "a"}, at=moment(2, 1))
+    lake.add_partitions("sales", {"customer": "b"}, at=moment(3, 1))
+    assert [len(expected(lake, moment(month, 15))) for month in (1, 2, 3)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("key", [{"region": "us"}, {"nothing": 1}, {}, {"customer": "a", "region": "us"}])
+def test_values_are_added_to_dynamic_dimensions_alone(key: dict[str, Any], lake: Lake) -> None:
+    lake.register(define(pt.dynamic("customer") * pt.static("region", ["us"])))
+    with pytest.raises(pt.StatusError, match="there is: customer"):
+        lake.add_partitions("sales", key)
+    with pytest.raises(pt.UnknownAsset):
+        lake.add_partitions("nothing", {"customer": "a"})
+
+
+def test_nothing_is_expected_of_a_retired_asset_until_it_is_registered_again(lake: Lake) -> None:
+    sales = pt.asset(name="sales", partitions=pt.static("region", ["us", "eu"]), freshness=timedelta(hours=1))(print)
+    report = pt.asset(name="report", upstream=[(sales, pt.all_partitions())])(print)
+    lake.register(sales, report)
+    lake.record(sales, {"region": "us"}, outcome="succeeded", at=at(1))
+    before = datetime.now(UTC)
+    lake.retire(sales)
+    rows = lake.status(sales).to_pylist()
+    assert [(row["expected"], row["display_status"]) for row in rows] == [(False, "MATERIALIZED")]
+    assert lake.status(sales, now=before, state="missing").num_rows == 1
+    assert [row["expected"] for row in lake.status("report", transitive=True).to_pylist()] == [True]
+    assert lake.register(sales) == ["sales"]
+    assert lake.status(sales, state="missing").num_rows == 1
+    with pytest.raises(pt.UnknownAsset):
+        lake.retire("nothing")
+
+
 def test_counts_are_those_of_the_rows(lake: Lake) -> None:
     lake.register(define(pt.static("region", ["us", "eu", "fr"])), define(None, "report"))
     lake.record("sales", {"region": "us"}, outcome="succeeded", at=at(1))
@@ -135,6 +182,18 @@ def test_a_predicate_on_keys(lake: Lake) -> None:
         lake.status("sales", "nothing = 1")
     with pytest.raises(pt.PredicateError, match="can't be evaluated"):
         lake.status("sales", "length(region) = 2")
+
+
+def test_a_predicate_on_keys_of_which_some_have_a_null(lake: Lake) -> None:
+    for key in ({"date": None}, {"date": date(2025, 1, 3)}, {"region": None}, {"region": "us", "shard": 5}):
+        lake.record("sales", key, outcome="succeeded")
+    asked = {"date >= '2025-01-02'": 1, "date IS NULL": 1, "region = 'us'": 1, "region IS NULL": 1, "shard > 4": 1}
+    assert {where: lake.status("sales", where).num_rows for where in asked} == asked
+
+
+def test_what_is_current_can_be_asked_for_as_it_is_counted(lake: Lake) -> None:
+    lake.record("sales", outcome="succeeded")
+    assert lake.status(state="current").num_rows == lake.status_counts()["current"][0].as_py() == 1
 
 
 def test_states_and_reasons_are_known_words(lake: Lake) -> None:

@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partita.algebra.key import PartitionKey
-from partita.status.display import RUNNING_SQL
-from partita.status.engine import connect, listed
 from partita.status.events import WIPED, Event, to_arrow
 from partita.status.fold import fold, merge
 from partita.status.rows import SEED, row_schema
@@ -108,27 +106,6 @@ def test_what_an_attempt_wrote_is_kept() -> None:
     row = folded(succeeded(1, rows=10, files=2, bytes=512, table_version=7))
     written = [row[f"last_materialization_{name}"] for name in ("rows", "files", "bytes", "table_version")]
     assert written == [10, 2, 512, 7]
-
-
-@pytest.mark.parametrize(
-    ("events", "running"),
-    [
-        ([event("started", 1)], True),
-        ([event("started", 1), succeeded(2)], False),
-        ([event("started", 1), succeeded(2), failed(3, "r2")], False),
-        ([event("started", 1), failed(2, "r2", started_at=at(0))], True),
-        ([event("started", 1), succeeded(2, started_at=at(1))], False),
-        ([event("started", 1), event("started", 2, "r2"), succeeded(3, "r1", started_at=at(1))], True),
-        ([event("started", 1), event("started", 2, "r2"), succeeded(3, "r2", started_at=at(2))], False),
-        ([event("started", 1), failed(2, started_at=at(1)), event("started", 3, attempt=2)], True),
-        ([event("started", 1), succeeded(1, started_at=at(1))], False),
-    ],
-)
-def test_the_attempt_that_started_last_says_whether_one_is_running(events: list[Event], *, running: bool) -> None:
-    for order in (events, events[::-1]):
-        with connect() as connection:
-            connection.register("rows", fold(to_arrow(order)))
-            assert listed(connection, f"SELECT {RUNNING_SQL} FROM rows") == [(running,)]  # noqa: S608 - our own
 
 
 def test_an_unknown_kind_is_passed_over() -> None:

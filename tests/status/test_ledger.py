@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +205,50 @@ def test_a_ledger_that_was_made_anew_does_not_count_as_folded(lake: Lake, tmp_pa
     again.record("sales", {"n": 2}, outcome="succeeded")
     assert [row["partition_key"] for row in again.status().to_pylist()] == ["n=i:2"]
     assert again.fold().rows == 1
+
+
+def test_a_lake_that_was_removed_and_made_again_can_be_used_by_who_had_it_open(lake: Lake) -> None:
+    import shutil
+
+    for number in range(3):
+        lake.record("sales", {"n": number}, outcome="succeeded")
+    shutil.rmtree(lake.uri)
+    lake.record("sales", {"n": 7}, outcome="succeeded")
+    assert [row["partition_key"] for row in lake.status().to_pylist()] == ["n=i:7"]
+
+
+@pytest.mark.parametrize("name", ["per%20cent", "br[x]", "a^b", "a|b"])
+def test_a_folder_that_deltalake_cannot_name_is_refused(name: str, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / name))
+    with pytest.raises(pt.StorageError, match="rename"):
+        lake.record("sales", outcome="succeeded")
+    with pytest.raises(pt.StorageError, match="rename"):
+        lake.status()
+
+
+def test_the_names_of_tables_leave_out_where_status_is_kept(lake: Lake) -> None:
+    with pytest.raises(pt.TableError, match="_partita"):
+        lake.create_table("_partita.default.default.ledger", pa.schema([("a", pa.int64())]), format="delta")
+
+
+FORKED = """
+import multiprocessing, sys, partita
+lake = partita.Lake(sys.argv[1])
+lake.record("sales", outcome="succeeded")
+def work(_):
+    try:
+        lake.record("sales", outcome="succeeded")
+    except partita.StorageError as error:
+        return str(error)
+print(multiprocessing.get_context("fork").Pool(1).map(work, [1])[0])
+"""
+
+
+def test_a_process_that_was_forked_from_one_with_a_lake_is_told_to_spawn(lake: Lake) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED, lake.uri], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "spawn" in done.stdout, done.stderr
 
 
 def test_a_sweep_stores_staleness_and_a_new_materialization_clears_it(lake: Lake) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import numpy as np
 import pytest
 
 import partita as pt
@@ -39,11 +41,16 @@ def test_a_record_takes_many_keys_in_one_commit(lake: Lake) -> None:
         ({"outcome": "lost"}, "succeeded, failed, cancelled"),
         ({"outcome": "failed", "at": at(1).replace(tzinfo=None)}, "time zone"),
         ({"outcome": "failed", "rows": -1}, "not negative"),
+        ({"outcome": "failed", "at": datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))}, "years 1 to 9999"),
+        ({"outcome": "failed", "mood": "good"}, "no 'mood'; there is: attempt, bytes"),
+        ({"outcome": "failed", "run_id": ""}, "run_id is not empty"),
+        ({"outcome": "failed", "key": 5}, "not 5"),
+        ({"outcome": "failed", "key": []}, "no partitions are given"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused(given: dict[str, Any], reason: str, lake: Lake) -> None:
     with pytest.raises(pt.StatusError, match=reason):
-        lake.record("sales", KEY, **given)
+        lake.record("sales", **({"key": KEY} | given))
     assert lake.status().num_rows == 0
 
 
@@ -83,6 +90,41 @@ def test_an_attempt_at_many_partitions(lake: Lake) -> None:
 def test_an_attempt_writes_nothing_else(lake: Lake) -> None:
     with pytest.raises(pt.StatusError, match="'speed'"), lake.attempt("sales", KEY) as attempt:
         attempt.wrote(speed=5)
+
+
+@pytest.mark.parametrize("count", ["x", -1, 1.5, True])
+def test_a_wrong_count_is_refused_where_it_is_said_and_the_attempt_has_an_end(count: Any, lake: Lake) -> None:
+    with lake.attempt("sales", KEY, run_id="r1") as attempt:
+        with pytest.raises(pt.StatusError, match="whole number"):
+            attempt.wrote(rows=count)
+        attempt.wrote(rows=np.int64(5))  # type: ignore[arg-type] # as Arrow and Spark count
+    (row,) = lake.status("sales").to_pylist()
+    assert (row["running"], row["last_materialization_rows"]) == (False, 5)
+
+
+def test_an_attempt_has_the_code_version_of_its_asset_unless_it_says_another(lake: Lake) -> None:
+    sales = pt.asset(name="sales", code_version="1")(print)
+    lake.register(sales)
+    given: list[tuple[Any, dict[str, Any]]] = [("sales", {}), (sales, {}), ("sales", {"code_version": "0"})]
+    found = []
+    for asset, version in given:
+        with lake.attempt(asset, **version):
+            pass
+        found.append(lake.status("sales").to_pylist()[0]["last_materialization_code_version"])
+    assert found == ["1", "1", "0"]
+    with lake.attempt(sales):
+        pass
+    lake.register(pt.asset(name="sales", code_version="2")(print))
+    assert lake.status("sales", reason="CODE_CHANGED").num_rows == 1
+
+
+def test_the_history_of_an_asset_that_nobody_knows_is_refused(lake: Lake) -> None:
+    lake.record("sales", KEY, outcome="succeeded")
+    lake.register(pt.asset(name="orders")(print))
+    assert lake.history("sales", {"n": 1}).num_rows == 0
+    assert lake.history("orders").num_rows == 0
+    with pytest.raises(pt.UnknownAsset, match="orders, sales"):
+        lake.history("nothing", KEY)
 
 
 def test_a_lake_goes_to_executors(lake: Lake) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, timedelta
 
 import partita as pt
@@ -50,6 +51,24 @@ sales[date=2025-01-02]: STALE
     )
     document = why.document()
     assert document["causes"][0]["upstream"]["causes"][0]["upstream"]["asset"] == "raw"
+
+
+def test_each_partition_of_a_chain_is_explained_once(lake: Lake) -> None:
+    layers = 5
+    for layer in range(layers):
+        above = [f"a{layer - 1}", f"b{layer - 1}"] if layer else []
+        lake.register(*(pt.asset(name=f"{name}{layer}", upstream=above)(print) for name in "ab"))
+        for name in "ab":
+            lake.record(f"{name}{layer}", outcome="succeeded", at=at(layers - layer), run_id=name)
+    why = lake.why(f"a{layers - 1}")
+    lines = str(why).splitlines()
+    assert sum("materialized at" in line for line in lines) == 1 + 2 * (layers - 1)
+    assert sum("as said above" in line for line in lines) == 2 * (layers - 2)
+    left, right = (cause.upstream for cause in why.causes)
+    assert left is not None
+    assert right is not None
+    assert left.causes[0].upstream is right.causes[0].upstream
+    assert json.dumps(why.document()).count("as said above") == 2 * (layers - 2)
 
 
 def test_a_failure_is_said_with_its_error(lake: Lake) -> None:

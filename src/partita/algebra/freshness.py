@@ -17,6 +17,9 @@ class MaximumLag:
 
     lag: timedelta
 
+    def __post_init__(self) -> None:
+        _check_lag(self.lag)
+
     def document(self) -> dict[str, Any]:
         """The policy as JSON."""
         return {"maximum_lag": self.lag.total_seconds()}
@@ -32,23 +35,37 @@ class Deadline:
     cron: Cron
     lag: timedelta | None = None
 
+    def __post_init__(self) -> None:
+        if self.lag is not None:
+            _check_lag(self.lag)
+
     def document(self) -> dict[str, Any]:
         """The policy as JSON."""
         lag = None if self.lag is None else self.lag.total_seconds()
         return {"cron": self.cron.text, "time_zone": self.cron.time_zone, "lag": lag}
 
-    def deadlines(self, first: datetime, now: datetime) -> list[tuple[int, int]]:
+    def deadlines(self, first: datetime, last: datetime, now: datetime) -> list[tuple[int, int]]:
         """Pairs of a moment and a deadline, in microseconds: what was made up to the one is fresh until the other.
 
-        A materialization belongs to the first pair whose moment is not before it. They reach from materializations at
-        `first` to deadlines at `now`.
+        A materialization belongs to the first pair whose moment is not before it. They are for materializations from
+        `first` to `last`, and for deadlines until `now`.
         """
-        ticks = self.cron.ticks(first, now)
+        lag = timedelta(0) if self.lag is None else self.lag
+        if first + lag > now:
+            return []
+        ticks = self.cron.ticks(first + lag, min(last + lag, now)) + self.cron.following(last + lag, 2, now)
         if self.lag is None:
             return list(pairwise(ticks))
         # What is older than `lag` at a tick, if only by a microsecond, doesn't meet it.
-        lag = self.lag // timedelta(microseconds=1)
-        return [(tick - lag - 1, tick) for tick in ticks]
+        return [(tick - lag // timedelta(microseconds=1) - 1, tick) for tick in ticks]
+
+
+_LONGEST = timedelta(days=365_000)
+
+
+def _check_lag(lag: timedelta) -> None:
+    if lag > _LONGEST:
+        raise DefinitionError(f"a lag of {lag.days:,} days is more than {_LONGEST.days:,}; leave freshness out")
 
 
 Freshness: TypeAlias = MaximumLag | Deadline
@@ -59,8 +76,8 @@ def cron(schedule: str, *, time_zone: str = "UTC", lag: timedelta | None = None)
 
     With a `lag`, it must have been materialized at most so long before each.
     """
-    if lag is not None and lag < timedelta(0):
-        raise DefinitionError(f"a lag is not negative, as {lag} is")
+    if lag is not None and (not isinstance(lag, timedelta) or lag < timedelta(0)):
+        raise DefinitionError(f"a lag is a timedelta that is not negative, not {lag!r}")
     return Deadline(Cron(schedule, time_zone), lag)
 
 

@@ -73,6 +73,9 @@ def same_key() -> SameKey:
 def window_offset(dimension: str, first: int, last: int | None = None) -> WindowOffset:
     """Windows before or after ours: -1 is the one before, and -6, 0 the last seven with ours."""
     last = first if last is None else last
+    for number in (first, last):
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise DefinitionError(f"windows of {dimension!r} are counted by whole numbers, not {number!r}")
     if last < first:
         raise DefinitionError(f"the windows from {first} to {last} of {dimension!r} are none")
     return WindowOffset(checked_name(dimension), first, last)

@@ -108,7 +108,8 @@ def daily(dimension: str, start: Moment, *, end: Moment | None = None, time_zone
           offset: timedelta = timedelta(0)) -> PartitionSet:  # fmt: skip
     """A partition for each day of the time zone that is over, from `start` on, without `end`.
 
-    With an `offset`, days start so much later than midnight, and keep the date that they start on.
+    With an `offset`, days start so much later than midnight, or earlier where it is negative, and keep the date of that
+    midnight. The first is the first that starts at `start` or later.
     """
     return _windows(dimension, DAY, start, end, time_zone, offset)
 
@@ -136,13 +137,15 @@ def static(dimension: str, values: Iterable[object]) -> PartitionSet:
 
 
 def dynamic(dimension: str) -> PartitionSet:
-    """A partition for each value that an event has brought: one that was added, or materialized."""
+    """A partition for each value that an event has brought: one that was added, or tried."""
     return PartitionSet((Dynamic(checked_name(dimension)),))
 
 
 def _windows(  # noqa: PLR0913, PLR0917 - what windows are made of
     dimension: str, unit: str, start: Moment, end: Moment | None, time_zone: str, offset: timedelta
 ) -> PartitionSet:
+    if not isinstance(offset, timedelta):
+        raise DefinitionError(f"the offset of {dimension!r} is a timedelta, not {offset!r}")
     first = _local(start, time_zone)
     last = None if end is None else _local(end, time_zone)
     if last is not None and last < first:
@@ -157,6 +160,8 @@ def _local(moment: Moment, time_zone: str) -> datetime:
             moment = datetime.fromisoformat(moment)
         except ValueError:
             raise DefinitionError(f"{moment!r} is no date or timestamp; write 2025-01-15 or an ISO 8601 time") from None
+    if not isinstance(moment, date):
+        raise DefinitionError(f"{moment!r} is no date or timestamp; write 2025-01-15 or an ISO 8601 time")
     if not isinstance(moment, datetime):
         return datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001 - in the zone of the windows
     return moment if moment.tzinfo is None else moment.astimezone(zone(time_zone)).replace(tzinfo=None)

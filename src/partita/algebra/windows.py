@@ -105,6 +105,11 @@ class Windows:
         until = now if self.end is None else min(now, _instant(self.end, self.time_zone))
         return range(first, max(first, self.ordinal_at(until)))
 
+    def is_empty(self, ordinal: int) -> bool:
+        """Whether a window has no time in it: a day that a zone left out when it changed sides of the date line."""
+        is_steady = self.unit != DAY or self.time_zone == "UTC"
+        return not is_steady and self.starts_at(ordinal) == self.starts_at(ordinal + 1)
+
     def overlapping(self, other: Windows, first: int, last: int) -> range:
         """The windows of this set that overlap with those of another, from its `first` to its `last`."""
         if self.grid == other.grid:

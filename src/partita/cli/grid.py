@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date
+from typing import NamedTuple
 
-from partita.algebra.key import PartitionKey
-from partita.algebra.key_text import KeyValue
 from partita.cli.partition import key_words
 
 MARKS = {
@@ -20,6 +18,7 @@ MARKS = {
     "failed": "✗",
     "running": "▶",
     "unexpected": "?",
+    "unknown": "◌",
 }
 WORDS = {
     "MATERIALIZED": "current",
@@ -29,18 +28,17 @@ WORDS = {
     "failed": "failed",
     "running": "running",
     "unexpected": "not expected",
+    "unknown": "not known",
 }
 LEGEND = "  ".join(f"{mark} {WORDS[state]}" for state, mark in MARKS.items())
 _LINES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A partition, and the state that it is marked with."""
+class Cell(NamedTuple):
+    """A partition by its canonical key, and the state that it is marked with."""
 
     key: str
     state: str
-    is_stale: bool = False
 
 
 def grid(asset: str, cells: Sequence[Cell]) -> Iterator[str]:
@@ -48,32 +46,38 @@ def grid(asset: str, cells: Sequence[Cell]) -> Iterator[str]:
     counts = Counter(cell.state for cell in cells)
     said = ", ".join(f"{counts[state]:,} {WORDS[state]}" for state in MARKS if counts[state])
     yield f"{asset}: {said}"
-    keys = [PartitionKey.parse(cell.key) for cell in cells]
-    time = _time_dimension(keys)
+    time = _time_dimension([cell.key for cell in cells])
     if time is None:
         yield from _wrapped("".join(MARKS[cell.state] for cell in cells))
     else:
-        yield from _lines(cells, keys, time)
+        yield from _lines(cells, time)
     yield ""
 
 
-def _time_dimension(keys: Sequence[PartitionKey]) -> str | None:
-    """The dimension that holds a date or a timestamp in every key."""
-    first = keys[0]
-    return next((n for n in first if all(n in key and isinstance(key[n], date) for key in keys)), None)
+def _time_dimension(keys: Sequence[str]) -> str | None:
+    """The dimension that holds a date or a timestamp in every key; keys stay text, for there may be a million."""
+    for name, kind in re.findall(r"(?:^|,)([^=,]*)=([a-z]):", keys[0]):
+        has = re.compile(f"(?:^|,){re.escape(name)}=[dt]:").search
+        if kind in "dt" and all(map(has, keys)):
+            return str(name)
+    return None
 
 
-def _lines(cells: Sequence[Cell], keys: Sequence[PartitionKey], time: str) -> Iterator[str]:
-    moments = sorted({str(key[time]) for key in keys})
+def _lines(cells: Sequence[Cell], time: str) -> Iterator[str]:
+    """The cells by their moment and by what else is in their keys; texts of moments sort as they do."""
+    lines: dict[str, dict[str, str]] = {}
+    for key, state in cells:
+        parts = key.split(",")
+        at = next(number for number, part in enumerate(parts) if part.startswith(f"{time}="))
+        moment = parts.pop(at).partition(":")[2]
+        lines.setdefault(",".join(parts), {})[moment] = MARKS[state]
+    moments = sorted({moment for marks in lines.values() for moment in marks})
     room = max(10, shutil.get_terminal_size().columns - 30)
     shown = moments[-room:]
-    lines: dict[str, dict[str, str]] = {}
-    for cell, key in zip(cells, keys, strict=True):
-        rest: dict[str, KeyValue] = {name: value for name, value in key.items() if name != time}
-        lines.setdefault(key_words(str(PartitionKey.of(rest))), {})[str(key[time])] = MARKS[cell.state]
     dropped = f", and {len(moments) - len(shown):,} before" if len(moments) > len(shown) else ""
     yield f"  {time}: {_moment(shown[0])} to {_moment(shown[-1])}{dropped}"
-    for name, marks in list(lines.items())[:_LINES]:
+    for rest, marks in list(lines.items())[:_LINES]:
+        name = key_words(rest)
         label = "" if name == "-" else name if len(name) <= 24 else name[:23] + "…"
         yield f"  {label:<25}{''.join(marks.get(moment, ' ') for moment in shown)}".rstrip()
     if len(lines) > _LINES:
@@ -81,7 +85,7 @@ def _lines(cells: Sequence[Cell], keys: Sequence[PartitionKey], time: str) -> It
 
 
 def _moment(text: str) -> str:
-    return text.removesuffix("+00:00")
+    return text.replace(".000000Z", "Z")
 
 
 def _wrapped(marks: str) -> Iterator[str]:

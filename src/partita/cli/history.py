@@ -9,6 +9,7 @@ from typing import Any
 
 from partita.cli.lake_option import add_lake, open_lake
 from partita.cli.partition import read_key
+from partita.status.shown import one_line
 
 ABOUT = """
 Show the events of a partition in their order: attempts that started and how
@@ -31,18 +32,21 @@ def define(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     lake = open_lake(arguments)
-    key = read_key(arguments.key, lake.partitions_of(arguments.asset))
-    for event in lake.history(arguments.asset, key).to_pylist():
+    key = read_key(arguments.key, lake, arguments.asset)
+    events = lake.history(arguments.asset, key).to_pylist()
+    if not events:
+        print("nothing was recorded of this partition", file=sys.stderr)  # noqa: T201 - what a command line does
+    for event in events:
         sys.stdout.write((_json(event) if arguments.json else _line(event)) + "\n")
     return 0
 
 
 def _line(event: dict[str, Any]) -> str:
-    run = "" if event["run_id"] is None else f"  run {event['run_id']}, attempt {event['attempt']}"
-    version = "" if event["code_version"] is None else f"  code version {event['code_version']}"
+    run = "" if event["run_id"] is None else f"  run {one_line(event['run_id'])}, attempt {event['attempt']}"
+    version = "" if event["code_version"] is None else f"  code version {one_line(event['code_version'])}"
     counts = "".join(f"  {event[name]:,} {name}" for name in ("rows", "files", "bytes") if event[name] is not None)
-    error = "" if event["error"] is None else f"  {event['error'].splitlines()[0]}"
-    return f"{_moment(event['occurred_at'])}  {event['kind']}{run}{version}{counts}{error}"
+    error = "" if event["error"] is None else f"  {one_line(event['error'])}"
+    return f"{_moment(event['occurred_at'])}  {event['kind']}{run}{version}{counts}{error}".rstrip()
 
 
 def _json(event: dict[str, Any]) -> str:

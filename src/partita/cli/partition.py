@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from partita.algebra.key import PartitionKey
 from partita.cli.dimension import key_of_words
 from partita.errors import KeyFormatError, StatusError
+from partita.status.shown import value_text
 
 if TYPE_CHECKING:
-    from partita.algebra.partition_sets import Dimension, PartitionSet
+    from partita.lake import Lake
 
 
-def read_key(text: str, partitions: PartitionSet | None) -> PartitionKey:
+def read_key(text: str, lake: Lake, asset: str) -> PartitionKey:
     """The key of canonical text, or of dimensions with commas between.
 
-    Where the asset's partitions are known, they say the types of untyped values.
+    The asset's partitions say the types of untyped values, where it is registered.
     """
     if not text:
         return PartitionKey.of()
     try:
         return PartitionKey.parse(text)
     except KeyFormatError:
-        return key_of_words(_typed(word, partitions) for word in text.split(","))
+        types = _types_of(lake, asset)
+        return key_of_words(_typed(word, types) for word in text.split(","))
 
 
 def read_moment(text: str) -> datetime:
@@ -37,30 +39,33 @@ def read_moment(text: str) -> datetime:
 
 
 def key_words(text: str) -> str:
-    """A canonical key as people read it, and as `read_key` takes it where values are not odd."""
-    return ",".join(f"{name}={_word(value)}" for name, value in PartitionKey.parse(text).items()) or "-"
+    """A canonical key as people read it and `read_key` takes it; one with an odd value as it is."""
+    values = {name: value_text(value) for name, value in PartitionKey.parse(text).items()}
+    is_odd = any("," in value or not value.isprintable() or value.strip() != value for value in values.values())
+    return text if is_odd else ",".join(f"{name}={value}" for name, value in values.items()) or "-"
 
 
-def _word(value: Any) -> str:
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None).isoformat() + "Z"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _typed(word: str, partitions: PartitionSet | None) -> str:
+def _typed(word: str, types: Mapping[str, set[str]]) -> str:
     """The word with the type of its dimension, where it has none and there is no doubt."""
     head, equals, value = word.partition("=")
-    dimension = None if partitions is None or ":" in head else partitions.find(head)
-    types = set() if dimension is None else set(_types(dimension))
-    return f"{head}:{types.pop()}={value}" if equals and len(types) == 1 else word
+    found = set(types.get(head, ()))
+    return f"{head}:{found.pop()}={value}" if equals and len(found) == 1 else word
 
 
-def _types(dimension: Dimension) -> Iterator[str]:
-    from partita.algebra.partition_sets import Static
-    from partita.algebra.windows import HOUR, Windows
+def _types_of(lake: Lake, asset: str) -> dict[str, set[str]]:
+    """The types of values that the dimensions of an asset have; those of dynamic ones are of the values so far."""
+    from partita.algebra.partition_sets import Dynamic, Static
+    from partita.algebra.windows import HOUR
     from partita.cli.dimension import type_name
 
-    if isinstance(dimension, Windows):
-        yield "timestamp" if dimension.unit == HOUR else "date"
-    elif isinstance(dimension, Static):
-        yield from (type_name(value) for value in dimension.values)
+    partitions = lake.partitions_of(asset)
+    dimensions = () if partitions is None else partitions.dimensions
+    dynamic = lake.dynamic_values(asset) if any(isinstance(d, Dynamic) for d in dimensions) else {}
+    types: dict[str, set[str]] = {}
+    for dimension in dimensions:
+        if isinstance(dimension, Dynamic | Static):
+            values = dimension.values if isinstance(dimension, Static) else dynamic.get(dimension.dimension, ())
+            types[dimension.dimension] = {type_name(value) for value in values}
+        else:
+            types[dimension.dimension] = {"timestamp" if dimension.unit == HOUR else "date"}
+    return types

@@ -38,11 +38,10 @@ def define(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     lake = open_lake(arguments)
-    partitions = lake.partitions_of(arguments.asset) if arguments.keys else None
     details = {name: getattr(arguments, name) for name in ("rows", "files", "bytes", "table_version", "error")}
     lake.record(
         arguments.asset,
-        [read_key(key, partitions) for key in arguments.keys] or None,
+        [read_key(key, lake, arguments.asset) for key in arguments.keys] or None,
         outcome=arguments.outcome,
         run_id=arguments.run_id,
         attempt=arguments.attempt,

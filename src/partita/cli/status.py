@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from partita.cli.grid import LEGEND, Cell, grid
 from partita.cli.lake_option import add_lake, open_lake
 from partita.cli.partition import key_words, read_moment
+from partita.errors import StatusError, UnknownAsset
+from partita.status.shown import one_line
 
 if TYPE_CHECKING:
     from partita.lake import Lake
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 ABOUT = """
 Show the status of every partition: a grid for each asset, or with --stale,
 --missing or --failed a list of those partitions. With --check, exit with 1 when
-some partition that is expected is missing, stale or failed.
+some partition that is expected is missing, stale or failed, or that can't be told,
+whatever is listed; and with 2 when there is nothing to check.
 
 `partita status export FILE` writes the status table as Parquet.
 """
@@ -29,11 +32,25 @@ EXAMPLES = (
     "partita status export partition_status.parquet",
 )
 NOT_CURRENT = 1
-_STATES = ("missing", "stale", "failed", "running", "cancelled", "unexpected")
-_SHOWN = (
-    "asset_key", "partition_key", "display_status", "epoch_us(stale_since)", "stale_reasons", "expected", "running",
-    "failed", "cancelled", "epoch_us(last_materialization_at)", "last_attempt_error",
-)  # fmt: skip
+_STATES = ("missing", "stale", "failed", "running", "cancelled", "unexpected", "unknown")
+_LISTED = ("asset_key", "partition_key", "display_status", "epoch_us(stale_since)", "stale_reasons",
+           "last_attempt_error")  # fmt: skip
+_STATE = """CASE WHEN running THEN 'running' WHEN failed THEN 'failed' WHEN expected IS FALSE THEN 'unexpected'
+    WHEN display_status = 'MATERIALIZED' AND staleness = 'unknown' THEN 'unknown' ELSE display_status END"""
+_MARKED = ("asset_key", "partition_key", _STATE)
+_JSON = {
+    "asset": "asset_key", "key": "partition_key", "display_status": "display_status",
+    "stale_since": "epoch_us(stale_since)", "stale_reasons": "stale_reasons", "expected": "expected",
+    "running": "running", "failed": "failed", "cancelled": "cancelled",
+    "last_materialization_at": "epoch_us(last_materialization_at)", "last_attempt_error": "last_attempt_error",
+    "stale_reason_code": "stale_reason_code", "staleness": "staleness",
+    "stale_upstream_asset": "stale_upstream_asset_key", "stale_upstream_key": "stale_upstream_partition_key",
+    "stale_root_asset": "stale_root_asset_key", "stale_root_key": "stale_root_partition_key",
+    "last_materialization_run_id": "last_materialization_run_id", "last_attempt_run_id": "last_attempt_run_id",
+    "last_attempt_outcome": "last_attempt_outcome", "running_since": "epoch_us(running_since)",
+    "running_run_id": "running_run_id",
+}  # fmt: skip
+"""The names of --json and what they stand for; later versions add to the end."""
 
 
 def define(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +76,12 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if len(words) > 1:
         arguments.parser.error("give one asset, or 'export FILE'")
-    return _show(open_lake(arguments), arguments, words[0] if words else None)
+    try:
+        return _show(open_lake(arguments), arguments, words[0] if words else None)
+    except UnknownAsset:
+        if words == ["export"]:
+            arguments.parser.error("'export' needs the name of a file")
+        raise
 
 
 def _now(arguments: argparse.Namespace) -> Any:
@@ -67,40 +89,43 @@ def _now(arguments: argparse.Namespace) -> Any:
 
 
 def _show(lake: Lake, arguments: argparse.Namespace, asset: str | None) -> int:
-    from partita.status.query import STATES
+    from partita.status.board import NOT_CURRENT as IS_WRONG
+    from partita.status.board import STATES
 
     listed = arguments.states or []
     with lake.ask_status(asset, where=arguments.where, now=_now(arguments), transitive=arguments.transitive) as answer:
         conditions = [" OR ".join(f"({STATES[state]})" for state in listed)] if listed else []
-        rows = answer.values(_SHOWN, conditions)
-        is_wrong = arguments.check and answer.count("expected IS NOT FALSE AND display_status <> 'MATERIALIZED'") > 0
+        columns = _JSON.values() if arguments.json else _LISTED if listed else _MARKED
+        rows = answer.values(tuple(columns), conditions)
+        wrong = answer.count(IS_WRONG) if arguments.check else 0
+        is_empty = not answer.assets or (arguments.where is not None and answer.count("true") == 0)
+    if is_empty and arguments.check:
+        what = "nothing is registered or recorded" if not answer.assets else "no partition matches"
+        raise StatusError(f"there is nothing to check: {what} in {lake.tenant}/{lake.workspace} of {lake.uri}")
     if arguments.json:
         lines: Iterator[str] = map(_json, rows)
     elif listed:
         lines = _list(rows)
     else:
-        lines = _grids(rows)
+        nothing = "nothing is registered or recorded here" if not answer.assets else "no partition matches"
+        lines = _grids(rows) if rows else iter([nothing])
     for line in lines:
         sys.stdout.write(f"{line}\n")
-    return NOT_CURRENT if is_wrong else 0
+    for name, trouble in answer.troubles.items():
+        _tell(f"{one_line(name)} can't be judged: {trouble}")
+    if wrong and listed:
+        _tell(f"{wrong:,} partitions are not current")
+    return NOT_CURRENT if wrong or (arguments.check and answer.troubles) else 0
+
+
+def _tell(text: str) -> None:
+    print(f"partita: {text}", file=sys.stderr)  # noqa: T201 - what a command line does
 
 
 def _json(row: Sequence[Any]) -> str:
-    asset, key, display, since, reasons, expected, running, failed, cancelled, materialized, error = row
+    said = dict(zip(_JSON, row, strict=True))
     return json.dumps(
-        {
-            "asset": asset,
-            "key": key,
-            "display_status": display,
-            "stale_since": _moment(since),
-            "stale_reasons": reasons,
-            "expected": expected,
-            "running": running,
-            "failed": failed,
-            "cancelled": cancelled,
-            "last_materialization_at": _moment(materialized),
-            "last_attempt_error": error,
-        },
+        {name: _moment(value) if name.endswith(("_at", "_since")) else value for name, value in said.items()},
         ensure_ascii=False,
     )
 
@@ -112,19 +137,16 @@ def _moment(micros: int | None) -> str | None:
 
 
 def _list(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-    for asset, key, display, since, reasons, *_, error in rows:
+    for asset, key, display, since, reasons, error in rows:
         why = f"  {', '.join(reasons)} since {_moment(since)}" if reasons else ""
-        yield f"{asset}  {key_words(key)}  {display}{why}{'' if error is None else '  ' + error.splitlines()[0]}"
+        said = "" if error is None else f"  {one_line(error)}"
+        yield f"{one_line(asset)}  {key_words(key)}  {display}{why}{said}".rstrip()
 
 
 def _grids(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
     by_asset: dict[str, list[Cell]] = {}
-    for asset, key, display, _, reasons, expected, running, failed, *_ in rows:
-        state = "running" if running else "failed" if failed else "unexpected" if expected is False else display
-        by_asset.setdefault(asset, []).append(Cell(key, state, is_stale=bool(reasons)))
-    if not by_asset:
-        yield "nothing is registered or recorded here"
-        return
+    for asset, key, state in rows:
+        by_asset.setdefault(asset, []).append(Cell(key, state))
     for asset, cells in by_asset.items():
-        yield from grid(asset, cells)
+        yield from grid(one_line(asset), cells)
     yield LEGEND

@@ -33,7 +33,7 @@ def define(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     lake = open_lake(arguments)
-    key = read_key(arguments.key, lake.partitions_of(arguments.asset))
+    key = read_key(arguments.key, lake, arguments.asset)
     why = lake.why(arguments.asset, key, now=None if arguments.now is None else read_moment(arguments.now))
     print(json.dumps(why.document(), ensure_ascii=False) if arguments.json else why)  # noqa: T201 - what it is for
     return 0

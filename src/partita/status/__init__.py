@@ -8,7 +8,8 @@
 | `snapshot`, `folding` | the Delta table of folded rows, and the tail that it doesn't hold yet |
 | `definitions`, `catalog`, `expected` | what assets are, and which partitions they should have |
 | `links`, `staleness`, `spread` | which partitions are stale, since when and why |
-| `display`, `query`, `why` | what is answered |
+| `running` | which are being made |
+| `display`, `board`, `query`, `why`, `shown` | what is answered |
 | `recording`, `workspace` | the ways in |
 """
 

@@ -11,7 +11,7 @@ from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import tagged
 from partita.status.definitions import Definition, Seen, Timeline
 from partita.status.engine import listed, moment
-from partita.status.events import ADDED, DEFINED, OF_CATALOG
+from partita.status.events import ADDED, DEFINED, OF_CATALOG, RETIRED
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,10 +29,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The definitions of assets, and the members of dynamic dimensions by asset, dimension and tagged value."""
+    """The definitions of assets, and the members of dynamic dimensions by asset, dimension and tagged value.
+
+    `retired` are assets that are no longer made; what is made from them still goes by their last definition.
+    """
 
     timelines: Mapping[str, Timeline] = field(default_factory=dict)
     members: Mapping[tuple[str, str], Mapping[str, Member]] = field(default_factory=dict)
+    retired: frozenset[str] = frozenset()
 
     def definition(self, asset: str) -> Definition | None:
         """The current definition of an asset; None where none was registered."""
@@ -45,7 +49,7 @@ def read_catalog(
 ) -> Catalog:
     """The catalog of events in these files, as of `now` where it is given.
 
-    Of an asset that had no definition by then, today's counts as if it had always been there; so do its members.
+    Of an asset that had no definition by then, its first counts as if it had always been there.
     """
     ledger.view(connection, "catalog_events", files.of(*OF_CATALOG))
     rows = listed(
@@ -55,26 +59,27 @@ def read_catalog(
     )
     seen: dict[str, list[Seen]] = {}
     members: dict[tuple[str, str], dict[str, Member]] = {}
+    retired: set[str] = set()
     for kind, asset, key, version, definition, micros, event_id in rows:
         at = moment(micros)
         if kind == DEFINED:
             seen.setdefault(asset, []).append(Seen(asset, version, definition, at, event_id))
+        if now is not None and at > now:
+            continue
+        if kind == DEFINED:
+            retired.discard(asset)
+        elif kind == RETIRED:
+            retired.add(asset)
         else:
             for name, value in PartitionKey.parse(key).items():
                 members.setdefault((asset, name), {})[tagged(value)] = Member(kind == ADDED, at)
     if now is not None:
         seen = {asset: _as_of(found, now) for asset, found in seen.items()}
-        members = {which: _members_as_of(found, now) for which, found in members.items()}
-    return Catalog({asset: Timeline(tuple(found)) for asset, found in seen.items()}, members)
+    return Catalog({asset: Timeline(tuple(found)) for asset, found in seen.items()}, members, frozenset(retired))
 
 
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
 
 
 def _as_of(seen: list[Seen], now: datetime) -> list[Seen]:
-    return [one for one in seen if one.at <= now] or [replace(seen[-1], at=_ALWAYS)]
-
-
-def _members_as_of(members: dict[str, Member], now: datetime) -> dict[str, Member]:
-    until = {value: member for value, member in members.items() if member.at <= now}
-    return until or {value: replace(member, at=_ALWAYS) for value, member in members.items()}
+    return [one for one in seen if one.at <= now] or [replace(seen[0], at=_ALWAYS)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
 from partita.algebra.freshness import Freshness, freshness_of
-from partita.algebra.mappings import Mapping, SameKey, mapping_of
+from partita.algebra.mappings import Mapping as UpstreamMapping
+from partita.algebra.mappings import SameKey, mapping_of
 from partita.algebra.partition_sets import NOT_PARTITIONED, PartitionSet, partition_set_of
 from partita.errors import DefinitionError
 
@@ -18,7 +20,7 @@ class Upstream:
     """An asset that another is made from, and which of its partitions."""
 
     asset: str
-    mapping: Mapping = SameKey()  # noqa: RUF009 - a frozen value
+    mapping: UpstreamMapping = SameKey()  # noqa: RUF009 - a frozen value
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,33 @@ class Definition:
 def definition_of(asset: str, code_version: str | None, text: str) -> Definition:
     """The definition whose `text` this is."""
     document = json.loads(text)
-    return Definition(
-        asset,
-        partition_set_of(document["partitions"]),
-        tuple(Upstream(u["asset"], mapping_of(u)) for u in document["upstreams"]),
-        freshness_of(document["freshness"]),
-        code_version,
-        document.get("table"),
-    )
+    try:
+        return Definition(
+            asset,
+            partition_set_of(document["partitions"]),
+            tuple(Upstream(u["asset"], mapping_of(u)) for u in document["upstreams"]),
+            freshness_of(document["freshness"]),
+            code_version,
+            document.get("table"),
+        )
+    except DefinitionError as error:
+        raise DefinitionError(f"the definition of {asset!r} can't be read: {error}") from None
+
+
+def find_cycle(upstreams: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Assets that are upstream of each other, the first again at the end; none where there are none."""
+    done: set[str] = set()
+
+    def visit(asset: str, path: tuple[str, ...]) -> tuple[str, ...]:
+        if asset in path:
+            return (*path[path.index(asset) :], asset)
+        found: tuple[str, ...] = ()
+        if asset not in done:
+            found = next(filter(None, (visit(u, (*path, asset)) for u in upstreams.get(asset, ()))), ())
+            done.add(asset)
+        return found
+
+    return next(filter(None, (visit(asset, ()) for asset in upstreams)), ())
 
 
 @dataclass(frozen=True, slots=True)

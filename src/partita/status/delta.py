@@ -5,7 +5,9 @@ Readers get the files of one version; writers that lose a race try again. What d
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -56,6 +58,7 @@ def open_table(place: Place, version: int | None = None) -> DeltaTable | None:
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
+    check_usable(place)
     with translated(place.uri):
         try:
             return DeltaTable(place.uri, version=version, storage_options=dict(place.options))
@@ -75,6 +78,7 @@ def make_table(place: Place, schema: pa.Schema, partition_by: list[str]) -> Delt
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
+    check_usable(place)
     with translated(place.uri):
         try:
             return DeltaTable.create(
@@ -90,6 +94,38 @@ def make_table(place: Place, schema: pa.Schema, partition_by: list[str]) -> Delt
             if made is None:
                 raise
             return made
+
+
+def check_usable(place: Place) -> None:
+    """Refuse what deltalake would answer with a panic, or in another folder."""
+    refused = _REFUSED.search(place.uri) if place.is_local else None
+    if refused is not None:
+        raise StorageError(
+            f"status can't be kept at {place.uri}: deltalake can't name a folder with {refused[0]!r}; rename it"
+        )
+    if _process.is_forked:
+        raise StorageError(
+            "status was used in this process before it was forked, which deltalake's threads don't survive; start "
+            'processes by multiprocessing.get_context("spawn")'
+        )
+    _process.is_used = True
+
+
+_REFUSED = re.compile(r"[\[\]\\^|]|%[0-9A-Fa-f]{2}")
+
+
+class _Process:
+    """Whether deltalake was used in this process, and whether that was before it was forked."""
+
+    is_used = False
+    is_forked = False
+
+    def fork(self) -> None:
+        self.is_forked = self.is_used
+
+
+_process = _Process()
+os.register_at_fork(after_in_child=_process.fork)
 
 
 def retried(operation: str, attempt: Callable[[], T]) -> T:

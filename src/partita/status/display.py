@@ -64,10 +64,6 @@ DISPLAY_SQL = """CASE
     WHEN stale_since IS NOT NULL THEN 'STALE'
     ELSE 'MATERIALIZED'
 END"""
-RUNNING_SQL = """coalesce(NOT last_start_finished AND NOT coalesce(
-    (last_start_run_id = last_attempt_run_id AND last_start_attempt = last_attempt_number)
-    OR (last_attempt_started_at IS NULL AND last_attempt_at >= last_start_at), false), false)"""
-"""The attempt that began last has not ended. An end whose start nobody recorded counts for what began before it."""
 _ALONE = "last_materialization_at IS NULL AND (wiped_at IS NULL OR last_attempt_at > wiped_at)"
 _AFTER = f"(last_attempt_at > last_materialization_at OR ({_ALONE}))"
 FAILED_SQL = f"coalesce(last_attempt_outcome = 'FAILED' AND {_ALONE}, false)"

@@ -3,6 +3,7 @@
 | kind | what happened |
 |---|---|
 | `defined` | a definition was seen: code version, partitions, upstreams, freshness |
+| `retired` | an asset is no longer made |
 | `started` | an attempt began |
 | `succeeded`, `failed`, `cancelled` | an attempt ended, with what it wrote or why it didn't |
 | `wiped` | a partition's data was deleted |
@@ -14,10 +15,11 @@ Kinds that this version doesn't know are kept and passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key import PartitionKey
@@ -28,7 +30,7 @@ from partita.errors import StatusError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DEFINED, STARTED, WIPED, ADDED, REMOVED = "defined", "started", "wiped", "added", "removed"
+DEFINED, RETIRED, STARTED, WIPED, ADDED, REMOVED = "defined", "retired", "started", "wiped", "added", "removed"
 
 
 class Outcome(StrEnum):
@@ -47,7 +49,7 @@ class Outcome(StrEnum):
 FINISHED = tuple(outcome.kind for outcome in Outcome)
 OF_PARTITIONS = (STARTED, *FINISHED, WIPED)
 """The kinds that are folded into status rows."""
-OF_CATALOG = (DEFINED, ADDED, REMOVED)
+OF_CATALOG = (DEFINED, RETIRED, ADDED, REMOVED)
 """The kinds that say which assets and partitions there are."""
 
 
@@ -86,7 +88,10 @@ class Event:
         if self.started_at is not None:
             object.__setattr__(self, "started_at", checked_instant("started_at", self.started_at))
         for name in ("rows", "files", "bytes", "table_version", "attempt"):
-            _check_count(name, getattr(self, name))
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checked_count(name, getattr(self, name)))
+        if self.run_id == "":
+            raise StatusError("an event's run_id is not empty; leave it out where there is no run")
         if self.kind in (*OF_PARTITIONS, ADDED, REMOVED):
             _check_key(self.kind, self.partition_key)
         if self.kind in (STARTED, *FINISHED) and (self.run_id is None or self.attempt is None):
@@ -129,6 +134,19 @@ def to_arrow(events: Iterable[Event]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def repeated(event: Event, differing: Mapping[str, Sequence[str]]) -> pa.Table:
+    """The rows of events that are like one, but for these texts."""
+    import pyarrow as pa
+
+    one = to_arrow([event])
+    size = len(next(iter(differing.values())))
+    columns = [
+        pa.array(differing[f.name], f.type) if f.name in differing else pa.repeat(one[f.name][0], size)
+        for f in one.schema
+    ]
+    return pa.Table.from_arrays(columns, schema=one.schema)
+
+
 def from_arrow(table: pa.Table) -> list[Event]:
     """The events that rows of the ledger say."""
     names = [f.name for f in fields(Event)]
@@ -143,21 +161,28 @@ def checked_instant(name: str, value: object) -> datetime:
         raise StatusError(f"{name} is {value}, which has no time zone; attach one, as in replace(tzinfo=UTC)")
     if is_finer(value):
         raise StatusError(f"{name} is {value}, which is finer than a microsecond; round it first")
-    at = value.astimezone(UTC)
+    try:
+        at = value.astimezone(UTC)
+    except OverflowError:
+        raise StatusError(f"{name} is {value}, which in UTC is outside of the years 1 to 9999") from None
     return datetime(at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond, UTC)
+
+
+def checked_count(name: str, value: object) -> int:
+    """A whole number that is not negative; numpy's count too."""
+    most = 2**31 if name == "attempt" else 2**63
+    try:
+        found = None if isinstance(value, bool) else index(value)  # type: ignore[arg-type] # what isn't one raises
+    except TypeError:
+        found = None
+    if found is None or not 0 <= found < most:
+        raise StatusError(f"an event's {name} is a whole number that is not negative, not {value!r}")
+    return found
 
 
 def _check_text(name: str, value: Any) -> None:
     if value is not None and (not isinstance(value, str) or not is_unicode(value)):
         raise StatusError(f"an event's {name} is Unicode text, not {value!r}")
-
-
-def _check_count(name: str, value: Any) -> None:
-    if value is None:
-        return
-    most = 2**31 if name == "attempt" else 2**63
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < most:
-        raise StatusError(f"an event's {name} is a whole number that is not negative, not {value!r}")
 
 
 def _check_key(kind: str, text: str | None) -> None:

@@ -47,4 +47,5 @@ def _values(dimension: Dimension, now: datetime, members: Members) -> Sequence[s
         return [tagged(value) for value in dimension.values]
     if isinstance(dimension, Dynamic):
         return members.get(dimension.dimension, ())
-    return [tagged(dimension.value(ordinal)) for ordinal in dimension.expected(now)]
+    windows = dimension.expected(now)
+    return [tagged(dimension.value(ordinal)) for ordinal in windows if not dimension.is_empty(ordinal)]

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from partita.status.board import BOARD
 from partita.status.delta import retried
 from partita.status.engine import connect, fetch, instant, listed
+from partita.status.fold import merge
 from partita.status.ledger import Files, Ledger
-from partita.status.query import BOARD, Answering, Question
+from partita.status.query import Answering, Question
 from partita.status.rows import row_schema
 from partita.status.snapshot import ROWS, StatusTable
 
@@ -37,14 +39,17 @@ def fold(ledger: Ledger, table: StatusTable, folded_elsewhere: Callable[[Files],
             return Folded(-1, 0)
         stored = table.stored(files, make=True)
         with connect() as connection:
-            if folded_elsewhere is not None:
-                rows = folded_elsewhere(files)
-            else:
-                table.view(connection, files, stored)
-                if stored.reached == files.version:
-                    count = listed(connection, f"SELECT count(*) FROM {ROWS}")[0][0]  # noqa: S608 - our own names
-                    return Folded(files.version, count)
+            table.view(connection, files, stored)
+            if stored.reached == files.version:
+                count = listed(connection, f"SELECT count(*) FROM {ROWS}")[0][0]  # noqa: S608 - our own names
+                return Folded(files.version, count)
+            if folded_elsewhere is None:
                 rows = fetch(connection, f"SELECT * FROM {ROWS}", row_schema())  # noqa: S608 - our own names
+            else:
+                swept = fetch(connection, "SELECT * FROM snapshot WHERE swept_at IS NOT NULL", row_schema())
+                rows = folded_elsewhere(files)
+                # What a sweep found is not in the ledger.
+                rows = merge(rows, swept) if swept.num_rows else rows
         table.write(stored, rows, files)
         return Folded(files.version, rows.num_rows)
 
@@ -61,7 +66,7 @@ def sweep(ledger: Ledger, table: StatusTable, question: Question) -> Folded:
         with Answering(ledger, table, question, make=True) as answer:
             if answer.files.table_id is None:
                 return Folded(-1, 0)
-            at = f"CASE WHEN staleness = 'swept' THEN swept_at ELSE {instant(answer.now)} END AS swept_at"
+            at = f"CASE WHEN staleness = 'computed' THEN {instant(answer.now)} ELSE swept_at END AS swept_at"
             columns = [at if name == "swept_at" else name for name in row_schema().names]
             rows = fetch(
                 answer.connection,

@@ -26,9 +26,12 @@ def matching(keys: pa.Array, where: Where) -> pa.Array:
     import pyarrow as pa
 
     found, problem, judged = [], None, not len(keys)
-    for shape in _by_shape(keys):
+    shapes = _by_shape(keys)
+    columns = [key_columns(shape) for shape in shapes]
+    types = {f.name: f.type for shape in columns for f in shape.schema if not pa.types.is_null(f.type)}
+    for shape, shown in zip(shapes, columns, strict=True):
         try:
-            found.append(_matching(shape, where))
+            found.append(_matching(shape, _typed(shown, types), where))
             judged = True
         except PredicateError as error:
             problem = error
@@ -45,10 +48,17 @@ def _by_shape(keys: pa.Array) -> list[pa.Array]:
     return [keys.filter(pc.equal(shapes, shape)) for shape in pc.unique(shapes)]
 
 
-def _matching(keys: pa.Array, where: Where) -> pa.Array:
+def _typed(columns: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
+    """The columns, those with nulls alone in the type that other keys have there, or else as text."""
+    import pyarrow as pa
+
+    nulls = {f.name: types.get(f.name, pa.string()) for f in columns.schema if pa.types.is_null(f.type)}
+    return columns.cast(pa.schema([pa.field(f.name, nulls.get(f.name, f.type)) for f in columns.schema]))
+
+
+def _matching(keys: pa.Array, columns: pa.Table, where: Where) -> pa.Array:
     import pyarrow.compute as pc
 
-    columns = key_columns(keys)
     schema = to_schema(columns.schema)
     spec = parse_spec(", ".join(columns.column_names), schema, family="iceberg") if columns.column_names else None
     if spec is None:

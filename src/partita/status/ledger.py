@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from partita.errors import StatusError
 from partita.status.delta import (
     Place,
+    check_usable,
     make_table,
     make_view,
     open_table,
@@ -77,6 +78,7 @@ class Ledger:
 
         Where it is not known whether a commit went through, appending the same events again is safe: each counts once.
         """
+        check_usable(self.place)
         with self._lock, translated(self.uri):
             table = retried("append", lambda: self._appended(rows))
             version: int = table.version()
@@ -110,7 +112,7 @@ class Ledger:
 
     def _appended(self, rows: pa.Table) -> DeltaTable:
         from deltalake import CommitProperties, write_deltalake
-        from deltalake.exceptions import CommitFailedError
+        from deltalake.exceptions import CommitFailedError, DeltaError
 
         table = self._table or make_table(self.place, event_schema(), ["kind"])
         try:
@@ -122,6 +124,12 @@ class Ledger:
         except CommitFailedError:
             self._table = None
             raise
+        except DeltaError:
+            if self._table is None:
+                raise
+            # The table that was open here may be gone, and another in its place.
+            self._table = None
+            return self._appended(rows)
         self._table = table
         return table
 

@@ -7,6 +7,7 @@ groups each of ours is made from. Where both have the same dimensions over the s
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -137,8 +138,10 @@ def _make_window_map(  # noqa: PLR0913, PLR0917 - both sides of a link
     for (text,) in listed(connection, values):
         ordinal = here.ordinal(PartitionKey.parse(f"{dimension}={text}")[dimension]) if text else None
         if ordinal is not None:
-            windows = upstream_windows(link.mapping, here, there, ordinal)
-            pairs.extend((text, tagged(there.value(window))) for window in windows)
+            # Windows outside of the years 1 to 9999 are in no key.
+            with suppress(ValueError, OverflowError):
+                windows = upstream_windows(link.mapping, here, there, ordinal)
+                pairs.extend((text, tagged(there.value(window))) for window in windows)
     make_table(connection, name, {"ours": TEXT, "theirs": TEXT}, pairs)
 
 

@@ -1,65 +1,53 @@
 """A question about status: which partitions, as of when, and what is to be said of them.
 
 One connection of DuckDB holds the rows (snapshot and tail), the expected partitions and the reasons for staleness as
-relations, joined in `BOARD`; what an answer doesn't ask for is not computed.
+relations, joined in `BOARD`. What is wrong with one asset is said of it; the others are answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
+from partita.algebra.key import PartitionKey
+from partita.algebra.key_text import KeyValue
 from partita.algebra.mappings import MappedBy
 from partita.algebra.partition_sets import Dynamic
 from partita.errors import DefinitionError, StatusError, UnknownAsset
+from partita.status.board import BOARD, COLUMNS, board_sql, counts_sql
 from partita.status.catalog import read_catalog
 from partita.status.definitions import Definition
-from partita.status.display import CANCELLED_SQL, DISPLAY_SQL, FAILED_SQL, RUNNING_SQL
 from partita.status.engine import TEXT, connect, fetch, instant, listed, make_table, moment, quoted
-from partita.status.events import Outcome, checked_instant
+from partita.status.events import FINISHED, STARTED, Outcome, checked_instant
 from partita.status.expected import make_expected
-from partita.status.fold import values_sql
 from partita.status.ledger import Ledger
 from partita.status.links import Link, dimension_sql, in_asset, links_of
-from partita.status.rows import ROLES, SEED, row_names
-from partita.status.snapshot import ROWS, StatusTable
+from partita.status.rows import row_names
+from partita.status.running import make_running
+from partita.status.snapshot import EVERY_ROW, ROWS, StatusTable
 from partita.status.spread import make_transitive
-from partita.status.staleness import UPSTREAM_STALE, Joined, make_code_changes, make_deadlines, make_upstream_changes
+from partita.status.staleness import (
+    UPSTREAM_STALE,
+    add_swept,
+    make_code_changes,
+    make_deadlines,
+    make_upstream_changes,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from partita.status.keys import Where
 
-BOARD = "board"
-COLUMNS = (
-    *SEED, "display_status", "stale_reasons", "expected", "running", "failed", "cancelled", "staleness",
-    "stale_upstream_asset_key", "stale_upstream_partition_key", "stale_root_asset_key", "stale_root_partition_key",
-    *(c for role in ROLES for c in role.columns if c not in SEED), "swept_at",
-)  # fmt: skip
-"""The columns of an answer: the seed's, then ours; later versions add to the end."""
-STATES = {
-    "missing": "display_status = 'NEVER_MATERIALIZED' AND expected IS NOT FALSE",
-    "stale": "stale_since IS NOT NULL",
-    "failed": "failed OR display_status = 'MATERIALIZED_BUT_LAST_ATTEMPT_FAILED'",
-    "running": "running",
-    "cancelled": "cancelled",
-    "unexpected": "expected IS FALSE",
-    "never_materialized": "display_status = 'NEVER_MATERIALIZED'",
-    "materialized_but_last_attempt_failed": "display_status = 'MATERIALIZED_BUT_LAST_ATTEMPT_FAILED'",
-    "materialized": "display_status = 'MATERIALIZED'",
-}
-"""What an answer can be narrowed to, and the condition of each."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What is asked.
 
-    `functions` are the mappings that this process has registered, by asset and upstream. `partly` takes what is known
-    of assets whose mapping it doesn't have; else they must have been swept.
+    `functions` are the mappings that this process has registered, by asset and upstream. An asset that is asked for by
+    its name must be judged, or that is refused; among all of them, or `partly`, it is marked as unknown.
     """
 
     assets: Sequence[str] | None = None
@@ -72,18 +60,25 @@ class Question:
 
 
 class Answering:
-    """The relations that answer a question, for as long as it is open."""
+    """The relations that answer a question, for as long as it is open.
+
+    Without a `now`, that is when the ledger was read; what is dated later doesn't count. `make` is for a sweep, which
+    makes the status table and keeps every event.
+    """
 
     def __init__(self, ledger: Ledger, table: StatusTable, question: Question, *, make: bool = False) -> None:
         self.question = question
         self.connection = connect()
-        given = question.now
-        self.now = datetime.now(UTC) if given is None else checked_instant("now", given)
         self._ledger = ledger
         self.files = ledger.files()
-        self.catalog = read_catalog(self.connection, ledger, self.files, None if given is None else self.now)
+        given = question.now
+        self.now = datetime.now(UTC) if given is None else checked_instant("now", given)
+        self.troubles: dict[str, str] = {}
+        """Why assets can't be judged, by name."""
+        until = None if make else self.now
+        self.catalog = read_catalog(self.connection, ledger, self.files, until)
         self.stored = table.stored(self.files, make=make)
-        table.view(self.connection, self.files, self.stored, None if given is None else self.now)
+        table.view(self.connection, self.files, self.stored, until)
         self.assets = self._assets()
         self._make_board()
 
@@ -92,6 +87,12 @@ class Answering:
 
     def __exit__(self, *_: object) -> None:
         self.connection.close()
+
+    def turn_to(self, assets: Sequence[str], keys: Sequence[str]) -> None:
+        """Ask the same of other partitions, of the same events."""
+        self.question = replace(self.question, assets=assets, keys=keys)
+        self.assets = self._assets()
+        self._make_board()
 
     def rows(self, columns: Sequence[str] = COLUMNS, conditions: Sequence[str] = ()) -> pa.Table:
         """The rows that meet all conditions, in the order of assets and keys."""
@@ -112,51 +113,91 @@ class Answering:
 
     def counts(self) -> pa.Table:
         """For each asset, how many partitions are in each state."""
-        counted = ", ".join(f"count(*) FILTER (WHERE {condition}) AS {name}" for name, condition in STATES.items())
-        current = "count(*) FILTER (WHERE display_status = 'MATERIALIZED' AND expected IS NOT FALSE) AS current"
-        return fetch(
-            self.connection,
-            f"SELECT asset_key, count(*) AS partitions, {current}, {counted} FROM {BOARD} "  # noqa: S608 - our own
-            "GROUP BY asset_key ORDER BY asset_key",
-        )
+        return fetch(self.connection, counts_sql())
 
     def upstream_changes(self) -> pa.Table:
         """Every upstream partition that makes one stale: `UPSTREAM_STALE`, the earliest first."""
         return fetch(self.connection, f"SELECT * FROM {UPSTREAM_STALE} ORDER BY since, by_asset, by_partition")  # noqa: S608
 
+    def dynamic_values(self, asset: str) -> dict[str, list[KeyValue]]:
+        """The values of an asset's dynamic dimensions; none where it has no definition."""
+        members = {name: texts for d in self._definitions([asset]) for name, texts in self._members(d).items()}
+        return {name: [PartitionKey.parse(f"{name}={t}")[name] for t in texts] for name, texts in members.items()}
+
+    @property
+    def _is_strict(self) -> bool:
+        return self.question.assets is not None and not self.question.partly
+
     def _assets(self) -> tuple[str, ...]:
-        recorded = [name for (name,) in listed(self.connection, f"SELECT DISTINCT asset_key FROM {ROWS}")]  # noqa: S608
-        known = tuple(sorted({*recorded, *self.catalog.timelines}))
+        recorded = listed(self.connection, f"SELECT DISTINCT asset_key FROM {EVERY_ROW}")  # noqa: S608 - our own names
+        known = tuple(sorted({*(name for (name,) in recorded), *self.catalog.timelines}))
         asked = self.question.assets
         for name in asked or ():
             if name not in known:
                 raise UnknownAsset(name, known)
-        return known if asked is None else tuple(asked)
+        return known if asked is None else tuple(dict.fromkeys(asked))
+
+    def _definition(self, asset: str) -> Definition | None:
+        """The definition of an asset; None too where this version can't read it, which is kept as trouble."""
+        try:
+            return self.catalog.definition(asset)
+        except DefinitionError as error:
+            self._trouble(asset, error)
+            return None
+
+    def _definitions(self, assets: Iterable[str]) -> list[Definition]:
+        """The definitions by which assets are judged; those that were retired are not."""
+        found = (self._definition(asset) for asset in assets if asset not in self.catalog.retired)
+        return [definition for definition in found if definition is not None]
+
+    def _trouble(self, asset: str, error: DefinitionError) -> None:
+        if self._is_strict and asset in self.assets:
+            raise error
+        self.troubles[asset] = str(error)
 
     def _make_board(self) -> None:
-        definitions = [d for d in map(self.catalog.definition, self.assets) if d is not None]
+        definitions = self._definitions(self.assets)
         self._make_base(definitions)
         links = self._links(definitions)
-        swept = sorted({link.asset for link in links if not link.is_askable})
-        if not self.question.partly:
-            self._check_swept(swept)
-        links = [link for link in links if link.is_askable]
+        if self._is_strict:
+            self._check_swept({link.asset for link in links if not link.is_askable})
+        until = f"WHERE occurred_at <= {instant(self.now)}"
         self._ledger.view(self.connection, "successes_stored", self.files.of(Outcome.SUCCEEDED.kind))
-        until = "" if self.question.now is None else f"WHERE occurred_at <= {instant(self.now)}"
         self.connection.execute(
             f"CREATE OR REPLACE TEMP VIEW successes AS SELECT * FROM successes_stored {until}"  # noqa: S608 - our own
         )
         closure = self._closure(links)
-        make_upstream_changes(self.connection, closure, ROWS if self.question.transitive else "asked_rows", "successes")
-        within = {link.asset for link in closure} | set(self.assets)
-        defined = [d for d in map(self.catalog.definition, sorted(within)) if d is not None]
+        askable = [link for link in closure if link.is_askable]
+        unasked = {link.asset for link in closure if not link.is_askable}
+        make_upstream_changes(self.connection, askable, ROWS if self.question.transitive else "asked_rows", "successes")
+        add_swept(self.connection, unasked, ROWS)
+        self._make_running()
+        within = sorted({link.asset for link in closure} | set(self.assets))
+        defined = self._definitions(within)
         fresh = make_deadlines(self.connection, defined, ROWS, self.now)
-        code = make_code_changes(
-            self.connection, {a: self.catalog.timelines[a] for a in within & set(self.catalog.timelines)}
-        )
+        code = make_code_changes(self.connection, {d.asset: self.catalog.timelines[d.asset] for d in defined})
         if self.question.transitive:
-            make_transitive(self.connection, closure, fresh, code, self.now)
-        self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {BOARD} AS {_board(fresh, code, self.now, swept)}")
+            make_transitive(self.connection, askable, fresh, code, self.now)
+        board = board_sql(fresh, code, self.now, unasked, self.troubles)
+        self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {BOARD} AS {board}")
+
+    def _make_running(self) -> None:
+        """Make the relation of what is running; where nobody records starts, nothing is read for it."""
+        if not self.files.of(STARTED):
+            make_running(self.connection, None)
+            return
+        self._ledger.view(self.connection, "attempts_stored", self.files.of(STARTED, *FINISHED))
+        narrowed = "SEMI JOIN narrowed USING (partition_key)" if self._is_narrowed else ""
+        assets = ", ".join(map(quoted, self.assets)) or "NULL"
+        make_running(
+            self.connection,
+            f"(SELECT * FROM attempts_stored {narrowed} "  # noqa: S608 - our own names
+            f"WHERE asset_key IN ({assets}) AND occurred_at <= {instant(self.now)})",
+        )
+
+    @property
+    def _is_narrowed(self) -> bool:
+        return self.question.where is not None or self.question.keys is not None
 
     def _make_base(self, definitions: Sequence[Definition]) -> None:
         """Make `asked_rows` and `base`: the rows that were asked for, and the same with what is expected besides."""
@@ -170,7 +211,8 @@ class Answering:
             self.connection.execute(
                 f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {source} {narrowed}"  # noqa: S608 - our own names
             )
-        defined = ", ".join(quoted(d.asset) for d in definitions) or "NULL"
+        judged = {*(d.asset for d in definitions), *self.catalog.retired}
+        defined = ", ".join(map(quoted, sorted(judged))) or "NULL"
         keyed = ("tenant_id", "workspace_id", "asset_key", "partition_key", "partition_values")
         rest = ", ".join(f"r.{c}" for c in row_names() if c not in keyed)
         self.connection.execute(f"""
@@ -185,7 +227,7 @@ class Answering:
     def _narrow(self) -> str:
         """The join that keeps the keys that were asked for, in rows and in what is expected."""
         where, keys = self.question.where, self.question.keys
-        if where is None and keys is None:
+        if not self._is_narrowed:
             return ""
         if where is not None:
             # The pruning that tables have takes longer to load than most answers take.
@@ -202,21 +244,21 @@ class Answering:
         return "SEMI JOIN narrowed USING (partition_key)"
 
     def _members(self, definition: Definition) -> dict[str, list[str]]:
-        """The values of dynamic dimensions: those that were added, or materialized since they were removed."""
+        """The values of dynamic dimensions: those that were added, or tried since they were removed."""
         members: dict[str, list[str]] = {}
         for dimension in definition.partitions.dimensions:
             if isinstance(dimension, Dynamic):
                 name = dimension.dimension
                 said = self.catalog.members.get((definition.asset, name), {})
-                made = listed(
+                tried = listed(
                     self.connection,
-                    f"SELECT {dimension_sql('partition_key', name)}, epoch_us(max(last_materialization_at)) "  # noqa: S608
-                    f"FROM {ROWS} WHERE {in_asset(definition.asset)} "
-                    "AND last_materialization_at IS NOT NULL GROUP BY 1",
+                    f"SELECT {dimension_sql('partition_key', name)}, "  # noqa: S608 - our own names
+                    f"epoch_us(max(greatest(last_attempt_at, last_start_at))) AS last "
+                    f"FROM {ROWS} WHERE {in_asset(definition.asset)} GROUP BY 1 HAVING last IS NOT NULL",
                 )
                 values = {value for value, member in said.items() if member.added}
                 values |= {
-                    value for value, last in made if value and (value not in said or moment(last) > said[value].at)
+                    value for value, last in tried if value and (value not in said or moment(last) > said[value].at)
                 }  # fmt: skip
                 members[name] = sorted(values)
         return members
@@ -230,34 +272,38 @@ class Answering:
                 if isinstance(mapping, MappedBy):
                     here = functions.get((definition.asset, upstream.asset))
                     mapping = here if here is not None and here.name == mapping.name else mapping
-                found.append(links_of(definition, upstream, self.catalog.definition(upstream.asset), mapping))
+                try:
+                    theirs = self.catalog.definition(upstream.asset)
+                    found.append(links_of(definition, upstream, theirs, mapping))
+                except DefinitionError as error:
+                    self._trouble(definition.asset, error)
         return found
 
     def _closure(self, links: list[Link]) -> list[Link]:
         """The links; for a transitive question with those of all upstreams, which come before ours."""
         if not self.question.transitive:
             return links
-        every = {asset: self._links([d]) for asset in self.catalog.timelines if (d := self.catalog.definition(asset))}
+        every = {d.asset: self._links([d]) for d in self._definitions(self.catalog.timelines)}
         ordered: list[Link] = []
         done: set[str] = set()
 
         def visit(asset: str, path: tuple[str, ...]) -> None:
             if asset in path:
-                raise DefinitionError(f"assets are upstream of each other: {' <- '.join((*path, asset))}")
-            if asset in done:
-                return
-            for link in every.get(asset, ()):
-                visit(link.upstream, (*path, asset))
-            done.add(asset)
-            ordered.extend(link for link in every.get(asset, ()) if link.is_askable)
+                cycle = (*path[path.index(asset) :], asset)
+                self._trouble(asset, DefinitionError(f"assets are upstream of each other: {' <- '.join(cycle)}"))
+            elif asset not in done:
+                for link in every.get(asset, ()):
+                    visit(link.upstream, (*path, asset))
+                done.add(asset)
+                ordered.extend(every.get(asset, ()))
 
         for link in links:
             visit(link.asset, ())
         return ordered
 
-    def _check_swept(self, assets: Sequence[str]) -> None:
+    def _check_swept(self, assets: set[str]) -> None:
         """An asset that can't be judged here must have been swept where it can."""
-        for asset in assets:
+        for asset in sorted(assets):
             sql = (
                 f"SELECT count(*) AS n FROM asked_rows WHERE {in_asset(asset)} "  # noqa: S608 - our own names
                 "AND last_materialization_at IS NOT NULL AND swept_at IS NULL"
@@ -267,56 +313,3 @@ class Answering:
                     f"the upstreams of {asset!r} are mapped by a function that this process doesn't have; register the "
                     "asset here, or run `lake.sweep()` where it is registered"
                 )
-
-
-def _board(fresh: Joined, code: Joined, now: datetime, swept: Sequence[str]) -> str:
-    """The select that joins the reasons to the base and computes what is shown."""
-    precomputed = f"asset_key IN ({', '.join(map(quoted, swept))})" if swept else "false"
-    computed = ("stale_since", "stale_reason_code", "stale_reasons", "partition_values")
-    kept = ", ".join(f"base.{c}" for c in (*row_names(), "expected") if c not in computed)
-    causes = (
-        "[{'since': fresh_since, 'rank': 1, 'code': 'FRESHNESS_POLICY'}, "
-        "{'since': upstream_since, 'rank': 2, 'code': 'UPSTREAM_CHANGED'}, "
-        "{'since': code_since, 'rank': 3, 'code': 'CODE_CHANGED'}]"
-    )
-    above = "stale_since = upstream_since AND stale_since IS DISTINCT FROM fresh_since"
-    ordered = f"list_sort(list_filter({causes}, lambda c: c.since IS NOT NULL))"
-    return f"""
-        WITH upstream AS (
-            SELECT asset_key, partition_key, min(since) AS since, arg_min(by_asset, (since, by_asset)) AS by_asset,
-                   arg_min(by_partition, (since, by_asset)) AS by_partition,
-                   arg_min(root_asset, (since, by_asset)) AS root_asset,
-                   arg_min(root_partition, (since, by_asset)) AS root_partition
-            FROM {UPSTREAM_STALE} GROUP BY asset_key, partition_key
-        ), judged AS (
-            SELECT {kept}, base.stale_since AS swept_since, base.stale_reason_code AS swept_code,
-                   base.stale_reasons AS swept_reasons,
-                   CASE WHEN {fresh.value} < {instant(now)} THEN {fresh.value} END AS fresh_since,
-                   {code.value} AS code_since, upstream.since AS upstream_since, by_asset, by_partition, root_asset,
-                   root_partition
-            FROM base {fresh.joins} {code.joins}
-            LEFT JOIN upstream ON upstream.asset_key = base.asset_key AND upstream.partition_key = base.partition_key
-        ), dated AS (
-            SELECT *, {precomputed} AS is_swept,
-                   CASE WHEN {precomputed} THEN swept_since ELSE least(fresh_since, upstream_since, code_since) END
-                       AS stale_since
-            FROM judged
-        )
-        SELECT *,
-               {values_sql("partition_key")} AS partition_values,
-               CASE WHEN is_swept THEN swept_code WHEN stale_since IS NULL THEN NULL
-                    WHEN stale_since = fresh_since THEN 'FRESHNESS_POLICY'
-                    WHEN stale_since = upstream_since THEN 'UPSTREAM_CHANGED' ELSE 'CODE_CHANGED' END
-                   AS stale_reason_code,
-               CASE WHEN is_swept THEN coalesce(swept_reasons, []) WHEN stale_since IS NULL THEN []::VARCHAR[]
-                    ELSE list_transform({ordered}, lambda c: c.code) END AS stale_reasons,
-               {DISPLAY_SQL} AS display_status, {RUNNING_SQL} AS running, {FAILED_SQL} AS failed,
-               {CANCELLED_SQL} AS cancelled,
-               CASE WHEN is_swept THEN 'swept' ELSE 'computed' END AS staleness,
-               by_asset AS stale_upstream_asset_key, by_partition AS stale_upstream_partition_key,
-               CASE WHEN stale_since IS NULL OR is_swept THEN NULL WHEN {above} THEN root_asset ELSE asset_key END
-                   AS stale_root_asset_key,
-               CASE WHEN stale_since IS NULL OR is_swept THEN NULL WHEN {above} THEN root_partition ELSE partition_key
-                   END AS stale_root_partition_key
-        FROM dated
-    """  # noqa: S608 - our own names

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ from partita.algebra.key import PartitionKey
 from partita.algebra.plain import is_unicode
 from partita.algebra.ulid import new_ulid
 from partita.errors import StatusError
-from partita.status.events import STARTED, Event, Outcome
+from partita.status.events import STARTED, Event, Outcome, checked_count, repeated
 from partita.status.ledger import Ledger
 
 Key: TypeAlias = PartitionKey | Mapping[str, object] | str | None
@@ -34,11 +35,19 @@ class Attempt:
         unknown = set(counts) - {"rows", "files", "bytes", "table_version"}
         if unknown:
             raise StatusError(f"an attempt writes rows, files, bytes and a table_version, not {min(unknown)!r}")
-        self.written |= counts
+        self.written |= {name: checked_count(name, count) for name, count in counts.items()}
 
     def cancel(self) -> None:
         """Say that the attempt ends without a result and without a failure."""
         self.is_cancelled = True
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What was appended: the canonical keys, and when it happened."""
+
+    keys: tuple[str, ...]
+    at: datetime
 
 
 def record(
@@ -48,23 +57,27 @@ def record(
     keys: Key | Sequence[Key],
     at: datetime | None = None,
     **fields: Any,
-) -> list[Event]:
-    """Append an event of that kind for each key, in one commit."""
+) -> Recorded:
+    """Append an event of that kind for each key, in one commit. An attempt whose run is None is a run of its own.
+
+    The events differ in their keys and ids alone, so one is checked and the others are made as columns.
+    """
+    unknown = set(fields) - _FIELDS
+    if unknown:
+        raise StatusError(f"an event has no {min(unknown)!r}; there is: {', '.join(sorted(_FIELDS))}")
+    texts = tuple(map(key_text, several(keys)))
+    ids = [new_ulid() for _ in texts]
+    differing: dict[str, Sequence[str]] = {"partition_key": texts, "event_id": ids}
+    if "run_id" in fields and fields["run_id"] is None:
+        differing["run_id"] = ids
     when: dict[str, Any] = {} if at is None else {"occurred_at": at}
-    events = [
-        Event(
-            kind=kind,
-            tenant_id=ledger.tenant,
-            workspace_id=ledger.workspace,
-            asset_key=asset,
-            partition_key=key_text(key),
-            **when,
-            **fields,
-        )
-        for key in _several(keys)
-    ]
-    ledger.append(events)
-    return events
+    names: dict[str, Any] = {"tenant_id": ledger.tenant, "workspace_id": ledger.workspace, "asset_key": asset}
+    first = Event(kind=kind, **names, **when, **fields | {name: values[0] for name, values in differing.items()})
+    ledger.append_rows(repeated(first, differing))
+    return Recorded(texts, first.occurred_at)
+
+
+_FIELDS = {"run_id", "attempt", "code_version", "started_at", "rows", "files", "bytes", "table_version", "error"}
 
 
 @contextmanager
@@ -80,9 +93,9 @@ def attempt(  # noqa: PLR0913, PLR0917 - what there is to say of an attempt
     run = new_ulid() if run_id is None else run_id
     common: dict[str, Any] = {"run_id": run, "attempt": number, "code_version": code_version}
     started = record(ledger, STARTED, asset, keys, **common)
-    texts = [event.partition_key for event in started]
-    common["started_at"] = started[0].occurred_at if started else None
-    begun = Attempt(asset, tuple(PartitionKey.parse(text or "") for text in texts), run, number)
+    texts = started.keys
+    common["started_at"] = started.at
+    begun = Attempt(asset, tuple(map(PartitionKey.parse, texts)), run, number)
     try:
         yield begun
     except BaseException as error:
@@ -110,12 +123,19 @@ def key_text(key: Key) -> str:
         return ""
     if isinstance(key, str):
         return str(PartitionKey.parse(key))
+    if not isinstance(key, Mapping):
+        raise StatusError(f"a partition is a key, a mapping, a canonical text or None, not {key!r}")
     return str(key if isinstance(key, PartitionKey) else PartitionKey.of(key))
 
 
-def _several(keys: Key | Sequence[Key]) -> Sequence[Key]:
-    is_one = keys is None or isinstance(keys, str | Mapping)
-    return [keys] if is_one else keys  # type: ignore[list-item, return-value] # it is one, or they are several
+def several(keys: Key | Sequence[Key]) -> Sequence[Key]:
+    """The keys, of one or of many; none at all are refused."""
+    if keys is None or isinstance(keys, str | Mapping) or not isinstance(keys, Iterable):
+        return [keys]
+    found = list(keys)
+    if not found:
+        raise StatusError("no partitions are given; that of an asset without partitions is None")
+    return found
 
 
 def _said(error: BaseException) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ROWS = "status_rows"
 """The relation with the rows of the workspace as of all events, or as of those up to a moment."""
+EVERY_ROW = "every_status_row"
+"""The same as of all events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +66,19 @@ class StatusTable:
     def view(
         self, connection: duckdb.DuckDBPyConnection, files: Files, stored: Stored, now: datetime | None = None
     ) -> None:
-        """Make `ROWS` a relation: snapshot and tail, or where some of that came after `now`, a fold up to it."""
+        """Make `EVERY_ROW` of snapshot and tail, and `ROWS` the same as of `now`, where something came after it."""
         make_view(connection, "snapshot_stored", self.place, stored.paths, row_types())
         ours = of_workspace(self.ledger.tenant, self.ledger.workspace)
         _make(connection, "VIEW", "snapshot", f"SELECT * FROM snapshot_stored WHERE {ours}")  # noqa: S608 - our own
         has_tail = self._make_tail(connection, files, stored)
-        if now is not None and _is_past(connection, now, has_tail=has_tail):
-            self.ledger.view(connection, "past", files.of(*OF_PARTITIONS))
-            events = f"(SELECT * FROM past WHERE occurred_at <= {instant(now)})"  # noqa: S608 - our own names
-            _make(connection, "TABLE", ROWS, folded(events))
-        elif not has_tail:
-            _make(connection, "VIEW", ROWS, "SELECT * FROM snapshot")
-        else:
+        if has_tail:
             _join_tail(connection)
+        else:
+            _make(connection, "VIEW", EVERY_ROW, f"SELECT {', '.join(row_names())} FROM snapshot")  # noqa: S608
+        if now is not None and _is_past(connection, now, has_tail=has_tail):
+            self._cut(connection, files, now)
+        else:
+            _make(connection, "VIEW", ROWS, f"SELECT * FROM {EVERY_ROW}")  # noqa: S608 - our own names
 
     def write(self, stored: Stored, rows: pa.Table, files: Files) -> None:
         """Replace the table's rows by those of a fold that started from `stored` and reached these files of the ledger.
@@ -93,6 +95,17 @@ class StatusTable:
             write_deltalake(table, ordered, mode="overwrite", commit_properties=properties)
             tidy(table)
 
+    def _cut(self, connection: duckdb.DuckDBPyConnection, files: Files, now: datetime) -> None:
+        """Make `ROWS`: partitions to which something happened after `now` are folded anew from what came up to it."""
+        keys, names = ", ".join(KEY), ", ".join(row_names())
+        later = " OR ".join(f"{column} > {instant(now)}" for column in _LAST)
+        _make(connection, "TABLE", "later_rows", f"SELECT {keys} FROM {EVERY_ROW} WHERE {later}")  # noqa: S608
+        self.ledger.view(connection, "past", files.of(*OF_PARTITIONS))
+        events = f"(SELECT * FROM past SEMI JOIN later_rows USING ({keys}) WHERE occurred_at <= {instant(now)})"  # noqa: S608
+        _make(connection, "TABLE", "past_rows", folded(events))
+        rest = f"SELECT {names} FROM {EVERY_ROW} ANTI JOIN later_rows USING ({keys})"  # noqa: S608 - our own names
+        _make(connection, "VIEW", ROWS, f"SELECT {names} FROM past_rows UNION ALL {rest}")  # noqa: S608 - our own
+
     def _make_tail(self, connection: duckdb.DuckDBPyConnection, files: Files, stored: Stored) -> bool:
         """Make `tail_rows` of the events that the snapshot doesn't hold; False where there are none."""
         since = self.ledger.files_since(files, stored.reached)
@@ -104,20 +117,27 @@ class StatusTable:
 
 
 def _join_tail(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make `ROWS` of the tail's rows merged with those of the snapshot, and the snapshot's others."""
+    """Make `EVERY_ROW` of the tail's rows merged with those of the snapshot, and the snapshot's others."""
     keys, names = ", ".join(KEY), ", ".join(row_names())
     touched = f"SELECT {names} FROM snapshot SEMI JOIN tail_rows USING ({keys}) UNION ALL SELECT {names} FROM tail_rows"  # noqa: S608
     _make(connection, "TABLE", "touched_rows", numbered(touched))
     _make(connection, "TABLE", "changed_rows", merged("touched_rows"))
     rest = f"SELECT {names} FROM snapshot ANTI JOIN changed_rows USING ({keys})"  # noqa: S608 - our own names
-    _make(connection, "VIEW", ROWS, f"SELECT {names} FROM changed_rows UNION ALL {rest}")  # noqa: S608 - our own names
+    _make(connection, "VIEW", EVERY_ROW, f"SELECT {names} FROM changed_rows UNION ALL {rest}")  # noqa: S608 - our own names
+
+
+_LAST = ("last_attempt_at", "last_start_at", "wiped_at")
+"""When something happened last to a partition; a materialization is an attempt."""
 
 
 def _is_past(connection: duckdb.DuckDBPyConnection, now: datetime, *, has_tail: bool) -> bool:
-    last = "max(greatest(last_attempt_at, last_start_at, wiped_at, last_materialization_at))"
     relations = ("snapshot", "tail_rows") if has_tail else ("snapshot",)
-    later = (f"(SELECT {last} FROM {relation}) > {instant(now)}" for relation in relations)  # noqa: S608 - our own
-    return any(found is True for found in listed(connection, f"SELECT {', '.join(later)}")[0])
+    # A question for each column: files whose statistics say no are not read.
+    return any(
+        listed(connection, f"SELECT 1 FROM {relation} WHERE {column} > {instant(now)} LIMIT 1")  # noqa: S608 - our own
+        for relation in relations
+        for column in _LAST
+    )
 
 
 def _make(connection: duckdb.DuckDBPyConnection, what: str, name: str, select: str) -> None:

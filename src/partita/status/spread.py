@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from partita.status.engine import instant, quoted
 from partita.status.links import Link, in_asset, make_groups
 from partita.status.snapshot import ROWS
-from partita.status.staleness import UPSTREAM_STALE, Joined
+from partita.status.staleness import FIRST, UPSTREAM_STALE, Joined
 
 if TYPE_CHECKING:
     import duckdb
@@ -43,9 +43,9 @@ def _judge(connection: duckdb.DuckDBPyConnection, asset: str, fresh: Joined, cod
         INSERT INTO {_STALE}
         WITH base AS (SELECT * FROM {ROWS} WHERE {in_asset(asset)} AND last_materialization_at IS NOT NULL),
         upstream AS (
-            SELECT partition_key, min(since) AS since, arg_min(root_asset, (since, by_asset)) AS root_asset,
-                   arg_min(root_partition, (since, by_asset)) AS root_partition
-            FROM {UPSTREAM_STALE} WHERE {in_asset(asset)} GROUP BY partition_key
+            SELECT partition_key, min(since) AS since, arg_min(root_asset, {FIRST}) AS root_asset,
+                   arg_min(root_partition, {FIRST}) AS root_partition
+            FROM {UPSTREAM_STALE} WHERE {in_asset(asset)} AND since <= {instant(now)} GROUP BY partition_key
         ), judged AS (
             SELECT base.partition_key, upstream.since AS upstream_since, root_asset, root_partition,
                    least(CASE WHEN {fresh.value} < {instant(now)} THEN {fresh.value} END, {code.value}) AS own_since
@@ -85,7 +85,8 @@ def _spread(connection: duckdb.DuckDBPyConnection, name: str, link: Link) -> Non
             SELECT r.partition_key, greatest(x.s, r.last_materialization_at) AS since, x
             FROM {ours} AS r JOIN {name}_ours AS g USING (partition_key) JOIN first USING (grouped)
         )
-        SELECT {quoted(link.asset)}, partition_key, min(since), {quoted(link.upstream)}, arg_min(x.p, (since, x.p)),
-               arg_min(x.a, (since, x.p)), arg_min(x.r, (since, x.p))
+        SELECT {quoted(link.asset)}, partition_key, min(since), {quoted(link.upstream)},
+               arg_min(x.p, (since, x.s, x.p)), arg_min(x.a, (since, x.s, x.p)), arg_min(x.r, (since, x.s, x.p)),
+               arg_min(x.s, (since, x.s, x.p))
         FROM found GROUP BY partition_key
     """)  # noqa: S608 - our own names

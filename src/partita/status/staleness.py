@@ -11,7 +11,7 @@ A partition that isn't materialized is missing, not stale. A code version that i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -37,7 +37,10 @@ class Reason(StrEnum):
 
 
 UPSTREAM_STALE = "upstream_stale"
-"""The relation of stale pairs: asset_key, partition_key, since, by_asset, by_partition, root_asset, root_partition."""
+"""The relation of stale pairs: asset_key, partition_key, since, by_asset, by_partition, root_asset, root_partition, and
+origin, the moment since which the upstream itself is as it is. What a sweep found has no by_asset."""
+FIRST = "(since, origin, by_asset, by_partition)"
+"""The order of stale pairs in which the first is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,11 @@ def make_deadlines(
         if isinstance(definition.freshness, MaximumLag):
             lags.append(f"({quoted(definition.asset)}, {definition.freshness.lag // timedelta(microseconds=1)})")
         elif isinstance(definition.freshness, Deadline):
-            first = _first_materialized(connection, definition.asset, rows)
-            found = [] if first is None else definition.freshness.deadlines(first, now)
+            found = {
+                pair
+                for first, last in _materialized(connection, definition.asset, rows)
+                for pair in definition.freshness.deadlines(first, last, now)
+            }
             pairs += [(definition.asset, up_to, deadline) for up_to, deadline in found]
     joins, until = [], []
     if lags:
@@ -75,10 +81,24 @@ def make_deadlines(
     return Joined(" ".join(joins), f"coalesce({', '.join(until)})" if until else "NULL::TIMESTAMPTZ")
 
 
-def _first_materialized(connection: duckdb.DuckDBPyConnection, asset: str, rows: str) -> datetime | None:
-    sql = f"SELECT epoch_us(min(last_materialization_at)) FROM {rows} WHERE {in_asset(asset)}"  # noqa: S608 - our own
-    micros = listed(connection, sql)[0][0]
-    return None if micros is None else moment(micros)
+def _materialized(connection: duckdb.DuckDBPyConnection, asset: str, rows: str) -> Iterator[tuple[datetime, datetime]]:
+    """The spans of days in a row in which partitions of an asset were materialized last."""
+    days = listed(
+        connection,
+        "SELECT DISTINCT epoch_us(date_trunc('day', last_materialization_at)) AS day "  # noqa: S608 - our own names
+        f"FROM {rows} WHERE {in_asset(asset)} AND last_materialization_at IS NOT NULL ORDER BY day",
+    )
+    one_day = timedelta(days=1)
+    first = last = None
+    for (micros,) in days:
+        day = moment(micros)
+        if first is None or last is None or day > last:
+            if first is not None and last is not None:
+                yield first, last
+            first = day
+        last = day + one_day
+    if first is not None and last is not None:
+        yield first, last
 
 
 def make_code_changes(connection: duckdb.DuckDBPyConnection, timelines: Mapping[str, Timeline]) -> Joined:
@@ -107,7 +127,7 @@ def make_upstream_changes(
     """
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {UPSTREAM_STALE} (asset_key VARCHAR, partition_key VARCHAR, since TIMESTAMPTZ, "
-        "by_asset VARCHAR, by_partition VARCHAR, root_asset VARCHAR, root_partition VARCHAR)"
+        "by_asset VARCHAR, by_partition VARCHAR, root_asset VARCHAR, root_partition VARCHAR, origin TIMESTAMPTZ)"
     )
     same = [link for link in links if link.is_same_key]
     if same:
@@ -116,33 +136,59 @@ def make_upstream_changes(
         _add_mapped(connection, f"link_{at}", link, rows, successes)
 
 
+def add_swept(connection: duckdb.DuckDBPyConnection, assets: Iterable[str], rows: str) -> None:
+    """Add to `UPSTREAM_STALE` what a sweep found of assets whose upstreams can't be judged here.
+
+    Other reasons are computed afresh. A sweep keeps the moment of the first reason alone; where that was another one,
+    the upstream had changed by the time of the sweep.
+    """
+    names = ", ".join(map(quoted, sorted(assets)))
+    if names:
+        upstream = quoted(Reason.UPSTREAM_CHANGED)
+        connection.execute(f"""
+            INSERT INTO {UPSTREAM_STALE}
+            SELECT asset_key, partition_key, CASE WHEN stale_reason_code = {upstream} THEN stale_since ELSE swept_at END
+                   AS since, NULL, NULL, asset_key, partition_key, since
+            FROM {rows} WHERE asset_key IN ({names}) AND list_contains(stale_reasons, {upstream})
+              AND last_materialization_at IS NOT NULL
+        """)  # noqa: S608 - our own names
+
+
 def _add_same_keys(connection: duckdb.DuckDBPyConnection, links: Sequence[Link], rows: str, successes: str) -> None:
     pairs = ", ".join(f"({quoted(link.asset)}, {quoted(link.upstream)})" for link in links)
     connection.execute(f"""
         CREATE OR REPLACE TEMP TABLE changed_pairs AS
         SELECT ours.asset_key, ours.partition_key, ours.last_materialization_at AS ours_at,
                theirs.asset_key AS by_asset, theirs.last_materialization_at AS theirs_at,
-               theirs.first_materialization_at = theirs.last_materialization_at AS once
+               theirs.wiped_at IS NULL AND theirs.first_materialization_at = theirs.last_materialization_at AS once
         FROM {rows} AS ours
         JOIN (VALUES {pairs}) AS links(asset_key, upstream) ON links.asset_key = ours.asset_key
         JOIN {ROWS} AS theirs ON theirs.asset_key = links.upstream AND theirs.partition_key = ours.partition_key
-        WHERE theirs.last_materialization_at > ours.last_materialization_at
+        WHERE greatest(theirs.last_materialization_at, theirs.wiped_at) > ours.last_materialization_at
     """)  # noqa: S608 - our own names
     connection.execute(f"""
         INSERT INTO {UPSTREAM_STALE}
-        SELECT asset_key, partition_key, theirs_at, by_asset, partition_key, by_asset, partition_key
+        SELECT asset_key, partition_key, theirs_at, by_asset, partition_key, by_asset, partition_key, theirs_at
         FROM changed_pairs WHERE once
     """)  # noqa: S608 - our own names
-    # An upstream that succeeded more than once: the first success after ours is in the history.
-    if listed(connection, "SELECT 1 FROM changed_pairs WHERE NOT once LIMIT 1"):
+    # An upstream that succeeded more than once, or was wiped: the first success after ours is in the history.
+    (since,) = listed(connection, "SELECT epoch_us(min(ours_at)) FROM changed_pairs WHERE NOT once")[0]
+    if since is not None:
+        later = _after(successes, {link.upstream for link in links}, since)
         connection.execute(f"""
             INSERT INTO {UPSTREAM_STALE}
             SELECT p.asset_key, p.partition_key, min(s.occurred_at), p.by_asset, p.partition_key, p.by_asset,
-                   p.partition_key
-            FROM changed_pairs AS p JOIN ({_counted(successes, "changed_pairs", "by_asset")}) AS s
+                   p.partition_key, min(s.occurred_at)
+            FROM changed_pairs AS p JOIN ({_counted(later, "changed_pairs", "by_asset")}) AS s
               ON s.asset_key = p.by_asset AND s.partition_key = p.partition_key AND s.occurred_at > p.ours_at
             WHERE NOT p.once GROUP BY ALL
         """)  # noqa: S608 - our own names
+
+
+def _after(successes: str, assets: Iterable[str], micros: int) -> str:
+    """The successes of some assets after a moment, as a relation; most files hold none of them."""
+    names = ", ".join(map(quoted, sorted(assets)))
+    return f"(SELECT * FROM {successes} WHERE asset_key IN ({names}) AND occurred_at > make_timestamptz({micros}))"  # noqa: S608
 
 
 def _counted(successes: str, pairs: str, asset: str) -> str:
@@ -163,14 +209,17 @@ def _add_mapped(connection: duckdb.DuckDBPyConnection, name: str, link: Link, ro
     )
     connection.execute(
         f"CREATE OR REPLACE TEMP VIEW {theirs} AS SELECT partition_key FROM {ROWS} "  # noqa: S608 - our own names
-        f"WHERE {in_asset(link.upstream)} AND last_materialization_at IS NOT NULL"
+        f"WHERE {in_asset(link.upstream)} AND first_materialization_at IS NOT NULL"
     )
+    (since,) = listed(connection, f"SELECT epoch_us(min(last_materialization_at)) FROM {ours}")[0]  # noqa: S608 - our own
+    if since is None:
+        return
     make_groups(connection, name, link, ours, theirs)
     connection.execute(f"""
         INSERT INTO {UPSTREAM_STALE}
         WITH history AS (
-            SELECT partition_key, max(occurred_at) AS occurred_at FROM {successes}
-            WHERE {in_asset(link.upstream)} GROUP BY partition_key, run_id, attempt
+            SELECT partition_key, max(occurred_at) AS occurred_at FROM {_after(successes, [link.upstream], since)}
+            GROUP BY partition_key, run_id, attempt
         ), theirs AS (
             SELECT g.grouped, h.occurred_at, min(h.partition_key) AS partition_key
             FROM {name}_theirs AS g JOIN history AS h USING (partition_key) GROUP BY ALL
@@ -182,6 +231,6 @@ def _add_mapped(connection: duckdb.DuckDBPyConnection, name: str, link: Link, ro
         )
         SELECT {quoted(link.asset)}, partition_key, min(occurred_at), {quoted(link.upstream)},
                arg_min(by_partition, (occurred_at, by_partition)), {quoted(link.upstream)},
-               arg_min(by_partition, (occurred_at, by_partition))
+               arg_min(by_partition, (occurred_at, by_partition)), min(occurred_at)
         FROM found GROUP BY partition_key
     """)  # noqa: S608 - our own names

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from partita.algebra.freshness import Deadline, Freshness, MaximumLag
 from partita.algebra.key import PartitionKey
+from partita.status.board import COLUMNS
 from partita.status.definitions import Definition
+from partita.status.shown import one_line, value_text
 from partita.status.staleness import Reason
 
 if TYPE_CHECKING:
@@ -41,71 +43,125 @@ class Why:
     row: dict[str, Any]
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self, ""))
+        return "\n".join(_lines(self, "", set()))
 
     def document(self) -> dict[str, Any]:
-        """The chain as values that JSON can hold."""
-        return {
-            "asset": self.asset,
-            "key": str(self.key),
-            "display_status": self.display_status,
-            "facts": list(self.facts),
-            "causes": [
-                {
-                    "code": cause.code.value,
-                    "since": cause.since.isoformat(),
-                    "text": cause.text,
-                    "upstream": None if cause.upstream is None else cause.upstream.document(),
-                }
-                for cause in self.causes
-            ],
-        }
+        """The chain as values that JSON can hold; a partition's facts and causes stand where it comes first."""
+        return _document(self, set())
 
 
-def _lines(why: Why, indent: str) -> Iterator[str]:
+def _document(why: Why, told: set[int]) -> dict[str, Any]:
+    again = id(why) in told
+    told.add(id(why))
+    return {
+        "asset": why.asset,
+        "key": str(why.key),
+        "display_status": why.display_status,
+        "facts": [_ABOVE] if again else list(why.facts),
+        "causes": []
+        if again
+        else [
+            {
+                "code": cause.code.value,
+                "since": cause.since.isoformat(),
+                "text": cause.text,
+                "upstream": None if cause.upstream is None else _document(cause.upstream, told),
+            }
+            for cause in why.causes
+        ],
+    }
+
+
+def _lines(why: Why, indent: str, told: set[int]) -> Iterator[str]:
     yield f"{indent}{named(why.asset, why.key)}: {why.display_status}"
+    if id(why) in told:
+        yield f"{indent}  {_ABOVE}"
+        return
+    told.add(id(why))
     for fact in why.facts:
         yield f"{indent}  {fact}"
     for cause in why.causes:
         yield f"{indent}  {cause.code.value} since {shown(cause.since)}: {cause.text}"
         if cause.upstream is not None:
-            yield from _lines(cause.upstream, indent + "    ")
+            yield from _lines(cause.upstream, indent + "    ", told)
 
 
+_ABOVE = "as said above"
 _DATES = ("fresh_since", "upstream_since", "code_since")
 
 
-def explain(asset: str, key: PartitionKey, ask: Callable[[str, str], Answering], path: tuple[str, ...] = ()) -> Why:
-    """The chain of causes of a partition; `ask` answers for one partition of one asset."""
-    from partita.status.query import COLUMNS
+def explain(asset: str, key: PartitionKey, answer: Answering) -> Why:
+    """The chain of causes of a partition, each partition in it once; `answer` is open, and asked of this one."""
+    rows: dict[_Partition, dict[str, Any]] = {}
+    changes: dict[_Partition, list[dict[str, Any]]] = {}
+    asked, wanted = set[_Partition](), {(asset, str(key))}
+    while wanted:
+        if asked:
+            answer.turn_to(sorted({a for a, _ in wanted}), sorted({k for _, k in wanted}))
+        asked |= wanted
+        for row in answer.rows((*COLUMNS, *_DATES)).to_pylist():
+            rows[row["asset_key"], row["partition_key"]] = row
+        found = [c for c in answer.upstream_changes().to_pylist() if (c["asset_key"], c["partition_key"]) in wanted]
+        for change in found:
+            changes.setdefault((change["asset_key"], change["partition_key"]), []).append(change)
+        wanted = {(c["by_asset"], c["by_partition"]) for c in found if c["by_asset"] is not None} - asked
+    return _Chain(answer, rows, changes).why((asset, str(key)), ())
 
-    with ask(asset, str(key)) as answer:
-        found = answer.rows((*COLUMNS, *_DATES)).to_pylist()
-        changes = answer.upstream_changes().to_pylist()
-        definition = answer.catalog.definition(asset)
-    if not found:
-        reason = "the asset's definition doesn't expect it" if definition is not None else "the asset has no definition"
-        return Why(asset, key, "NEVER_MATERIALIZED", (f"nothing was recorded of it, and {reason}",), (), {})
-    row = found[0]
-    causes = [*_own_causes(row, definition)]
-    for change in changes:
-        upstream = None
-        if change["by_asset"] not in path:
-            there = PartitionKey.parse(change["by_partition"])
-            upstream = explain(change["by_asset"], there, ask, (*path, asset))
-        culprit = named(change["by_asset"], PartitionKey.parse(change["by_partition"]))
-        causes.append(
-            Cause(Reason.UPSTREAM_CHANGED, change["since"], f"{culprit} was materialized after this one", upstream)
-        )
-    causes.sort(key=lambda cause: cause.since)
-    return Why(asset, key, row["display_status"], tuple(_facts(row)), tuple(causes), row)
+
+_Partition: TypeAlias = tuple[str, str]
+"""An asset and a canonical key."""
+
+
+class _Chain:
+    """What was found of the partitions of a chain, put together from its end."""
+
+    def __init__(
+        self,
+        answer: Answering,
+        rows: dict[_Partition, dict[str, Any]],
+        changes: dict[_Partition, list[dict[str, Any]]],
+    ) -> None:
+        self._answer = answer
+        self._rows = rows
+        self._changes = changes
+        self._made: dict[_Partition, Why] = {}
+
+    def why(self, which: _Partition, path: tuple[_Partition, ...]) -> Why:
+        """A partition with its causes; the same partition is the same value wherever it stands."""
+        if which not in self._made:
+            self._made[which] = self._explained(which, (*path, which))
+        return self._made[which]
+
+    def _explained(self, which: _Partition, path: tuple[_Partition, ...]) -> Why:
+        asset, key = which[0], PartitionKey.parse(which[1])
+        definition = None if asset in self._answer.troubles else self._answer.catalog.definition(asset)
+        row = self._rows.get(which)
+        if row is None:
+            known = definition is not None
+            reason = "the asset's definition doesn't expect it" if known else "the asset has no definition"
+            return Why(asset, key, "NEVER_MATERIALIZED", (f"nothing was recorded of it, and {reason}",), (), {})
+        causes = [*_own_causes(row, definition)]
+        for change in self._changes.get(which, ()):
+            if change["by_asset"] is None:
+                text = f"as a sweep found at {shown(row['swept_at'])}"
+                causes.append(Cause(Reason.UPSTREAM_CHANGED, change["since"], text))
+                continue
+            culprit = change["by_asset"], change["by_partition"]
+            upstream = None if culprit in path else self.why(culprit, path)
+            text = f"{named(culprit[0], PartitionKey.parse(culprit[1]))} was materialized after this one"
+            causes.append(Cause(Reason.UPSTREAM_CHANGED, change["since"], text, upstream))
+        causes.sort(key=lambda cause: cause.since)
+        facts = (*_facts(row), *_doubts(row, self._answer.troubles.get(asset)))
+        return Why(asset, key, row["display_status"], facts, tuple(causes), row)
+
+
+def _doubts(row: dict[str, Any], trouble: str | None) -> Iterator[str]:
+    if row["staleness"] == "unknown":
+        unasked = "an upstream is mapped by a function that this process doesn't have, and no sweep has judged it"
+        yield f"whether it is stale is not known: {trouble or unasked}"
 
 
 def _own_causes(row: dict[str, Any], definition: Definition | None) -> Iterator[Cause]:
-    if row["staleness"] == "swept":
-        for code in row["stale_reasons"]:
-            yield Cause(Reason(code), row["stale_since"], f"as a sweep found at {shown(row['swept_at'])}")
-        return
     if row["fresh_since"] is not None and definition is not None:
         yield Cause(Reason.FRESHNESS_POLICY, row["fresh_since"], _policy(definition.freshness))
     if row["code_since"] is not None and definition is not None:
@@ -136,16 +192,18 @@ def _facts(row: dict[str, Any]) -> Iterator[str]:
         yield "it was never tried"
     outcome, at = row["last_attempt_outcome"], row["last_attempt_at"]
     if outcome is not None and outcome != "SUCCEEDED":
-        error = "" if row["last_attempt_error"] is None else f": {row['last_attempt_error']}"
+        said = one_line(row["last_attempt_error"] or "")
+        error = f": {said}" if said else ""
         attempt = f"attempt {row['last_attempt_number']} of run {row['last_attempt_run_id']!r}"
         yield f"{attempt} {outcome.lower()} at {shown(at)}{error}"
     if row["running"]:
-        yield f"run {row['last_start_run_id']!r} is at it since {shown(row['last_start_at'])}"
+        yield f"run {row['running_run_id']!r} is at it since {shown(row['running_since'])}"
 
 
 def named(asset: str, key: PartitionKey) -> str:
     """A partition as people read it: `orders[date=2025-01-15]`."""
-    return f"{asset}[{', '.join(f'{name}={value}' for name, value in key.items())}]" if key else asset
+    values = ", ".join(f"{name}={one_line(value_text(value))}" for name, value in key.items())
+    return f"{one_line(asset)}[{values}]" if key else one_line(asset)
 
 
 def shown(at: datetime) -> str:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from partita.algebra.key import PartitionKey
 from partita.algebra.mappings import MappedBy
-from partita.errors import StatusError
-from partita.status.definitions import Definition
+from partita.algebra.partition_sets import Dynamic
+from partita.errors import DefinitionError, StatusError, StorageError, UnknownAsset
+from partita.status.definitions import Definition, find_cycle
 from partita.status.delta import Place
-from partita.status.events import DEFINED, OF_PARTITIONS, Event, event_schema
+from partita.status.events import DEFINED, OF_PARTITIONS, RETIRED, Event, event_schema
 from partita.status.ledger import Files, Ledger
-from partita.status.recording import Key, key_text
+from partita.status.recording import Key, key_text, several
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
     from partita.status.catalog import Catalog
@@ -25,6 +28,17 @@ if TYPE_CHECKING:
     from partita.status.query import Answering
     from partita.status.snapshot import StatusTable
     from partita.status.why import Why
+
+
+class Named(Protocol):
+    """What has a name, as assets do."""
+
+    @property
+    def name(self) -> str: ...
+
+
+AssetGiven: TypeAlias = str | Named
+"""An asset, given by itself or by its name."""
 
 _NAME = re.compile(r"\w[\w.-]*")
 FOLDER = "_partita"
@@ -53,10 +67,16 @@ class Workspace:
         return StatusTable(self._place, self.ledger)
 
     def register(self, definitions: Iterable[Definition]) -> list[str]:
-        """Record the definitions that changed; returns their assets. Mappings by function stay in this process."""
+        """Record the definitions that changed; returns their assets. Mappings by function stay in this process.
+
+        Assets that would be upstream of each other are refused.
+        """
         given = list(definitions)
-        known = self._catalog().timelines
-        changed = [d for d in given if d.asset not in known or not known[d.asset].is_current(d)]
+        catalog = self._catalog()
+        known = catalog.timelines
+        _refuse_cycles(catalog, given)
+        current = {asset for asset in known if asset not in catalog.retired}
+        changed = [d for d in given if d.asset not in current or not known[d.asset].is_current(d)]
         self.ledger.append(
             Event(
                 kind=DEFINED,
@@ -74,9 +94,41 @@ class Workspace:
                     self._functions[definition.asset, upstream.asset] = upstream.mapping
         return [d.asset for d in changed]
 
+    def retire(self, asset: str) -> None:
+        """Record that an asset is no longer made; one that was never registered is refused."""
+        catalog = self._catalog()
+        if asset not in catalog.timelines:
+            raise UnknownAsset(asset, tuple(sorted(catalog.timelines)))
+        tenant, workspace = self.ledger.tenant, self.ledger.workspace
+        self.ledger.append([Event(kind=RETIRED, tenant_id=tenant, workspace_id=workspace, asset_key=asset)])
+
     def definition(self, asset: str) -> Definition | None:
         """The current definition of an asset; None where it was never registered."""
         return self._catalog().definition(asset)
+
+    def code_version(self, asset: AssetGiven) -> str | None:
+        """The code version of an asset: its own, or the one that was registered last."""
+        own = getattr(asset, "definition", None)
+        if isinstance(own, Definition):
+            return own.code_version
+        timeline = self._catalog().timelines.get(named(asset))
+        return None if timeline is None else timeline.seen[-1].code_version
+
+    def check_dynamic(self, asset: str, keys: Key | Sequence[Key]) -> None:
+        """Refuse values of dimensions that an asset doesn't have, or that aren't dynamic."""
+        catalog = self._catalog()
+        definition = catalog.definition(asset)
+        if definition is None:
+            raise UnknownAsset(asset, tuple(sorted(catalog.timelines)))
+        dynamic = [d.dimension for d in definition.partitions.dimensions if isinstance(d, Dynamic)]
+        for key in several(keys):
+            names = tuple(PartitionKey.parse(key_text(key)))
+            wrong = next((name for name in names if name not in dynamic), None)
+            if wrong is not None or not names:
+                what = "no dimension" if wrong is None else f"{wrong!r}"
+                raise StatusError(
+                    f"{what} is no dynamic dimension of {asset!r}; there is: {', '.join(dynamic) or 'none'}"
+                )
 
     def ask(self, **question: Any) -> Answering:
         """The relations that answer a question (`partita.status.query.Question`); close them when done."""
@@ -86,7 +138,7 @@ class Workspace:
 
     def status(  # noqa: PLR0913 - what there is to ask
         self,
-        assets: str | Sequence[str] | None,
+        assets: AssetGiven | Sequence[AssetGiven] | None,
         where: Where | None,
         now: datetime | None,
         *,
@@ -95,7 +147,7 @@ class Workspace:
         transitive: bool,
     ) -> pa.Table:
         """The rows of an answer, narrowed to states and reasons; any of each is enough."""
-        from partita.status.query import STATES
+        from partita.status.board import STATES
         from partita.status.staleness import Reason
 
         conditions = []
@@ -104,25 +156,25 @@ class Workspace:
         if reason:
             codes = _known("reason", reason, [r.value for r in Reason])
             conditions.append(" OR ".join(f"list_contains(stale_reasons, '{code}')" for code in codes))
-        with self.ask(assets=_several(assets), where=where, now=now, transitive=transitive) as answer:
+        with self.ask(assets=names_of(assets), where=where, now=now, transitive=transitive) as answer:
             return answer.rows(conditions=conditions)
 
-    def counts(self, assets: str | Sequence[str] | None, where: Where | None, now: datetime | None) -> pa.Table:
+    def counts(
+        self, assets: AssetGiven | Sequence[AssetGiven] | None, where: Where | None, now: datetime | None
+    ) -> pa.Table:
         """How many partitions of each asset are in each state."""
-        with self.ask(assets=_several(assets), where=where, now=now) as answer:
+        with self.ask(assets=names_of(assets), where=where, now=now) as answer:
             return answer.counts()
 
     def why(self, asset: str, key: Key, now: datetime | None) -> Why:
         """The chain of causes of a partition."""
         from partita.status.why import explain
 
-        def ask(name: str, text: str) -> Answering:
-            return self.ask(assets=[name], keys=[text], now=now)
-
-        return explain(asset, PartitionKey.parse(key_text(key)), ask)
+        with self.ask(assets=[asset], keys=[key_text(key)], now=now, partly=True) as answer:
+            return explain(asset, PartitionKey.parse(key_text(key)), answer)
 
     def history(self, asset: str, key: Key) -> pa.Table:
-        """The events of a partition in their order, each once."""
+        """The events of a partition in their order, each once; none where nothing was recorded of it."""
         from partita.status.engine import connect, fetch, quoted
 
         with connect() as connection:
@@ -135,7 +187,19 @@ class Workspace:
                 QUALIFY row_number() OVER (PARTITION BY {once} ORDER BY occurred_at DESC, event_id DESC) = 1
                 ORDER BY occurred_at, event_id
             """  # noqa: S608 - our own names
-            return fetch(connection, sql, event_schema())
+            found = fetch(connection, sql, event_schema())
+            if not found.num_rows:
+                self._check_known(connection, asset)
+            return found
+
+    def _check_known(self, connection: duckdb.DuckDBPyConnection, asset: str) -> None:
+        """Refuse an asset that was never registered and has no events, given a relation `events`."""
+        from partita.status.engine import listed
+
+        recorded = {name for (name,) in listed(connection, "SELECT DISTINCT asset_key FROM events")}
+        known = recorded | set(self._catalog().timelines)
+        if asset not in known:
+            raise UnknownAsset(asset, tuple(sorted(known)))
 
     def fold(self, elsewhere: Callable[[Files], pa.Table] | None = None) -> Folded:
         """Bring the status table up to the ledger's newest version; `elsewhere` folds all of it by another engine."""
@@ -159,7 +223,10 @@ class Workspace:
 
         with self.ask(now=now) as answer:
             rows = answer.rows(SEED, ["row_version IS NOT NULL"])
-        pq.write_table(rows.cast(pa.schema([row_schema().field(name) for name in SEED])), file)
+        try:
+            pq.write_table(rows.cast(pa.schema([row_schema().field(name) for name in SEED])), file)
+        except OSError as error:
+            raise StorageError(f"{file} can't be written: {error}") from error
         return int(rows.num_rows)
 
     def _catalog(self) -> Catalog:
@@ -170,14 +237,39 @@ class Workspace:
             return read_catalog(connection, self.ledger, self.ledger.files())
 
 
-def _several(names: str | Sequence[str] | None) -> Sequence[str] | None:
-    return [names] if isinstance(names, str) else names
+def _refuse_cycles(catalog: Catalog, given: Iterable[Definition]) -> None:
+    upstreams: dict[str, list[str]] = {}
+    for asset in sorted(set(catalog.timelines) - catalog.retired):
+        # One that this version can't read is not its to refuse.
+        with suppress(DefinitionError):
+            upstreams[asset] = [u.asset for u in getattr(catalog.definition(asset), "upstreams", ())]
+    upstreams |= {definition.asset: [u.asset for u in definition.upstreams] for definition in given}
+    cycle = find_cycle(upstreams)
+    if cycle:
+        raise DefinitionError(f"assets can't be upstream of each other: {' <- '.join(cycle)}")
+
+
+def named(asset: AssetGiven) -> str:
+    """The name of an asset."""
+    name = getattr(asset, "name", asset)
+    if not isinstance(name, str):
+        raise StatusError(f"an asset is given by itself or by its name, not {asset!r}")
+    return name
+
+
+def names_of(assets: AssetGiven | Sequence[AssetGiven] | None) -> list[str] | None:
+    """The names of one asset or of several; None are all."""
+    if assets is None:
+        return None
+    if isinstance(assets, str) or hasattr(assets, "name") or not isinstance(assets, Iterable):
+        return [named(assets)]
+    return [named(asset) for asset in assets]
 
 
 def _known(what: str, given: str | Sequence[str], known: Sequence[str]) -> list[str]:
     """The words as they are known, in any case."""
     names = {name.lower(): name for name in known}
-    words = _several(given) or ()
+    words = [given] if isinstance(given, str) else given
     for word in words:
         if not isinstance(word, str) or word.lower() not in names:
             raise StatusError(f"no {what} {word!r}; there is: {', '.join(known)}")

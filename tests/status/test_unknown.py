@@ -1,0 +1,150 @@
+"""What can't be judged: functions that a process doesn't have, definitions that it can't use. The rest is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import partita as pt
+from partita.lake import Lake
+from partita.status.events import DEFINED, Event
+from tests.status.histories import at
+from tests.status.test_staleness import DAYS, day, define, stale, succeed
+
+
+def only_first(_: pt.PartitionKey) -> Iterable[pt.PartitionKey]:
+    return [day(1)]
+
+
+def by_function(lake: Lake, **given: Any) -> Lake:
+    """Another process's view of a lake, where sales are mapped to orders by a function that it doesn't have."""
+    lake.register(
+        define("orders", DAYS), define("sales", DAYS, upstream=[("orders", pt.mapped_by(only_first))], **given)
+    )
+    return Lake(lake.uri)
+
+
+def judged(lake: Lake, *asked: Any, **given: Any) -> list[tuple[str, str, datetime | None]]:
+    rows = lake.status(*asked, **given).to_pylist()
+    made = [row for row in rows if row["last_materialization_at"] is not None]
+    return [(row["staleness"], row["display_status"], row["stale_since"]) for row in made]
+
+
+def test_an_asset_that_cannot_be_judged_is_refused_by_name_and_marked_among_all(lake: Lake) -> None:
+    elsewhere = by_function(lake)
+    succeed(lake, "sales", [day(2), day(3)], 1)
+    succeed(lake, "orders", day(1), 2)
+    with pytest.raises(pt.StatusError, match="function"):
+        elsewhere.status("sales")
+    assert judged(elsewhere) == [("computed", "MATERIALIZED", None), *[("unknown", "MATERIALIZED", None)] * 2]
+    counts = {row["asset_key"]: row for row in elsewhere.status_counts().to_pylist()}
+    assert [counts["sales"][name] for name in ("unknown", "current")] == [2, 0]
+    assert elsewhere.status(state="unknown").num_rows == 2
+    assert "not known" in str(elsewhere.why("sales", day(2)))
+    elsewhere.sweep()
+    assert {row[0] for row in judged(elsewhere)} == {"computed", "unknown"}, "a sweep here can't judge it either"
+    lake.sweep()
+    assert judged(elsewhere, "sales") == [("swept", "STALE", at(2))] * 2
+    assert {row[0] for row in judged(lake, "sales")} == {"computed"}
+    assert "as a sweep found" in str(elsewhere.why("sales", day(2)))
+    succeed(lake, "sales", day(2), 3)
+    with pytest.raises(pt.StatusError, match="function"):
+        elsewhere.status("sales")
+
+
+def test_what_a_sweep_found_hides_no_deadline_and_no_code_change(lake: Lake) -> None:
+    elsewhere = by_function(lake, freshness=timedelta(hours=9), code_version="1")
+    start = datetime.now(UTC)
+    lake.record("sales", day(2), outcome="succeeded", at=start, code_version="1")
+    lake.sweep()
+    later = start + timedelta(days=9)
+    assert judged(elsewhere, "sales") == [("swept", "MATERIALIZED", None)]
+    assert judged(elsewhere, "sales", now=later) == [("swept", "STALE", start + timedelta(hours=9))]
+    assert judged(lake, "sales", now=later) == [("computed", "STALE", start + timedelta(hours=9))]
+    assert "every 9:00:00" in str(elsewhere.why("sales", day(2), now=later))
+    by_function(lake, freshness=timedelta(hours=9), code_version="2")
+    assert judged(elsewhere, "sales")[0][1] == "STALE"
+
+
+def test_a_moment_before_the_upstream_changed_is_not_stale_by_a_later_sweep(lake: Lake) -> None:
+    elsewhere = by_function(lake)
+    succeed(lake, "sales", day(2), 1)
+    succeed(lake, "orders", day(1), 5)
+    lake.sweep()
+    assert [judged(elsewhere, "sales", now=at(hours)) for hours in (3, 6)] == [
+        [("swept", "MATERIALIZED", None)],
+        [("swept", "STALE", at(5))],
+    ]
+
+
+def test_transitive_staleness_goes_through_what_a_sweep_found(lake: Lake) -> None:
+    elsewhere = by_function(lake)
+    lake.register(define("report", upstream=[("sales", pt.all_partitions())]))
+    succeed(lake, "sales", day(2), 1)
+    succeed(lake, "report", None, 2)
+    succeed(lake, "orders", day(1), 3)
+    lake.sweep()
+    assert stale(elsewhere, "report", transitive=True) == {"": (at(3), ["UPSTREAM_CHANGED"])}
+
+
+# --- definitions
+
+
+def test_assets_upstream_of_each_other_are_refused_when_they_are_registered(lake: Lake) -> None:
+    with pytest.raises(pt.DefinitionError, match="a <- b <- a"):
+        lake.register(define("a", upstream=["b"]), define("b", upstream=["a"]))
+    lake.register(define("a", upstream=["b"]), define("b", upstream=["c"]))
+    with pytest.raises(pt.DefinitionError, match="a <- b <- c <- a"):
+        lake.register(define("c", upstream=["a"]))
+    assert lake.status_counts()["asset_key"].to_pylist() == ["a", "b"]
+
+
+def newer(lake: Lake, asset: str, definition: str) -> None:
+    """A definition that another version of Partita recorded."""
+    event = Event(kind=DEFINED, tenant_id="default", workspace_id="default", asset_key=asset, definition=definition)
+    lake._workspace.ledger.append([event])
+
+
+def test_a_definition_of_a_newer_version_is_trouble_of_its_asset_alone(lake: Lake) -> None:
+    lake.register(define("orders"))
+    succeed(lake, "orders", None, 1)
+    succeed(lake, "sales", None, 1)
+    newer(lake, "sales", '{"partitions": [{"dimension": "q", "spiral": 1}], "upstreams": [], "freshness": null}')
+    assert [row[0] for row in judged(lake)] == ["computed", "unknown"]
+    with pytest.raises(pt.DefinitionError, match="'sales'"):
+        lake.status("sales")
+    assert "not known" in str(lake.why("sales"))
+    assert lake.status("orders").num_rows == 1
+
+
+def test_assets_that_were_upstream_of_each_other_already_are_trouble_of_their_own(lake: Lake) -> None:
+    for ours, theirs in (("a", "b"), ("b", "a")):
+        mapping = f'{{"asset": "{theirs}", "mapping": "same_key"}}'
+        newer(lake, ours, f'{{"partitions": [], "upstreams": [{mapping}], "freshness": null}}')
+        succeed(lake, ours, None, 1)
+    succeed(lake, "orders", None, 1)
+    assert [row[0] for row in judged(lake, transitive=True)] == ["unknown", "computed", "computed"]
+    with pytest.raises(pt.DefinitionError, match="a <- b <- a"):
+        lake.status("a", transitive=True)
+
+
+def test_an_upstream_whose_windows_are_not_registered_is_trouble_of_the_asset_alone(lake: Lake) -> None:
+    lake.register(define("sales", DAYS, upstream=[("orders", pt.window_offset("date", -1))]), define("other"))
+    succeed(lake, "sales", day(1), 1)
+    succeed(lake, "other", None, 1)
+    assert [row[0] for row in judged(lake)] == ["computed", "unknown"]
+    with pytest.raises(pt.DefinitionError, match="register it first"):
+        lake.status("sales")
+
+
+@pytest.mark.parametrize(
+    "upstream", [(DAYS, pt.window_offset("date", 1)), (pt.hourly("date", start="2025-01-01"), pt.same_key())]
+)
+def test_the_last_day_of_all_has_no_upstream_beyond_it(upstream: tuple[pt.PartitionSet, Any], lake: Lake) -> None:
+    theirs, mapping = upstream
+    lake.register(define("orders", theirs), define("sales", DAYS, upstream=[("orders", mapping)]))
+    succeed(lake, "sales", pt.PartitionKey.of(date=date(9999, 12, 31)), 1)
+    assert [row[1] for row in judged(lake)] == ["MATERIALIZED"]
