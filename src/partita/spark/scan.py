@@ -92,18 +92,15 @@ def scan(
     return rows.selectExpr(*named, *place)
 
 
-def can_be_named(gone: pa.Table | DataFrame | None) -> bool:
-    """Whether rows are so few that a condition in SQL tells them: that spares Spark a join."""
-    return isinstance(gone, pa.Table) and gone.num_rows <= _MOST_ROWS and len(pc.unique(gone[PATH])) <= _MOST_FILES
-
-
 _MOST_ROWS, _MOST_FILES = 1000, 8
+"""Rows that a condition in SQL can name, which spares Spark a join."""
 
 
 def _without(rows: DataFrame, gone: pa.Table | DataFrame) -> DataFrame:
-    if not isinstance(gone, pa.Table) or not can_be_named(gone):
-        known = F.broadcast(frame_of(rows.sparkSession, gone) if isinstance(gone, pa.Table) else gone)
-        return rows.selectExpr("*", *_POSITION).join(known, [PATH, ROW], "left_anti").drop(PATH, ROW)
+    if isinstance(gone, pa.Table) and (gone.num_rows > _MOST_ROWS or len(pc.unique(gone[PATH])) > _MOST_FILES):
+        gone = frame_of(rows.sparkSession, gone)
+    if not isinstance(gone, pa.Table):
+        return rows.selectExpr("*", *_POSITION).join(F.broadcast(gone), [PATH, ROW], "left_anti").drop(PATH, ROW)
     places = gone.group_by(PATH).aggregate([(ROW, "list")]).to_pylist()
     named = [f"_metadata.file_path = {_literal(pa.scalar(place[PATH]))} AND _metadata.row_index IN "
              f"({', '.join(f'{row}L' for row in place[f'{ROW}_list'])})" for place in places]  # fmt: skip

@@ -48,7 +48,7 @@ from partita.spark.rows import (
     picked,
     renamed,
 )
-from partita.spark.scan import FILE, PATH, ROW, Files, can_be_named, frame_of, scan
+from partita.spark.scan import FILE, PATH, ROW, Files, frame_of, scan
 from partita.spark.schema import from_json
 from partita.spark.session import session
 from partita.spark.write import PARTITION, gathered, write
@@ -57,8 +57,6 @@ _FEW_FILES, _FEW_ROWS = 32, 100_000
 """Position-delete files that the driver reads by itself."""
 _SPREAD = 500_000
 """Up to so many marked rows go to every executor by the names of their files; of more, their numbers."""
-_MOST = 0.5
-"""Where more of the files than this have deletes, all are read alike: a second scan takes longer to plan."""
 _MARKED = pa.schema([*TOLD, ("gone", pa.int64())])
 
 
@@ -113,18 +111,12 @@ class IcebergRows:
 
     def _left(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
         """The rows that no delete file speaks of, without positions, which is quicker."""
-        gone, by_position = None, not self._is(EQUALITY_DELETES)[index["delete"].to_numpy()].any()
-        if by_position:
+        if not self._is(EQUALITY_DELETES)[index["delete"].to_numpy()].any():
             gone, count = self._marked(spark, places, index, PATH)
-            by_position = count <= _SPREAD
+            if count <= _SPREAD:
+                return scan(spark, self._files(places, names), gone=gone)
         touched = np.isin(places, index["place"].to_numpy())
-        if by_position and (touched.mean() > _MOST or can_be_named(gone)):
-            return scan(spark, self._files(places, names), gone=gone)
-        of_touched = places[touched]
-        if by_position:
-            rows = scan(spark, self._files(of_touched, names), gone=gone)
-        else:
-            rows = picked(self._undeleted(spark, of_touched, names, index), names)
+        rows = picked(self._undeleted(spark, places[touched], names, index), names)
         return rows if touched.all() else scan(spark, self._files(places[~touched], names)).unionAll(rows)
 
     def _undeleted(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
