@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from partita.errors import TableError, UnsupportedFeature
 from partita.formats.iceberg.deletes import is_vector
 from partita.formats.iceberg.field_ids import NAME_MAPPING, check_have_column, check_have_ids
 from partita.formats.iceberg.files import IcebergCopier, IcebergMarker, IcebergTarget
 from partita.formats.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES
+from partita.formats.iceberg.position_files import positions
 from partita.formats.iceberg.spark_schema import spark_json
 from partita.formats.iceberg.state import IcebergState
 from partita.formats.iceberg.statistics import of_column
@@ -53,8 +55,10 @@ from partita.spark.schema import from_json
 from partita.spark.session import session
 from partita.spark.write import PARTITION, gathered, write
 
-_FEW_FILES, _FEW_ROWS = 32, 100_000
-"""Position-delete files that the driver reads by itself."""
+_FEW_FILES, _FEW_ROWS = 256, 100_000
+"""Position-delete files that the driver reads by itself, several at once."""
+_THREADS = 16
+_LONG = 2**32
 _SPREAD = 500_000
 """Up to so many marked rows go to every executor by the names of their files; of more, their numbers."""
 _MARKED = pa.schema([*TOLD, ("gone", pa.int64())])
@@ -111,13 +115,20 @@ class IcebergRows:
 
     def _left(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
         """The rows that no delete file speaks of, without positions, which is quicker."""
-        if not self._is(EQUALITY_DELETES)[index["delete"].to_numpy()].any():
-            gone, count = self._marked(spark, places, index, PATH)
-            if count <= _SPREAD:
-                return scan(spark, self._files(places, names), gone=gone)
         touched = np.isin(places, index["place"].to_numpy())
-        rows = picked(self._undeleted(spark, places[touched], names, index), names)
-        return rows if touched.all() else scan(spark, self._files(places[~touched], names)).unionAll(rows)
+        rows = self.state.entries["record_count"].take(pa.array(places)).to_numpy()
+        gone, count = None, 0
+        by_row = not self._is(EQUALITY_DELETES)[index["delete"].to_numpy()].any() and rows.max() < _LONG
+        if by_row:
+            gone, count = self._marked(spark, places, index, PATH)
+            by_row = count <= _SPREAD
+        if by_row and (rows[~touched].sum() < _FEW_ROWS or touched.all()):
+            return scan(spark, self._files(places, names), gone=gone)
+        # Where rows come from takes Spark some time to tell, so it is asked only of files that have deletes.
+        others = scan(spark, self._files(places[~touched], names))
+        if by_row:
+            return others.unionAll(scan(spark, self._files(places[touched], names), gone=gone))
+        return others.unionAll(picked(self._undeleted(spark, places[touched], names, index), names))
 
     def _undeleted(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
         """The rows that no delete file speaks of, with positions; `index` is the state's of those places."""
@@ -191,15 +202,15 @@ class IcebergRows:
     def _read_here(self, pairs: pa.Table, under: str) -> pa.Table:
         """The same, read by the driver: for a few rows in a few files that is done before Spark has begun."""
         _on_spark(self.state.deletes.take(pairs["delete"]))
-        tables = []
-        for delete in np.unique(pairs["delete"].to_numpy()).tolist():
-            about = pairs.filter(pc.field("delete") == delete)
-            with self.state.table.io.new_input(self.state.deletes["path"][delete].as_py()).open() as file:
-                rows = pq.read_table(file, columns=["file_path", "pos"])
-            which = pc.index_in(rows["file_path"].cast(pa.string()), value_set=self._paths(about))
-            found = pa.table({under: about[under].take(which), ROW: rows["pos"].cast(pa.int64())})
-            tables.append(found.filter(which.is_valid()))
-        return pa.concat_tables(tables)
+        pairs = pairs.sort_by("delete")
+        deletes, starts = np.unique(pairs["delete"].to_numpy(), return_index=True)
+        named = pa.table({"path": self._paths(pairs), under: pairs[under].combine_chunks()})
+        about = [named.slice(start, stop - start) for start, stop in pairwise([*starts.tolist(), len(named)])]
+        files = self.state.deletes.select(["path", "file_size"]).take(pa.array(deletes)).to_pylist()
+        io = self.state.table.io
+        with ThreadPoolExecutor(min(_THREADS, len(files))) as threads:
+            read = list(threads.map(lambda file: positions(io, file["path"], file["file_size"]), files))
+        return pa.concat_tables(_about(rows, which, under) for rows, which in zip(read, about, strict=True))
 
     def _paths(self, pairs: pa.Table) -> pa.Array:
         return self.state.entries["path"].take(pairs["place"]).combine_chunks().cast(pa.string())
@@ -328,6 +339,12 @@ class IcebergRows:
             unmarked=tuple(paths.to_pylist()),
             gone=pc.sum(told["gone"]).as_py() or 0,
         )
+
+
+def _about(rows: pa.Table, named: pa.Table, under: str) -> pa.Table:
+    """Of the rows that a delete file marks, those of the named data files, by what is under each."""
+    which = pc.index_in(rows["file_path"].cast(pa.string()), value_set=named["path"].combine_chunks())
+    return pa.table({under: named[under].take(which), ROW: rows["pos"]}).filter(which.is_valid())
 
 
 def _with_numbers(index: pa.Table, places: np.ndarray) -> pa.Table:

@@ -1,0 +1,57 @@
+"""Rows that a scan leaves out: by a condition, by a checksum of the path, or by the path itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.types import StructType
+
+from partita.formats.on_spark.paths import located, reported
+from partita.spark import scan as scanning
+from partita.spark.scan import PATH, ROW, Files, frame_of, scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = StructType().add("id", "long")
+SIZE = 2000
+
+
+def files(folder: Path, names: list[str]) -> Files:
+    """Files of `SIZE` rows each, numbered through."""
+    for at, name in enumerate(names):
+        pq.write_table(pa.table({"id": range(at * SIZE, (at + 1) * SIZE)}), folder / name)
+    locations = [located(str(folder / name)) for name in names]
+    return Files(
+        locations, [reported(at) for at in locations], SCHEMA, pa.table({}), (("id", SCHEMA["id"].dataType, "id"),)
+    )
+
+
+def gone(given: Files, ids: list[int]) -> pa.Table:
+    return pa.table(
+        {PATH: [given.reported[i // SIZE] for i in ids], ROW: pa.array([i % SIZE for i in ids], pa.int64())}
+    )
+
+
+@pytest.mark.parametrize("step", [500, 3], ids=["few", "many"])
+@pytest.mark.parametrize("on_spark", [False, True], ids=["in arrow", "on spark"])
+@pytest.mark.parametrize("alike", [False, True], ids=["told apart", "alike"])
+def test_rows_that_are_gone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, step: int, on_spark: bool, alike: bool
+) -> None:
+    if alike:
+        monkeypatch.setattr(scanning, "crc32", lambda _: 7)
+    given = files(tmp_path, ["a.parquet", "b c%20'é.parquet", "c.parquet"])
+    ids = list(range(0, 2 * SIZE, step))
+    table = gone(given, ids)
+    rows = scan(spark, given, gone=frame_of(spark, table) if on_spark else table)
+    assert sorted(row.id for row in rows.collect()) == sorted(set(range(3 * SIZE)) - set(ids))
+
+
+def test_nothing_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    given = files(tmp_path, ["a.parquet"])
+    assert scan(spark, given, gone=gone(given, [])).count() == SIZE
