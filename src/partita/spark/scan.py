@@ -20,7 +20,6 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from partita.arrow.buffers import one_array
 from partita.errors import TableError
 from partita.spark.schema import quoted, type_sql
 
@@ -116,7 +115,7 @@ def _without(rows: DataFrame, gone: pa.Table | DataFrame, reported: Sequence[str
 
 
 def _keys(gone: pa.Table) -> pa.Table:
-    paths = pc.dictionary_encode(one_array(gone[PATH]))
+    paths = gone[PATH].combine_chunks().dictionary_encode()
     checksums = np.array([crc32(path.encode()) for path in paths.dictionary.to_pylist()], np.uint64)
     keys = (checksums[paths.indices.to_numpy()] << np.uint64(32)) | gone[ROW].to_numpy().astype(np.uint64)
     return pa.table({_KEY: pa.array(keys.view(np.int64))})
