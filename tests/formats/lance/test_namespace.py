@@ -40,6 +40,14 @@ LEAVES = [
 ]
 
 
+BY_COUNTRY = {
+    "lance.partitioning.is_partitioned": "true",
+    "lance.partitioning.partition_columns": '[{"name": "country"}]',
+    "lance.partitioning.schema": schema_to_json(EVENTS),
+}
+"""What a root says of a table that others partition by country."""
+
+
 def stranger(table: pt.Table) -> Any:
     return connect("dir", {"root": table.uri})
 
@@ -174,12 +182,7 @@ def test_a_thousand_leaves_are_one_change_of_the_manifest(tmp_path: Path) -> Non
 def test_a_table_that_others_made_is_read(tmp_path: Path) -> None:
     """By the API alone: the manifest is in the folder above, and leaves lie where the namespace put them."""
     namespace = connect("dir", {"root": str(tmp_path)})
-    properties = {
-        "lance.partitioning.is_partitioned": "true",
-        "lance.partitioning.partition_columns": '[{"name": "country"}]',
-        "lance.partitioning.schema": schema_to_json(EVENTS),
-    }
-    namespace.create_namespace(CreateNamespaceRequest(id=["theirs"], properties=properties))
+    namespace.create_namespace(CreateNamespaceRequest(id=["theirs"], properties=BY_COUNTRY))
     stored = EVENTS.remove(2)
     lance.write_dataset(events((1, "2025-12-10", "US")).select(stored.names), str(tmp_path / "somewhere"))
     namespace.register_table(RegisterTableRequest(id=["theirs", "country=US"], location="somewhere"))
@@ -195,12 +198,7 @@ def test_a_table_that_others_made_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("location", ["country=US.lance", "somewhere", "theirs/country=US.lance"])
 def test_a_leaf_that_others_registered_by_the_name_of_its_folder(tmp_path: Path, location: str) -> None:
     namespace = connect("dir", {"root": str(tmp_path)})
-    properties = {
-        "lance.partitioning.is_partitioned": "true",
-        "lance.partitioning.partition_columns": '[{"name": "country"}]',
-        "lance.partitioning.schema": schema_to_json(EVENTS),
-    }
-    namespace.create_namespace(CreateNamespaceRequest(id=["theirs"], properties=properties))
+    namespace.create_namespace(CreateNamespaceRequest(id=["theirs"], properties=BY_COUNTRY))
     lance.write_dataset(events((1, "2025-12-10", "US")).drop(["country"]), str(tmp_path / location))
     namespace.register_table(RegisterTableRequest(id=["theirs", "country=US.lance"], location=location))
     table = pt.open_table(str(tmp_path / "theirs"), format="lance")
@@ -212,14 +210,9 @@ def test_a_leaf_that_others_registered_by_the_name_of_its_folder(tmp_path: Path,
 
 def test_a_root_below_other_namespaces(tmp_path: Path) -> None:
     namespace = connect("dir", {"root": str(tmp_path)})
-    properties = {
-        "lance.partitioning.is_partitioned": "true",
-        "lance.partitioning.partition_columns": '[{"name": "country"}]',
-        "lance.partitioning.schema": schema_to_json(EVENTS),
-    }
     namespace.create_namespace(CreateNamespaceRequest(id=["a"]))
     namespace.create_namespace(CreateNamespaceRequest(id=["a", "b"]))
-    namespace.create_namespace(CreateNamespaceRequest(id=["a", "b", "c"], properties=properties))
+    namespace.create_namespace(CreateNamespaceRequest(id=["a", "b", "c"], properties=BY_COUNTRY))
     table = cast("LanceTable", pt.open_table(str(tmp_path / "a" / "b" / "c"), format="lance"))
     write(table, events((1, "2025-12-10", "US"), (2, "2025-12-10", "FR")))
     write(table, events((3, "2025-12-10", "US")))

@@ -59,6 +59,7 @@ _FEW_FILES, _FEW_ROWS = 256, 100_000
 """Position-delete files that the driver reads by itself, several at once."""
 _THREADS = 16
 _LONG = 2**32
+"""A file of so many rows has more than `scan` can leave rows out of without their positions."""
 _SPREAD = 500_000
 """Up to so many marked rows go to every executor by the names of their files; of more, their numbers."""
 _MARKED = pa.schema([*TOLD, ("gone", pa.int64())])
@@ -117,18 +118,17 @@ class IcebergRows:
         """The rows that no delete file speaks of, without positions, which is quicker."""
         touched = np.isin(places, index["place"].to_numpy())
         rows = self.state.entries["record_count"].take(pa.array(places)).to_numpy()
-        gone, count = None, 0
-        by_row = not self._is(EQUALITY_DELETES)[index["delete"].to_numpy()].any() and rows.max() < _LONG
-        if by_row:
-            gone, count = self._marked(spark, places, index, PATH)
-            by_row = count <= _SPREAD
-        if by_row and (rows[~touched].sum() < _FEW_ROWS or touched.all()):
+        by_row = rows.max() < _LONG and not self._is(EQUALITY_DELETES)[index["delete"].to_numpy()].any()
+        gone, count = self._marked(spark, places, index, PATH) if by_row else (None, 0)
+        by_row = by_row and count <= _SPREAD
+        if by_row and rows[~touched].sum() < _FEW_ROWS:
             return scan(spark, self._files(places, names), gone=gone)
-        # Where rows come from takes Spark some time to tell, so it is asked only of files that have deletes.
-        others = scan(spark, self._files(places[~touched], names))
         if by_row:
-            return others.unionAll(scan(spark, self._files(places[touched], names), gone=gone))
-        return others.unionAll(picked(self._undeleted(spark, places[touched], names, index), names))
+            left = scan(spark, self._files(places[touched], names), gone=gone)
+        else:
+            left = picked(self._undeleted(spark, places[touched], names, index), names)
+        # Where rows come from takes Spark some time to tell, so it is asked only of files that have deletes.
+        return left if touched.all() else scan(spark, self._files(places[~touched], names)).unionAll(left)
 
     def _undeleted(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
         """The rows that no delete file speaks of, with positions; `index` is the state's of those places."""

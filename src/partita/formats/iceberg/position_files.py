@@ -16,22 +16,41 @@ _COLUMNS = ["file_path", "pos"]
 _HELD_ROWS = 2_000_000
 """So many rows of files stay in memory, those that were asked for last."""
 
-_held: OrderedDict[tuple[str, int], pa.Table] = OrderedDict()
-_lock = Lock()
+
+class _Held:
+    """What was read last, up to a number of rows in all."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.tables: OrderedDict[tuple[str, int], pa.Table] = OrderedDict()
+        self.rows = 0
+
+    def find(self, key: tuple[str, int]) -> pa.Table | None:
+        with self.lock:
+            if key in self.tables:
+                self.tables.move_to_end(key)
+            return self.tables.get(key)
+
+    def keep(self, key: tuple[str, int], table: pa.Table) -> None:
+        with self.lock:
+            if key not in self.tables:
+                self.rows += table.num_rows
+            self.tables[key] = table
+            while self.rows > _HELD_ROWS:
+                self.rows -= self.tables.popitem(last=False)[1].num_rows
+
+
+_HELD = _Held()
 
 
 def positions(io: FileIO, path: str, size: int) -> pa.Table:
     """The rows that a file of so many bytes marks as gone: `file_path` and `pos`."""
-    with _lock:
-        if (path, size) in _held:
-            _held.move_to_end((path, size))
-            return _held[path, size]
+    held = _HELD.find((path, size))
+    if held is not None:
+        return held
     with io.new_input(path).open() as file:
         # Threads of its own would wait for each other: several files are read at once.
         read = pq.read_table(file, columns=_COLUMNS, read_dictionary=_COLUMNS[:1], use_threads=False)
     rows = pa.table({"file_path": read["file_path"].unify_dictionaries(), "pos": read["pos"].cast(pa.int64())})
-    with _lock:
-        _held[path, size] = rows
-        while sum(table.num_rows for table in _held.values()) > _HELD_ROWS:
-            _held.popitem(last=False)
+    _HELD.keep((path, size), rows)
     return rows
