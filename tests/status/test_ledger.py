@@ -324,3 +324,18 @@ def test_rows_of_another_workspace_in_the_same_table_are_not_seen(lake: Lake) ->
 def test_a_workspace_has_a_name_that_a_folder_can_have(name: str, tmp_path: Path) -> None:
     with pytest.raises(pt.StatusError, match="name"):
         Lake(str(tmp_path), workspace=name)
+
+
+def test_a_status_table_of_an_earlier_version_is_folded_anew(lake: Lake) -> None:
+    from deltalake import write_deltalake
+
+    lake.record("sales", {"n": 1}, outcome="succeeded")
+    lake.fold()
+    uri = stored(lake).uri
+    earlier = DeltaTable(uri).to_pyarrow_table().drop_columns(["last_materialization_started_at"])
+    write_deltalake(uri, earlier, mode="overwrite", schema_mode="overwrite")
+    assert lake.status().num_rows == 1
+    lake.record("sales", {"n": 2}, outcome="succeeded")
+    assert lake.fold().rows == 2
+    assert DeltaTable(uri).to_pyarrow_table().schema.names == row_schema().names
+    assert lake.status().num_rows == 2

@@ -363,3 +363,20 @@ def test_a_question_without_a_zone_is_refused(lake: Lake) -> None:
     lake.record("sales", outcome="succeeded")
     with pytest.raises(pt.StatusError, match="time zone"):
         lake.status(now=datetime(2025, 1, 1))  # noqa: DTZ001
+
+
+# --- what an attempt read
+
+
+@pytest.mark.parametrize("mapped", [pt.same_key(), pt.all_partitions()])
+def test_what_an_upstream_got_while_an_attempt_ran_is_not_in_it(lake: Lake, mapped: Any) -> None:
+    lake.register(define("orders", DAYS), define("sales", DAYS, upstream=[("orders", mapped)]))
+    lake.record("orders", day(1), outcome="succeeded", at=at(1))
+    lake.record("sales", day(1), outcome="succeeded", at=at(4), started_at=at(2))
+    assert stale(lake, "sales") == {}
+    lake.record("orders", day(1), outcome="succeeded", at=at(3), run_id="meanwhile")
+    assert stale(lake, "sales") == {str(day(1)): (at(3), ["UPSTREAM_CHANGED"])}
+    lake.record("sales", day(1), outcome="failed", at=at(6), started_at=at(5))
+    assert stale(lake, "sales")[str(day(1))][0] == at(3), "a failure takes nothing back"
+    lake.fold()
+    assert stale(lake, "sales")[str(day(1))][0] == at(3)

@@ -12,7 +12,7 @@ from datetime import datetime
 from partita.status.display import CANCELLED_SQL, DISPLAY_SQL, FAILED_SQL
 from partita.status.engine import instant, quoted
 from partita.status.fold import values_sql
-from partita.status.rows import ROLES, SEED, row_names
+from partita.status.rows import SEED, our_names, row_names
 from partita.status.running import RUNNING
 from partita.status.staleness import FIRST, UPSTREAM_STALE, Joined
 
@@ -20,7 +20,7 @@ BOARD = "board"
 COLUMNS = (
     *SEED, "display_status", "stale_reasons", "expected", "running", "failed", "cancelled", "staleness",
     "stale_upstream_asset_key", "stale_upstream_partition_key", "stale_root_asset_key", "stale_root_partition_key",
-    *(c for role in ROLES for c in role.columns if c not in SEED), "swept_at", "running_since", "running_run_id",
+    *our_names(), "swept_at", "running_since", "running_run_id", "last_materialization_started_at",
 )  # fmt: skip
 """The columns of an answer: the seed's, then ours; later versions add to the end."""
 NOT_CURRENT = "expected IS NOT FALSE AND (display_status <> 'MATERIALIZED' OR staleness = 'unknown')"

@@ -83,7 +83,7 @@ _BEGUN = f"(kind = {quoted(STARTED)} OR ({_DONE} AND started_at IS NOT NULL))"
 _WIPED = f"kind = {quoted(WIPED)}"
 _WROTE = ("code_version", "rows", "files", "bytes", "table_version")
 LIFTS = (
-    Lift(MATERIALIZATION, _OK, ("occurred_at", "event_id", "run_id", "attempt", *_WROTE)),
+    Lift(MATERIALIZATION, _OK, ("occurred_at", "event_id", "run_id", "attempt", *_WROTE, "started_at")),
     Lift(ATTEMPT, _DONE, ("occurred_at", "event_id", "run_id", "attempt", "upper(kind)", "error", "started_at")),
     Lift(START, _BEGUN, ("coalesce(started_at, occurred_at)", _DONE, "event_id", "run_id", "attempt")),
     Lift(FIRST, _OK, ("occurred_at",)),

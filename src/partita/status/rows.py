@@ -39,7 +39,7 @@ MATERIALIZATION = Role(
     (
         "last_materialization_run_id", "last_materialization_attempt", "last_materialization_code_version",
         "last_materialization_rows", "last_materialization_files", "last_materialization_bytes",
-        "last_materialization_table_version",
+        "last_materialization_table_version", "last_materialization_started_at",
     ),
 )  # fmt: skip
 ATTEMPT = Role(
@@ -65,8 +65,16 @@ ROLES = (MATERIALIZATION, ATTEMPT, START, FIRST, WIPE)
 
 def row_names() -> tuple[str, ...]:
     """The columns of the status table, in order."""
-    ours = (column for role in ROLES for column in role.columns if column not in SEED)
-    return (*SEED, *ours, "stale_reasons", "swept_at")
+    return (*SEED, *our_names(), "stale_reasons", "swept_at", *_LATER)
+
+
+def our_names() -> tuple[str, ...]:
+    """The columns that the parts of a row add to the seed's, but for those that came later."""
+    return tuple(c for role in ROLES for c in role.columns if c not in (*SEED, *_LATER))
+
+
+_LATER = ("last_materialization_started_at",)
+"""Columns that came after others: they stand at the end, wherever their part stands."""
 
 
 def row_schema() -> pa.Schema:

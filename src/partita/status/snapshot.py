@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from partita.status.delta import Place, make_table, make_view, open_table, paths_of, tidy, translated
 from partita.status.engine import instant, listed
@@ -61,7 +61,10 @@ class StatusTable:
         if table is None or files.table_id is None:
             return Stored(table, {}, None)
         reached = table.transaction_version(application(files))
-        return Stored(table, {} if reached is None else paths_of(table), reached)
+        # An earlier version of Partita had fewer columns: what it folded is folded anew.
+        if reached is None or not _is_whole(table):
+            return Stored(table, {}, None)
+        return Stored(table, paths_of(table), reached)
 
     def view(
         self, connection: duckdb.DuckDBPyConnection, files: Files, stored: Stored, now: datetime | None = None
@@ -92,7 +95,8 @@ class StatusTable:
         properties = CommitProperties(app_transactions=[Transaction(application(files), files.version)])
         with translated(self.uri):
             ordered = rows.sort_by([(name, "ascending") for name in ("asset_key", "partition_key")])
-            write_deltalake(table, ordered, mode="overwrite", commit_properties=properties)
+            schema_mode: Any = {} if _is_whole(table) else {"schema_mode": "overwrite"}
+            write_deltalake(table, ordered, mode="overwrite", commit_properties=properties, **schema_mode)
             tidy(table)
 
     def _cut(self, connection: duckdb.DuckDBPyConnection, files: Files, now: datetime) -> None:
@@ -142,6 +146,11 @@ def _is_past(connection: duckdb.DuckDBPyConnection, now: datetime, *, has_tail: 
 
 def _make(connection: duckdb.DuckDBPyConnection, what: str, name: str, select: str) -> None:
     connection.execute(f"CREATE OR REPLACE TEMP {what} {name} AS {select}")
+
+
+def _is_whole(table: DeltaTable) -> bool:
+    """Whether a table has every column that this version of Partita knows."""
+    return {field.name for field in table.schema().fields} >= set(row_names())
 
 
 def application(files: Files) -> str:

@@ -3,10 +3,11 @@
 | reason | since |
 |---|---|
 | FRESHNESS_POLICY | the deadline that passed without a new materialization |
-| UPSTREAM_CHANGED | the first success of an upstream's partition after ours was materialized |
+| UPSTREAM_CHANGED | the first success of an upstream's partition after ours was materialized, or began to be |
 | CODE_CHANGED | the definition that brought another code version, or our materialization where it came later |
 
-A partition that isn't materialized is missing, not stale. A code version that isn't known is not compared.
+A partition that isn't materialized is missing, not stale. A code version that isn't known is not compared. Where it is
+known when an attempt began, that is when it read its upstreams: what they got while it ran is not in it.
 """
 
 from __future__ import annotations
@@ -158,13 +159,13 @@ def _add_same_keys(connection: duckdb.DuckDBPyConnection, links: Sequence[Link],
     pairs = ", ".join(f"({quoted(link.asset)}, {quoted(link.upstream)})" for link in links)
     connection.execute(f"""
         CREATE OR REPLACE TEMP TABLE changed_pairs AS
-        SELECT ours.asset_key, ours.partition_key, ours.last_materialization_at AS ours_at,
+        SELECT ours.asset_key, ours.partition_key, {_read_at("ours")} AS ours_at,
                theirs.asset_key AS by_asset, theirs.last_materialization_at AS theirs_at,
                theirs.wiped_at IS NULL AND theirs.first_materialization_at = theirs.last_materialization_at AS once
         FROM {rows} AS ours
         JOIN (VALUES {pairs}) AS links(asset_key, upstream) ON links.asset_key = ours.asset_key
         JOIN {ROWS} AS theirs ON theirs.asset_key = links.upstream AND theirs.partition_key = ours.partition_key
-        WHERE greatest(theirs.last_materialization_at, theirs.wiped_at) > ours.last_materialization_at
+        WHERE greatest(theirs.last_materialization_at, theirs.wiped_at) > {_read_at("ours")}
     """)  # noqa: S608 - our own names
     connection.execute(f"""
         INSERT INTO {UPSTREAM_STALE}
@@ -183,6 +184,11 @@ def _add_same_keys(connection: duckdb.DuckDBPyConnection, links: Sequence[Link],
               ON s.asset_key = p.by_asset AND s.partition_key = p.partition_key AND s.occurred_at > p.ours_at
             WHERE NOT p.once GROUP BY ALL
         """)  # noqa: S608 - our own names
+
+
+def _read_at(rows: str) -> str:
+    """The moment as of which a materialization has what its upstreams had."""
+    return f"least({rows}.last_materialization_at, {rows}.last_materialization_started_at)"
 
 
 def _after(successes: str, assets: Iterable[str], micros: int) -> str:
@@ -204,14 +210,14 @@ def _counted(successes: str, pairs: str, asset: str) -> str:
 def _add_mapped(connection: duckdb.DuckDBPyConnection, name: str, link: Link, rows: str, successes: str) -> None:
     ours, theirs = f"{name}_rows", f"{name}_upstream"
     connection.execute(
-        f"CREATE OR REPLACE TEMP VIEW {ours} AS SELECT partition_key, last_materialization_at FROM {rows} "  # noqa: S608
+        f"CREATE OR REPLACE TEMP VIEW {ours} AS SELECT partition_key, {_read_at(rows)} AS read_at FROM {rows} "  # noqa: S608
         f"WHERE {in_asset(link.asset)} AND last_materialization_at IS NOT NULL"
     )
     connection.execute(
         f"CREATE OR REPLACE TEMP VIEW {theirs} AS SELECT partition_key FROM {ROWS} "  # noqa: S608 - our own names
         f"WHERE {in_asset(link.upstream)} AND first_materialization_at IS NOT NULL"
     )
-    (since,) = listed(connection, f"SELECT epoch_us(min(last_materialization_at)) FROM {ours}")[0]  # noqa: S608 - our own
+    (since,) = listed(connection, f"SELECT epoch_us(min(read_at)) FROM {ours}")[0]  # noqa: S608 - our own
     if since is None:
         return
     make_groups(connection, name, link, ours, theirs)
@@ -225,9 +231,9 @@ def _add_mapped(connection: duckdb.DuckDBPyConnection, name: str, link: Link, ro
             FROM {name}_theirs AS g JOIN history AS h USING (partition_key) GROUP BY ALL
         ), found AS (
             SELECT o.partition_key, s.occurred_at, s.partition_key AS by_partition
-            FROM (SELECT r.partition_key, r.last_materialization_at, g.grouped
+            FROM (SELECT r.partition_key, r.read_at, g.grouped
                   FROM {ours} AS r JOIN {name}_ours AS g USING (partition_key)) AS o
-            ASOF JOIN theirs AS s ON o.grouped = s.grouped AND o.last_materialization_at < s.occurred_at
+            ASOF JOIN theirs AS s ON o.grouped = s.grouped AND o.read_at < s.occurred_at
         )
         SELECT {quoted(link.asset)}, partition_key, min(occurred_at), {quoted(link.upstream)},
                arg_min(by_partition, (occurred_at, by_partition)), {quoted(link.upstream)},
