@@ -29,17 +29,22 @@ if TYPE_CHECKING:
     from partita.algebra.transforms import PartitionFunction
     from partita.arrow.prune import Pruned, Statistics, prune
     from partita.arrow.spec import parse_spec
-    from partita.assets.asset import Asset, asset
+    from partita.assets.asset import Asset, asset, source
+    from partita.assets.pipeline import Pipeline, load_pipeline
+    from partita.assets.plan import Plan, load_plan
+    from partita.assets.progress import RunResult
     from partita.errors import (
         Conflict,
         ConstraintError,
         DefinitionError,
+        Held,
         JavaMissing,
         KeyFormatError,
         KeyValueError,
         PartitaError,
         PartitionsError,
         PartitionValueError,
+        PlanError,
         PredicateError,
         SchemaError,
         SpecError,
@@ -54,6 +59,7 @@ if TYPE_CHECKING:
         UnknownColumn,
         UnknownSpec,
         UnsupportedFeature,
+        WorldMoved,
     )
     from partita.formats.merge import when_matched, when_not_matched, when_not_matched_by_source
     from partita.formats.opening import open_table
@@ -76,12 +82,15 @@ _ROOMS = {
     "partita.algebra.transforms": ("PartitionFunction",),
     "partita.arrow.prune": ("Pruned", "Statistics", "prune"),
     "partita.arrow.spec": ("parse_spec",),
-    "partita.assets.asset": ("Asset", "asset"),
+    "partita.assets.asset": ("Asset", "asset", "source"),
+    "partita.assets.pipeline": ("Pipeline", "load_pipeline"),
+    "partita.assets.plan": ("Plan", "load_plan"),
+    "partita.assets.progress": ("RunResult",),
     "partita.errors": (
-        "Conflict", "ConstraintError", "DefinitionError", "JavaMissing", "KeyFormatError", "KeyValueError",
-        "PartitaError", "PartitionValueError", "PartitionsError", "PredicateError", "SchemaError", "SpecError",
-        "SpecFormatError", "StatusError", "StorageError", "TableError", "TableExists", "TableMissing", "TransformError",
-        "UnknownAsset", "UnknownColumn", "UnknownSpec", "UnsupportedFeature",
+        "Conflict", "ConstraintError", "DefinitionError", "Held", "JavaMissing", "KeyFormatError", "KeyValueError",
+        "PartitaError", "PartitionValueError", "PartitionsError", "PlanError", "PredicateError", "SchemaError",
+        "SpecError", "SpecFormatError", "StatusError", "StorageError", "TableError", "TableExists", "TableMissing",
+        "TransformError", "UnknownAsset", "UnknownColumn", "UnknownSpec", "UnsupportedFeature", "WorldMoved",
     ),
     "partita.formats.merge": ("when_matched", "when_not_matched", "when_not_matched_by_source"),
     "partita.formats.opening": ("open_table",),
@@ -98,6 +107,7 @@ __all__ = [
     "ConstraintError",
     "DefinitionError",
     "DisplayStatus",
+    "Held",
     "JavaMissing",
     "KeyFormatError",
     "KeyValueError",
@@ -110,9 +120,13 @@ __all__ = [
     "PartitionSpec",
     "PartitionValueError",
     "PartitionsError",
+    "Pipeline",
+    "Plan",
+    "PlanError",
     "Predicate",
     "PredicateError",
     "Pruned",
+    "RunResult",
     "Schema",
     "SchemaError",
     "SpecError",
@@ -131,6 +145,7 @@ __all__ = [
     "UnknownSpec",
     "UnsupportedFeature",
     "Why",
+    "WorldMoved",
     "all_partitions",
     "asset",
     "bucket",
@@ -144,6 +159,8 @@ __all__ = [
     "hour",
     "hourly",
     "identity",
+    "load_pipeline",
+    "load_plan",
     "mapped_by",
     "month",
     "monthly",
@@ -151,6 +168,7 @@ __all__ = [
     "parse_spec",
     "prune",
     "same_key",
+    "source",
     "static",
     "truncate",
     "void",

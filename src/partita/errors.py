@@ -22,6 +22,9 @@ PartitaError
 ├── DefinitionError       an asset's definition that can't be made or read
 ├── StatusError           events or a question about status that can't be taken as given
 │   └── UnknownAsset      nothing was recorded or registered under that name
+├── PlanError             a plan that can't be made, read or run as asked
+│   ├── WorldMoved        what the plan was made from is not so any more
+│   └── Held              another run is at work on the same partitions
 ├── Conflict              another writer was first, and what it did matters here
 └── JavaMissing           Spark was asked for, and there is no Java to run it
 ```
@@ -218,6 +221,38 @@ class UnknownAsset(StatusError):
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, tuple[str, ...]]]:
         return type(self), (self.name, self.known)
+
+
+class PlanError(PartitaError, ValueError):
+    """A plan that can't be made, read or run as asked."""
+
+
+class WorldMoved(PlanError):
+    """What a stored plan was made from has changed: events were recorded, or definitions are others."""
+
+    def __init__(self, assets: tuple[str, ...]) -> None:
+        super().__init__(f"the plan is out of date: {', '.join(assets)} changed since it was made; make a new one")
+        self.assets = assets
+
+    def __reduce__(self) -> tuple[type[Self], tuple[tuple[str, ...]]]:
+        return type(self), (self.assets,)
+
+
+class Held(PlanError):
+    """Another run holds some of the partitions."""
+
+    def __init__(self, run_id: str, holder: str, until: str, partitions: int) -> None:
+        super().__init__(
+            f"run {run_id} of {holder} is at work on {partitions:,} of these partitions, until {until} or longer; "
+            "wait for it (--wait SECONDS), or choose others"
+        )
+        self.run_id = run_id
+        self.holder = holder
+        self.until = until
+        self.partitions = partitions
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str, int]]:
+        return type(self), (self.run_id, self.holder, self.until, self.partitions)
 
 
 class Conflict(PartitaError):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key_text import KeyValue
 from partita.algebra.partition_sets import PartitionSet
 from partita.algebra.transforms import PartitionFunction
-from partita.errors import DefinitionError, TableError
+from partita.errors import DefinitionError, PartitaError, TableError, TableMissing
 from partita.status.definitions import Definition
 from partita.status.events import ADDED, OF_PARTITIONS, REMOVED, WIPED
 from partita.status.ledger import Files, of_workspace
@@ -25,6 +26,13 @@ from partita.storage import Storage
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from partita.algebra.freshness import Freshness
+    from partita.assets.asset import Asset
+    from partita.assets.ground import Ground
+    from partita.assets.launching import Launch
+    from partita.assets.observing import Observed
+    from partita.assets.plan import Plan
+    from partita.assets.progress import Listener, RunResult
     from partita.formats.on_spark.job import Outcome
     from partita.formats.opening import Tables
     from partita.formats.plan import Where
@@ -58,6 +66,7 @@ class Lake:
         self.tenant = tenant
         self.workspace = workspace
         self._workspace = Workspace(self.uri, dict(self.storage.options), tenant, workspace)
+        self._assets: dict[str, Asset] = {}
 
     def __repr__(self) -> str:
         return f"<Lake {self.uri}>"
@@ -80,8 +89,16 @@ class Lake:
         return self._tables().create(_checked(name), schema, format, partition_by, properties or {})
 
     def table(self, name: str) -> Table:
-        """The table of that name, in the format that it is in."""
-        return self._tables().find(_checked(name))
+        """The table of that name, in the format that it is in; one that was adopted is found where it is."""
+        try:
+            return self._tables().find(_checked(name))
+        except TableMissing:
+            from partita.assets.adopting import adopted_table
+
+            adopted = adopted_table(self.storage, name)
+            if adopted is None:
+                raise
+            return adopted
 
     def sql(self, text: str, /, **rows: object) -> DataFrame | Outcome | Table:
         """Run one SQL statement on tables of the lake, whatever their format.
@@ -102,16 +119,161 @@ class Lake:
     # --- assets and status
 
     def register(self, *assets: Any) -> list[str]:
-        """Record the definitions of assets where they changed; returns the names of those."""
+        """Record the definitions of assets where they changed; returns the names of those.
+
+        A dimension that the table of an asset can't hold is refused. The assets can then be run by `run` here.
+        """
         definitions = [getattr(asset, "definition", asset) for asset in assets]
         for definition in definitions:
             if not isinstance(definition, Definition):
                 raise DefinitionError(f"an asset is made by @asset, not {definition!r}")
-        return self._workspace.register(definitions)
+        for asset in assets:
+            self._check_held(asset)
+        changed = self._workspace.register(definitions)
+        for asset, definition in zip(assets, definitions, strict=True):
+            if definition.source:
+                from partita.assets.observing import watch
+
+                watch(self._ground, definition)
+            if hasattr(asset, "definition"):
+                self._assets[definition.asset] = asset
+        return changed
+
+    def _check_held(self, asset: Any) -> None:
+        """Refuse dimensions that the asset's table can't hold, where there is a table."""
+        definition = getattr(asset, "definition", None)
+        if definition is None or definition.table is None:
+            return
+        from partita.assets.holding import Holding
+
+        try:
+            spec = self.table(definition.table).spec
+        except TableMissing:
+            return
+        try:
+            Holding.of(definition.asset, definition.partitions, spec)
+        except DefinitionError as error:
+            raise DefinitionError(f"{asset.place}: {error}" if asset.place else str(error)) from None
 
     def retire(self, asset: AssetGiven) -> None:
         """Record that an asset is no longer made: nothing of it is expected any more, until it is registered again."""
+        from partita.assets.observing import unwatch
+
         self._workspace.retire(named(asset))
+        unwatch(self._ground, named(asset))
+
+    def adopt(  # noqa: PLR0913 - what there is to say of a table
+        self,
+        uri: str,
+        format: str,  # noqa: A002 - as create_table calls it
+        *,
+        name: str | None = None,
+        partitions: PartitionSet | None = None,
+        catalog: Mapping[str, str] | None = None,
+        freshness: timedelta | Freshness | None = None,
+    ) -> Asset:
+        """Bring a table that exists elsewhere in as a source, with its whole history; its files stay where they are.
+
+        From then on `lake.table(name)` opens it. Its partition fields are the dimensions unless `partitions` are given.
+        Secrets of a catalog are not kept: give them by the environment.
+        """
+        from partita.assets.adopting import adopt
+
+        adopted = adopt(self.storage, _checked(uri if name is None and format == "iceberg" else name or _last(uri)),
+                        uri, format, partitions, catalog, freshness)  # fmt: skip
+        self.register(adopted)
+        self.observe()
+        return adopted
+
+    def observe(self) -> list[Observed]:
+        """Record what others committed to the tables of sources since the last look, each commit and partition once."""
+        from partita.assets.observing import observe
+
+        return observe(self._ground)
+
+    def plan(  # noqa: PLR0913 - what there is to ask
+        self,
+        *,
+        missing: bool = False,
+        stale: bool = False,
+        failed: bool = False,
+        select: str | Sequence[str] = (),
+        where: Where | None = None,
+        since: datetime | None = None,
+        now: datetime | None = None,
+        allow_missing: bool = False,
+        batch_partitions: int | None = None,
+        batch_bytes: int | None = None,
+        observe: bool = True,
+    ) -> Plan:
+        """What would run to bring partitions up to date, in order and in batches, and why each is there.
+
+        Of `missing`, `stale` and `failed`, none means all three. `select` names assets: `name`, `tag:word`, `+name`
+        with its upstreams, `name+` with what is made from it. `since` leaves out what has been so for longer. A
+        partition whose upstream is missing is held back; with `allow_missing`, not for a source's.
+        """
+        from partita.assets.batching import Sizes
+        from partita.assets.planning import NEEDS, Asked, make_plan
+
+        if observe:
+            self.observe()
+        chosen = dict(zip(NEEDS, (missing, stale, failed), strict=True))
+        needs = tuple(need for need in NEEDS if chosen[need]) or NEEDS
+        given = {"partitions": batch_partitions, "bytes": batch_bytes}
+        sizes = Sizes(**{name: value for name, value in given.items() if value is not None})
+        words = (select,) if isinstance(select, str) else tuple(select)
+        asked = Asked(needs, words, where, since, allow_missing, sizes)
+        with self._workspace.ask(now=now, partly=True) as answer:
+            return make_plan(answer, asked, self.uri, self.tenant, self.workspace)
+
+    def run(  # noqa: PLR0913 - how a run works
+        self,
+        plan: Plan,
+        *,
+        spark: Any = None,
+        parallel: int = 2,
+        max_failures: int | None = None,
+        wait: float = 0.0,
+        listener: Listener | None = None,
+        observe: bool = True,
+    ) -> RunResult:
+        """Run a plan on Spark: upstreams first, each batch one job and one commit. Its assets are registered here.
+
+        A failing batch is cut in two until what can't be made stands alone. More failures than `max_failures` stop the
+        run. Partitions that another run holds are waited for, `wait` seconds at most. `listener` hears of progress.
+        """
+        if observe:
+            self.observe()
+        return self._launch(spark, parallel, max_failures, wait, listener).run(plan)
+
+    def resume(  # noqa: PLR0913 - how a run works
+        self,
+        run_id: str | None = None,
+        *,
+        spark: Any = None,
+        parallel: int = 2,
+        max_failures: int | None = None,
+        wait: float = 0.0,
+        listener: Listener | None = None,
+    ) -> RunResult:
+        """Do what a run that was killed or stopped left, the last one unless it is named; it commits nothing twice."""
+        return self._launch(spark, parallel, max_failures, wait, listener).resume(run_id)
+
+    def _launch(
+        self, spark: Any, parallel: int, max_failures: int | None, wait: float, listener: Listener | None
+    ) -> Launch:
+        from partita.assets.launching import Launch
+        from partita.assets.running import Options
+        from partita.spark.session import session
+
+        options = Options(parallel, max_failures)
+        return Launch(self._ground, self._assets, session() if spark is None else spark, options, listener, wait)
+
+    @property
+    def _ground(self) -> Ground:
+        from partita.assets.ground import Ground
+
+        return Ground(self.storage, self._workspace, self.table, self.create_table)
 
     def record(  # noqa: PLR0913 - what there is to say of an attempt
         self,
@@ -173,18 +335,31 @@ class Lake:
         reason: str | Sequence[str] = (),
         transitive: bool = False,
         spark: Any = None,
+        observe: bool = True,
     ) -> pa.Table:
-        """The status of every partition, as Arrow; with a Spark session, as a DataFrame.
+        """The status of every partition, as Arrow; with a Spark session, as a DataFrame. Sources are observed first.
 
         `where` is a predicate on the dimensions of keys. `state` narrows to missing, stale, failed, running, cancelled,
         unexpected or a display status, `reason` to a reason for staleness. `now` may lie in the past, where events that
         came later don't count, or in the future. With `transitive`, what is made from something stale is stale.
         """
+        if observe:
+            self._observe_sources()
         found = self._workspace.status(asset, where, now, state=state, reason=reason, transitive=transitive)
         return found if spark is None else _on_spark(spark, found)
 
+    def _observe_sources(self) -> None:
+        """Observe before a question, which is answered all the same where a source can't be; none take no time."""
+        if next(self.storage.list(f"{self._workspace.folder}/observed"), None) is not None:
+            try:
+                self.observe()
+            except PartitaError as error:
+                logging.getLogger("partita").warning("the sources can't all be observed: %s", error)
+
     def ask_status(self, asset: AssetGiven | Sequence[AssetGiven] | None = None, **question: Any) -> Answering:
         """The relations of DuckDB that `status` answers from, to be closed; `where`, `now`, `transitive` as there."""
+        if question.pop("observe", True):
+            self._observe_sources()
         return self._workspace.ask(assets=names_of(asset), **question)
 
     def partitions_of(self, asset: AssetGiven) -> PartitionSet | None:
@@ -194,7 +369,7 @@ class Lake:
 
     def dynamic_values(self, asset: AssetGiven) -> dict[str, list[KeyValue]]:
         """The values that the dynamic dimensions of an asset have now, by dimension."""
-        with self.ask_status(asset, partly=True) as answer:
+        with self.ask_status(asset, partly=True, observe=False) as answer:
             return answer.dynamic_values(named(asset))
 
     def status_counts(
@@ -204,10 +379,12 @@ class Lake:
         now: datetime | None = None,
     ) -> pa.Table:
         """How many partitions of each asset are in each state, as Arrow, without listing them."""
+        self._observe_sources()
         return self._workspace.counts(asset, where, now)
 
     def why(self, asset: AssetGiven, key: Key = None, *, now: datetime | None = None) -> Why:
         """Why a partition is as it is: the chain of causes, as data, and as text by `str`."""
+        self._observe_sources()
         return self._workspace.why(named(asset), key, now)
 
     def history(self, asset: AssetGiven, key: Key = None) -> pa.Table:
@@ -259,6 +436,11 @@ def _on_spark(spark: Any, rows: pa.Table) -> DataFrame:
         return spark.createDataFrame(rows)  # type: ignore[no-any-return] # a session of either kind
     one = pa.table([pa.nulls(1, f.type) for f in rows.schema], names=rows.column_names)
     return spark.createDataFrame(one).limit(0)  # type: ignore[no-any-return] # the same
+
+
+def _last(uri: str) -> str:
+    """The last part of where a table is, as its name."""
+    return re.sub(r"[^\w-]+", "_", uri.rstrip("/").rpartition("/")[2]).strip("_-") or "adopted"
 
 
 def _checked(name: str) -> str:

@@ -1,6 +1,6 @@
 """The rooms of `src/partita`, what each may import, and the walk that finds what breaks that.
 
-    algebra, storage <- arrow, spark <- formats <- sql, status <- lake <- assets <- cli, web
+    algebra, storage, process <- arrow, spark <- formats, status <- sql, assets <- lake <- cli, web
 
 `status` knows `algebra` and `arrow` only.
 
@@ -28,10 +28,11 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "spark": frozenset({"errors", "algebra"}),
     "status": frozenset({"errors", "algebra", "arrow"}),
     "storage": frozenset({"errors"}),
-    "formats": frozenset({"errors", "algebra", "arrow", "storage", "spark"}),
+    "process": frozenset(),
+    "formats": frozenset({"errors", "algebra", "arrow", "storage", "process", "spark"}),
     "sql": frozenset({"errors", "algebra", "arrow", "spark", "formats"}),
-    "lake": frozenset({"errors", "algebra", "arrow", "storage", "spark", "formats", "sql", "status"}),
-    "assets": frozenset({"errors", "algebra", "arrow", "storage", "spark", "formats", "status", "lake"}),
+    "assets": frozenset({"errors", "algebra", "arrow", "storage", "process", "spark", "formats", "status"}),
+    "lake": frozenset({"errors", "algebra", "arrow", "storage", "spark", "formats", "sql", "status", "assets"}),
     "cli": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets"}),
     "web": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets"}),
 }

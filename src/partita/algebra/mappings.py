@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, TypeAlias
 
 from partita.algebra.key import PartitionKey, checked_name
+from partita.algebra.key_text import KeyValue
+from partita.algebra.partition_sets import Dimension, PartitionSet
 from partita.algebra.windows import Windows
 from partita.errors import DefinitionError
 
@@ -113,3 +117,67 @@ def upstream_windows(mapping: Mapping, ours: Windows, theirs: Windows, ordinal: 
     shifted = isinstance(mapping, WindowOffset) and mapping.dimension == ours.dimension
     first, last = (mapping.first, mapping.last) if shifted else (0, 0)  # type: ignore[union-attr] # it is one
     return theirs.overlapping(ours, ordinal + first, ordinal + last)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Partitions by the values of some of their dimensions; without dimensions, all of them."""
+
+    names: tuple[str, ...]
+    values: tuple[tuple[KeyValue, ...], ...]
+
+
+EVERYTHING = Choice((), ((),))
+
+
+def chosen_upstream(mapping: Mapping, ours: PartitionSet, theirs: PartitionSet, keys: Iterable[PartitionKey]) -> Choice:
+    """The partitions of an upstream that some of ours are made from."""
+    if isinstance(mapping, AllPartitions):
+        return EVERYTHING
+    if isinstance(mapping, MappedBy):
+        return _by_function(mapping, theirs, keys)
+    shared = [(here, there) for there in theirs.dimensions if (here := ours.find(there.dimension)) is not None]
+    if not shared:
+        return EVERYTHING
+    known: dict[tuple[str, KeyValue], Sequence[KeyValue]] = {}
+    found: dict[tuple[KeyValue, ...], None] = {}
+    for key in keys:
+        columns = []
+        for here, there in shared:
+            value = (here.dimension, key[here.dimension])
+            if value not in known:
+                known[value] = _mapped_values(mapping, here, there, value[1])
+            columns.append(known[value])
+        found.update(dict.fromkeys(product(*columns)))
+    return Choice(tuple(there.dimension for _, there in shared), tuple(found))
+
+
+def asked_upstream(mapping: MappedBy, key: PartitionKey) -> Iterable[PartitionKey]:
+    """The keys that a function gives, which must be keys."""
+    if mapping.function is None:
+        raise DefinitionError(f"the mapping {mapping.name} is a function that this process doesn't have")
+    for theirs in mapping.function(key):
+        if not isinstance(theirs, PartitionKey):
+            raise DefinitionError(f"{mapping.name} gave {theirs!r} for {key}, and not partition keys")
+        yield theirs
+
+
+def _by_function(mapping: MappedBy, theirs: PartitionSet, keys: Iterable[PartitionKey]) -> Choice:
+    given = dict.fromkeys(one for key in keys for one in asked_upstream(mapping, key))
+    for key in given:
+        if tuple(key) != theirs.names:
+            names = ", ".join(theirs.names) or "none"
+            raise DefinitionError(f"{mapping.name} gave the key {key}, and the upstream's dimensions are: {names}")
+    return Choice(theirs.names, tuple(tuple(key.values()) for key in given))
+
+
+def _mapped_values(mapping: Mapping, here: Dimension, there: Dimension, value: KeyValue) -> Sequence[KeyValue]:
+    if not isinstance(here, Windows) or not isinstance(there, Windows):
+        return (value,)
+    ordinal = here.ordinal(value)
+    if ordinal is None:
+        return (value,)
+    # Windows outside of the years 1 to 9999 are in no key.
+    with suppress(ValueError, OverflowError):
+        return [there.value(window) for window in upstream_windows(mapping, here, there, ordinal)]
+    return ()

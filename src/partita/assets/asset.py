@@ -1,25 +1,45 @@
-"""`@asset`: a function that makes the partitions of a table, with what Partita must know of it."""
+"""`@asset`: a function that makes the partitions of a table, with what Partita must know of it; and `source`."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping as NamedValues
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
 from partita.algebra.freshness import Freshness, as_freshness
 from partita.algebra.mappings import AllPartitions, MappedBy, Mapping, SameKey, WindowOffset
 from partita.algebra.partition_sets import NOT_PARTITIONED, PartitionSet
+from partita.algebra.transforms import PartitionFunction
+from partita.assets.fingerprint import fingerprint
 from partita.errors import DefinitionError
 from partita.status.definitions import Definition, Upstream
 
 
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How the table of an asset is made where there is none yet; without `partition_by`, its dimensions are columns."""
+
+    format: str = "delta"
+    partition_by: tuple[PartitionFunction | str, ...] | None = None
+    properties: NamedValues[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Asset:
-    """An asset: its definition, and the function that makes partitions of it, which can be called as itself."""
+    """An asset: its definition, and the function that makes partitions of it, which can be called as itself.
+
+    `place` is the file and the line where it was defined. A source has no function.
+    """
 
     definition: Definition
-    function: Callable[..., Any]
+    function: Callable[..., Any] | None = None
+    retries: int = 0
+    making: Making = field(default_factory=Making)
+    place: str = ""
 
     @property
     def name(self) -> str:
@@ -31,11 +51,18 @@ class Asset:
         """The name of the table that it writes."""
         return self.definition.table
 
+    @property
+    def is_source(self) -> bool:
+        """Whether others write it."""
+        return self.definition.source
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.function is None:
+            raise DefinitionError(f"{self.name!r} is a source: others write it, and there is nothing to call")
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"<Asset {self.name}>"
+        return f"<{'Source' if self.is_source else 'Asset'} {self.name}>"
 
 
 UpstreamGiven: TypeAlias = "Asset | str | tuple[Asset | str, Mapping]"
@@ -49,30 +76,89 @@ def asset(  # noqa: PLR0913 - what there is to define
     freshness: timedelta | Freshness | None = None,
     code_version: str | None = None,
     name: str | None = None,
+    retries: int = 0,
+    tags: Sequence[str] = (),
+    format: str = "delta",  # noqa: A002 - as create_table calls it
+    partition_by: Sequence[PartitionFunction | str] | None = None,
+    properties: NamedValues[str, str] | None = None,
 ) -> Callable[[Callable[..., Any]], Asset]:
     """Make an asset of a function; its name is the function's unless one is given.
 
     `upstream` has assets, or their names, alone or in a pair with a mapping: `(orders, window_offset("date", -1))`.
-    `freshness` is a timedelta, the longest time between materializations, or `cron(...)`.
+    `freshness` is a timedelta, the longest time between materializations, or `cron(...)`. Without a `code_version`, it
+    is a fingerprint of the function and what it closes over. `retries` is how often a partition that fails is tried
+    again. `format`, `partition_by` and `properties` are for the table where there is none yet; it is partitioned by
+    the asset's dimensions unless it is said otherwise.
     """
-    if partitions is not None and not isinstance(partitions, PartitionSet):
-        raise DefinitionError(f"partitions are made by daily, static and the like, not {partitions!r}")
-    if code_version is not None and not isinstance(code_version, str):
-        raise DefinitionError(f"a code version is text, not {code_version!r}; write it in quotes")
+    _check(partitions, code_version, retries)
     upstreams = tuple(map(_upstream, upstream))
+    labels = _tags(tags)
+    by = None if partition_by is None else tuple(partition_by)
+    making = Making(format, by, dict(properties or {}))
 
     def made(function: Callable[..., Any]) -> Asset:
+        if not callable(function):
+            raise DefinitionError(f"@asset is for functions, not {function!r}")
         definition = Definition(
             getattr(function, "__name__", "") if name is None else name,
             NOT_PARTITIONED if partitions is None else partitions,
             upstreams,
             as_freshness(freshness),
-            code_version,
+            fingerprint(function) if code_version is None else code_version,
             table,
+            tags=labels,
         )
-        return Asset(definition, function)
+        return Asset(definition, function, retries, making, _place_of(function))
 
     return made
+
+
+def source(
+    table: str,
+    *,
+    partitions: PartitionSet | None = None,
+    freshness: timedelta | Freshness | None = None,
+    name: str | None = None,
+    tags: Sequence[str] = (),
+) -> Asset:
+    """A table that others write, as an upstream: its name is the table's unless one is given.
+
+    What they commit is found in the table's own log by `lake.observe`, `lake.plan` and `lake.status`.
+    """
+    _check(partitions, None, 0)
+    if not isinstance(table, str) or not table:
+        raise DefinitionError(f"a source is the name of a table, not {table!r}")
+    definition = Definition(
+        table if name is None else name,
+        NOT_PARTITIONED if partitions is None else partitions,
+        freshness=as_freshness(freshness),
+        table=table,
+        source=True,
+        tags=_tags(tags),
+    )
+    caller = inspect.stack(0)[1]
+    return Asset(definition, place=f"{caller.filename}:{caller.lineno}")
+
+
+def _check(partitions: object, code_version: object, retries: object) -> None:
+    if partitions is not None and not isinstance(partitions, PartitionSet):
+        raise DefinitionError(f"partitions are made by daily, static and the like, not {partitions!r}")
+    if code_version is not None and not isinstance(code_version, str):
+        raise DefinitionError(f"a code version is text, not {code_version!r}; write it in quotes")
+    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+        raise DefinitionError(f"retries are counted by a whole number from 0 on, not {retries!r}")
+
+
+def _tags(given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise DefinitionError(f"tags are a list of words, not the text {given!r}")
+    for tag in given:
+        if not isinstance(tag, str) or not _TAG.fullmatch(tag):
+            raise DefinitionError(f"{tag!r} is no tag; use letters, digits, _, - and dots")
+    return tuple(sorted(set(given)))
+
+
+_TAG = re.compile(r"\w[\w.-]*")
 
 
 def _upstream(given: UpstreamGiven) -> Upstream:
@@ -84,3 +170,8 @@ def _upstream(given: UpstreamGiven) -> Upstream:
     if isinstance(which, str) and which:
         return Upstream(which, mapping)
     raise DefinitionError(f"an upstream is an asset or its name, not {which!r}")
+
+
+def _place_of(function: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from typing import Any
 
 from partita.algebra.freshness import Freshness, freshness_of
 from partita.algebra.mappings import Mapping as UpstreamMapping
@@ -25,7 +26,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """An asset as `@asset` or `register` defined it."""
+    """An asset as `@asset` or `register` defined it; a `source` is a table that others write."""
 
     asset: str
     partitions: PartitionSet = NOT_PARTITIONED
@@ -33,6 +34,8 @@ class Definition:
     freshness: Freshness | None = None
     code_version: str | None = None
     table: str | None = None
+    source: bool = False
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.asset, str) or not self.asset:
@@ -45,15 +48,17 @@ class Definition:
 
     def text(self) -> str:
         """The definition as JSON; equal definitions have equal texts."""
-        return json.dumps(
-            {
-                "partitions": self.partitions.document(),
-                "upstreams": [{"asset": u.asset, **u.mapping.document()} for u in self.upstreams],
-                "freshness": None if self.freshness is None else self.freshness.document(),
-                "table": self.table,
-            },
-            sort_keys=True,
-        )
+        document: dict[str, Any] = {
+            "partitions": self.partitions.document(),
+            "upstreams": [{"asset": u.asset, **u.mapping.document()} for u in self.upstreams],
+            "freshness": None if self.freshness is None else self.freshness.document(),
+            "table": self.table,
+        }
+        if self.source:
+            document["source"] = True
+        if self.tags:
+            document["tags"] = list(self.tags)
+        return json.dumps(document, sort_keys=True)
 
 
 def definition_of(asset: str, code_version: str | None, text: str) -> Definition:
@@ -67,6 +72,8 @@ def definition_of(asset: str, code_version: str | None, text: str) -> Definition
             freshness_of(document["freshness"]),
             code_version,
             document.get("table"),
+            document.get("source", False),
+            tuple(document.get("tags", ())),
         )
     except DefinitionError as error:
         raise DefinitionError(f"the definition of {asset!r} can't be read: {error}") from None

@@ -134,8 +134,8 @@ def to_arrow(events: Iterable[Event]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def repeated(event: Event, differing: Mapping[str, Sequence[str]]) -> pa.Table:
-    """The rows of events that are like one, but for these texts."""
+def repeated(event: Event, differing: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """The rows of events that are like one, but for these values."""
     import pyarrow as pa
 
     one = to_arrow([event])

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 
 from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import tagged
-from partita.algebra.mappings import AllPartitions, MappedBy, Mapping, SameKey, WindowOffset, upstream_windows
+from partita.algebra.mappings import (
+    AllPartitions,
+    MappedBy,
+    Mapping,
+    SameKey,
+    WindowOffset,
+    asked_upstream,
+    upstream_windows,
+)
 from partita.algebra.partition_sets import Dimension
 from partita.algebra.windows import Windows
 from partita.errors import DefinitionError
@@ -147,16 +155,8 @@ def _make_window_map(  # noqa: PLR0913, PLR0917 - both sides of a link
 
 def _group_by_function(connection: duckdb.DuckDBPyConnection, name: str, mapping: MappedBy, ours: str) -> None:
     keys = [key for (key,) in listed(connection, f"SELECT DISTINCT partition_key FROM {ours}")]  # noqa: S608 - our own
-    pairs = [(key, str(theirs)) for key in keys for theirs in _asked(mapping, PartitionKey.parse(key))]
+    pairs = [(key, str(theirs)) for key in keys for theirs in asked_upstream(mapping, PartitionKey.parse(key))]
     make_table(connection, f"{name}_ours", {"partition_key": TEXT, "grouped": TEXT}, pairs)
-
-
-def _asked(mapping: MappedBy, key: PartitionKey) -> Iterable[PartitionKey]:
-    assert mapping.function is not None  # noqa: S101 - is_askable was asked before
-    for theirs in mapping.function(key):
-        if not isinstance(theirs, PartitionKey):
-            raise DefinitionError(f"{mapping.name} gave {theirs!r} for {key}, and not partition keys")
-        yield theirs
 
 
 def in_asset(asset: str) -> str:

@@ -124,6 +124,10 @@ class Answering:
         members = {name: texts for d in self._definitions([asset]) for name, texts in self._members(d).items()}
         return {name: [PartitionKey.parse(f"{name}={t}")[name] for t in texts] for name, texts in members.items()}
 
+    def links(self, asset: str) -> list[Link]:
+        """How an asset is made from its upstreams; none where it is not registered, or not made any more."""
+        return self._links(self._definitions([asset]))
+
     @property
     def _is_strict(self) -> bool:
         return self.question.assets is not None and not self.question.partly

@@ -50,24 +50,26 @@ class Recorded:
     at: datetime
 
 
-def record(
+def record(  # noqa: PLR0913, PLR0917 - what there is to say of partitions
     ledger: Ledger,
     kind: str,
     asset: str,
     keys: Key | Sequence[Key],
     at: datetime | None = None,
+    each: Mapping[str, Sequence[Any]] | None = None,
     **fields: Any,
 ) -> Recorded:
     """Append an event of that kind for each key, in one commit. An attempt whose run is None is a run of its own.
 
-    The events differ in their keys and ids alone, so one is checked and the others are made as columns.
+    The events differ in their keys and ids, and in `each`, fields with a value for each key; so one is checked and the
+    others are made as columns.
     """
-    unknown = set(fields) - _FIELDS
+    unknown = {*fields, *(each or ())} - _FIELDS
     if unknown:
         raise StatusError(f"an event has no {min(unknown)!r}; there is: {', '.join(sorted(_FIELDS))}")
     texts = tuple(map(key_text, several(keys)))
     ids = [new_ulid() for _ in texts]
-    differing: dict[str, Sequence[str]] = {"partition_key": texts, "event_id": ids}
+    differing: dict[str, Sequence[Any]] = {"partition_key": texts, "event_id": ids, **(each or {})}
     if "run_id" in fields and fields["run_id"] is None:
         differing["run_id"] = ids
     when: dict[str, Any] = {} if at is None else {"occurred_at": at}

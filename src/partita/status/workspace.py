@@ -54,9 +54,10 @@ class Workspace:
         for what, name in (("tenant", tenant), ("workspace", workspace)):
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 raise StatusError(f"{name!r} is no {what}'s name; use letters, digits, _, - and dots")
-        folder = f"{uri}/{FOLDER}/{tenant}/{workspace}"
-        self.ledger = Ledger(Place(f"{folder}/ledger", options), tenant, workspace)
-        self._place = Place(f"{folder}/status", options)
+        self.folder = f"{FOLDER}/{tenant}/{workspace}"
+        """Where the workspace is in the lake's folder."""
+        self.ledger = Ledger(Place(f"{uri}/{self.folder}/ledger", options), tenant, workspace)
+        self._place = Place(f"{uri}/{self.folder}/status", options)
         self._functions: dict[tuple[str, str], MappedBy] = {}
 
     @property

@@ -15,14 +15,11 @@ step can be done twice: a leaf takes an operation once (`partita.formats.lance.o
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -44,6 +41,7 @@ from partita.formats.lance.namespace import (
     set_properties,
 )
 from partita.formats.lance.operations import Operation, applied, told
+from partita.process import is_this, may_live, this_process
 
 PATIENCE = 60.0
 """Seconds after which a write that another process runs is carried out here."""
@@ -99,7 +97,7 @@ class Writes:
                 return None
             self._check(attempt, since, known)
             intent = Intent(
-                known.version + 1, write, attempt.operation, _now(), _owner(),
+                known.version + 1, write, attempt.operation, _now(), this_process(),
                 tuple(leaf.as_json() for leaf in attempt.leaves),
                 attempt.parameters or {}, attempt.metrics or {}, attempt.transaction, attempt.schema,
             )  # fmt: skip
@@ -250,43 +248,9 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _owner() -> dict[str, Any]:
-    return {"host": _host(), "pid": os.getpid(), "born": _born(os.getpid())}
-
-
 def _is_running(intent: Intent) -> bool:
     """Whether the process that began a write may still end it."""
     owner = intent.owner
     if _now() - intent.at > PATIENCE * 1000:
         return False
-    if owner.get("host") != _host():
-        return True
-    if owner.get("pid") == os.getpid():
-        return intent.write in _RUNNING
-    return _born(owner["pid"]) == owner.get("born")
-
-
-def _host() -> str:
-    with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return socket.gethostname()
-
-
-def _born(pid: int) -> str | None:
-    """When a process was started, which tells it from a later one of the same number; None where there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return _signalled(pid)
-    state, *rest = stat.rpartition(")")[2].split()
-    return None if state in "ZX" else rest[18]
-
-
-def _signalled(pid: int) -> str | None:
-    if Path("/proc/self").exists():
-        return None
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return None
-    return "alive"
+    return intent.write in _RUNNING if is_this(owner) else may_live(owner)

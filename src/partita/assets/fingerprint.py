@@ -1,0 +1,183 @@
+"""The fingerprint of a function: what it does, and what it closes over, as a short text.
+
+It changes when the function's code changes, or a value that the code names: constants, other functions and classes of
+the same project, all the way down. Comments, docstrings, formatting and the asset's own decorator don't count. What
+libraries do is not looked into, nor is what an object holds that is neither plain data nor code.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import sysconfig
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from hashlib import sha256
+from pathlib import Path, PurePath
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+from uuid import UUID
+
+_DIGITS = 16
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), Decimal, date, datetime, time, timedelta, UUID, PurePath,
+          range, type(Ellipsis))  # fmt: skip
+
+
+def fingerprint(function: Callable[..., Any]) -> str:
+    """The fingerprint of a function; the same in every process that has the same code."""
+    told = "\n".join(_Telling().of(function))
+    return f"code-{sha256(told.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGITS]}"
+
+
+class _Telling:
+    """Tells of values, line by line, and of each function and class once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        self._kept: list[Any] = []
+
+    def of(self, value: Any) -> Iterator[str]:
+        if isinstance(value, _PLAIN) and not isinstance(value, Enum):
+            yield f"{type(value).__name__} {value!r}"
+            return
+        if id(value) in self._known:
+            yield f"as {self._known[id(value)]}"
+            return
+        self._known[id(value)] = len(self._known)
+        self._kept.append(value)
+        yield from self._of_new(value)
+
+    def _of_new(self, value: Any) -> Iterator[str]:
+        wrapped = getattr(value, "function", None)
+        if callable(wrapped) and hasattr(value, "definition"):
+            yield f"asset {value.name}"
+        elif isinstance(value, Mapping):
+            yield f"{type(value).__name__} of {len(value)}"
+            for key, held in sorted(value.items(), key=lambda item: repr(item[0])):
+                yield from self.of(key)
+                yield from self.of(held)
+        elif isinstance(value, list | tuple):
+            yield f"{type(value).__name__} of {len(value)}"
+            for held in value:
+                yield from self.of(held)
+        elif isinstance(value, set | frozenset):
+            yield f"{type(value).__name__} {sorted(map(repr, value))}"
+        elif isinstance(value, Enum):
+            yield f"enum {_name(value)}.{value.name} {value.value!r}"
+        elif isinstance(value, FunctionType):
+            yield from self._of_function(value)
+        elif isinstance(value, type):
+            yield from self._of_class(value)
+        elif inspect.ismethod(value):
+            yield from self.of(value.__func__)
+        elif hasattr(value, "func") and hasattr(value, "keywords"):
+            yield "partial"
+            for part in (value.func, value.args, value.keywords):
+                yield from self.of(part)
+        elif isinstance(value, ModuleType | BuiltinFunctionType):
+            yield f"{type(value).__name__} {getattr(value, '__name__', '')}"
+        else:
+            yield f"a {_name(type(value))}"
+            fields = getattr(type(value), "__dataclass_fields__", {})
+            for name in fields:
+                yield from self.of(getattr(value, name, None))
+
+    def _of_function(self, function: FunctionType) -> Iterator[str]:
+        if not _is_of_project(function.__module__):
+            yield f"function {function.__module__}.{function.__qualname__}"
+            return
+        yield _source(function) or _code(function.__code__)
+        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            yield from self.of(default)
+        names = sorted(_names(function.__code__))
+        closed = inspect.getclosurevars(function).nonlocals
+        for name in names:
+            if name in closed:
+                yield f"{name}:"
+                yield from self.of(closed[name])
+            elif name in function.__globals__:
+                yield f"{name}:"
+                yield from self._of_global(function.__globals__[name], names)
+
+    def _of_global(self, value: Any, names: list[str]) -> Iterator[str]:
+        """A value that a function names; of a module of the project, what the function may take from it."""
+        if not isinstance(value, ModuleType) or not _is_of_project(value.__name__):
+            yield from self.of(value)
+            return
+        yield f"module {value.__name__}"
+        for name in names:
+            if name in vars(value):
+                yield f"{name}:"
+                yield from self.of(vars(value)[name])
+
+    def _of_class(self, class_: type) -> Iterator[str]:
+        yield f"class {_name(class_)}"
+        if not _is_of_project(class_.__module__):
+            return
+        for base in class_.__bases__:
+            yield from self.of(base)
+        for name, held in sorted(vars(class_).items()):
+            if isinstance(held, staticmethod | classmethod):
+                held = held.__func__  # noqa: PLW2901 - the same, unwrapped
+            if isinstance(held, property):
+                held = held.fget  # noqa: PLW2901 - the same
+            if isinstance(held, FunctionType) or (not name.startswith("__") and isinstance(held, _PLAIN)):
+                yield f"{name}:"
+                yield from self.of(held)
+
+
+def _name(class_: Any) -> str:
+    return f"{getattr(class_, '__module__', '?')}.{getattr(class_, '__qualname__', type(class_).__qualname__)}"
+
+
+def _names(code: CodeType) -> set[str]:
+    """Every name that code speaks of, in functions inside of it too."""
+    inner = (const for const in code.co_consts if isinstance(const, CodeType))
+    return {*code.co_names, *code.co_freevars, *(name for each in inner for name in _names(each))}
+
+
+def _source(function: FunctionType) -> str | None:
+    """The function's own text in one form; None where it has no text, or not one of its own, as a lambda."""
+    if function.__name__ == "<lambda>":
+        return None
+    with suppress(OSError, TypeError, SyntaxError):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        (definition,) = tree.body
+        if isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef):
+            definition.decorator_list = []
+            return ast.unparse(_WithoutDocstrings().visit(definition))
+    return None
+
+
+class _WithoutDocstrings(ast.NodeTransformer):
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            is_documented = ast.get_docstring(node) is not None
+            node.body = (node.body[1:] or [ast.Pass()]) if is_documented else node.body
+        return node
+
+
+def _code(code: CodeType) -> str:
+    """What compiled code is, without where it stands."""
+    consts = [_code(const) if isinstance(const, CodeType) else repr(const) for const in code.co_consts]
+    return f"{code.co_code.hex()} {consts} {code.co_names} {code.co_varnames}"
+
+
+def _is_of_project(module: str | None) -> bool:
+    """Whether a module is the user's own: neither Python's, nor installed, nor Partita's."""
+    top = (module or "").partition(".")[0]
+    if top in sys.stdlib_module_names or top in sys.builtin_module_names or top == "partita":
+        return False
+    file = getattr(sys.modules.get(module or ""), "__file__", None)
+    if file is None:
+        return True
+    return not any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
+
+
+_INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), sysconfig.get_path("stdlib")})

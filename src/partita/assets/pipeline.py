@@ -1,0 +1,125 @@
+"""A pipeline: assets that belong together, checked as a whole when they are loaded."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from pathlib import Path
+from types import ModuleType
+
+from partita.algebra.mappings import WindowOffset
+from partita.algebra.windows import Windows
+from partita.assets.asset import Asset
+from partita.errors import DefinitionError
+from partita.status.definitions import find_cycle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pipeline:
+    """Assets by name, upstreams before what is made from them."""
+
+    assets: Mapping[str, Asset]
+
+    @classmethod
+    def of(cls, assets: Iterable[Asset]) -> Pipeline:
+        """The pipeline of these assets; what can't be right of them as a whole is a `DefinitionError`."""
+        named: dict[str, Asset] = {}
+        for asset in assets:
+            other = named.setdefault(asset.name, asset)
+            if other is not asset:
+                raise _wrong(asset, f"the name is taken by the asset at {other.place or 'another place'}")
+        for asset in named.values():
+            _check_upstreams(asset, named)
+        upstreams = {name: [u.asset for u in asset.definition.upstreams] for name, asset in named.items()}
+        cycle = find_cycle(upstreams)
+        if cycle:
+            raise _wrong(named[cycle[0]], f"assets can't be upstream of each other: {' <- '.join(cycle)}")
+        _check_tables(named)
+        ordered = TopologicalSorter(upstreams).static_order()
+        return cls({name: named[name] for name in ordered})
+
+    def __iter__(self) -> Iterator[Asset]:
+        return iter(self.assets.values())
+
+    def __len__(self) -> int:
+        return len(self.assets)
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {', '.join(self.assets)}>"
+
+
+def load_pipeline(module: str, folder: str = ".") -> Pipeline:
+    """The assets that a module defines or imports: `module` is a dotted name, or the path of a file, in that folder."""
+    with _on_path(folder):
+        loaded = _load(module, Path(folder))
+    found = {id(value): value for value in vars(loaded).values() if isinstance(value, Asset)}
+    if not found:
+        raise DefinitionError(f"the module {module!r} has no assets; make some with @pt.asset or pt.source")
+    return Pipeline.of(found.values())
+
+
+def _load(module: str, folder: Path) -> ModuleType:
+    path = folder / module
+    try:
+        if module.endswith(".py"):
+            name = path.stem
+            spec = importlib.util.spec_from_file_location(name, path)
+            if spec is None or spec.loader is None or not path.exists():
+                raise DefinitionError(f"no pipeline at {path}; say in partita.toml which module has the assets")
+            loaded = importlib.util.module_from_spec(spec)
+            sys.modules[name] = loaded
+            spec.loader.exec_module(loaded)
+            return loaded
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        raise DefinitionError(
+            f"no module {module!r} in {folder.resolve()}; say in partita.toml which module has the assets"
+        ) from None
+
+
+@contextmanager
+def _on_path(folder: str) -> Iterator[None]:
+    """The folder first on Python's path, and left there: what is pickled by name is found later too."""
+    place = str(Path(folder).resolve())
+    if place not in sys.path:
+        sys.path.insert(0, place)
+    yield
+
+
+def _check_upstreams(asset: Asset, named: Mapping[str, Asset]) -> None:
+    for upstream in asset.definition.upstreams:
+        if upstream.asset not in named:
+            known = ", ".join(sorted(named))
+            raise _wrong(asset, f"there is no upstream {upstream.asset!r}; there is: {known}. A table that others "
+                                f"write is pt.source({upstream.asset!r})")  # fmt: skip
+        mapping = upstream.mapping
+        if isinstance(mapping, WindowOffset):
+            for one in (asset, named[upstream.asset]):
+                if not isinstance(one.definition.partitions.find(mapping.dimension), Windows):
+                    raise _wrong(
+                        asset,
+                        f"it is mapped to {upstream.asset!r} by windows of {mapping.dimension!r}, and {one.name!r} has "
+                        "no time windows of that name",
+                    )
+
+
+def _check_tables(named: Mapping[str, Asset]) -> None:
+    """Two that write one table would take each other's partitions away."""
+    writers: dict[str, Asset] = {}
+    for asset in named.values():
+        if asset.table is not None and not asset.is_source:
+            other = writers.setdefault(asset.table, asset)
+            if other is not asset:
+                raise _wrong(asset, f"it writes the table {asset.table!r}, which {other.name!r} writes already")
+
+
+def _wrong(asset: Asset, problem: str) -> DefinitionError:
+    """An error that points to the line of the asset."""
+    where = f"{asset.place}: " if asset.place else ""
+    return DefinitionError(f"{where}asset {asset.name!r}: {problem}")

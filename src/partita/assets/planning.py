@@ -1,0 +1,271 @@
+"""Planning: from the status of every partition to what would run, for all partitions of an asset at once in DuckDB.
+
+Assets are taken upstreams first. Of each, those partitions come into the plan that are missing, stale or failed, as
+asked, and those whose upstreams are in it. One whose upstream is not there, and not about to be, is held back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from graphlib import TopologicalSorter
+from typing import Any
+
+import pyarrow as pa
+
+from partita.algebra.key_text import tagged
+from partita.algebra.windows import Windows
+from partita.assets.batching import Sizes, batch_numbers
+from partita.assets.plan import BLOCKED, PLANNED, Plan
+from partita.assets.selection import selected
+from partita.errors import DefinitionError, PlanError, PredicateError
+from partita.status.board import BOARD, STATES
+from partita.status.engine import fetch, instant, listed, quoted
+from partita.status.events import checked_instant
+from partita.status.keys import Where, matching
+from partita.status.links import Link, dimension_sql, in_asset, make_groups
+from partita.status.query import Answering
+from partita.status.snapshot import ROWS
+from partita.status.staleness import Reason
+
+NEEDS = ("missing", "stale", "failed")
+REASONS = ("MISSING", "FAILED", *(reason.value for reason in Reason), "UPSTREAM_PLANNED")
+"""Why a partition is in a plan; the last where one of its upstreams is."""
+GOOD = "display_status IN ('MATERIALIZED', 'STALE')"
+"""The condition that a partition can be read by what is made from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a plan.
+
+    `needs` are of missing, stale and failed; `select` names assets, as `selected` reads them; `where` is a predicate on
+    the dimensions of keys; `since` leaves out what has been so for longer. With `allow_missing`, a source's partition
+    that was never written holds nothing back.
+    """
+
+    needs: tuple[str, ...] = NEEDS
+    select: tuple[str, ...] = ()
+    where: Where | None = None
+    since: datetime | None = None
+    allow_missing: bool = False
+    sizes: Sizes = field(default_factory=Sizes)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "needs": list(self.needs), "select": list(self.select),
+            "where": None if self.where is None else str(self.where),
+            "since": None if self.since is None else self.since.isoformat(), "allow_missing": self.allow_missing,
+            "sizes": asdict(self.sizes),
+        }  # fmt: skip
+
+
+def make_plan(answer: Answering, asked: Asked, lake: str, tenant: str, workspace: str) -> Plan:
+    """The plan, out of the relations that answer a question about every asset."""
+    planning = _Planning(answer, asked)
+    planning.run()
+    partitions, blocked = planning.found()
+    return Plan(
+        lake, tenant, workspace, answer.now, asked.document(), partitions, blocked,
+        world_of(answer, planning.involved(partitions)),
+    )  # fmt: skip
+
+
+def world_of(answer: Answering, assets: Iterable[str]) -> dict[str, str]:
+    """For each asset a digest of its definition and of what was recorded of its partitions."""
+    rows = listed(
+        answer.connection,
+        "SELECT asset_key, count(*), bit_xor(md5_number_lower(concat_ws('|', partition_key, row_version, "  # noqa: S608
+        f"last_materialization_event_id, last_attempt_event_id))) FROM {ROWS} GROUP BY asset_key",
+    )
+    recorded = {asset: (count, digest) for asset, count, digest in rows}
+    found = {}
+    for asset in assets:
+        timeline = answer.catalog.timelines.get(asset)
+        seen = None if timeline is None else (timeline.seen[-1].code_version, timeline.seen[-1].text)
+        found[asset] = hashlib.sha256(repr((seen, recorded.get(asset))).encode()).hexdigest()[:16]
+    return found
+
+
+class _Planning:
+    """The relations of one plan: `plan_board`, what is known, and `plan_found`, what came into it."""
+
+    def __init__(self, answer: Answering, asked: Asked) -> None:
+        self.answer = answer
+        self.asked = asked
+        self.connection = answer.connection
+        for need in asked.needs:
+            if need not in NEEDS:
+                raise PlanError(f"a plan is for what is {', '.join(NEEDS)}, not {need!r}")
+        self.since = None if asked.since is None else checked_instant("since", asked.since)
+        known = answer.catalog
+        found = {n: known.definition(n) for n in known.timelines if n not in known.retired and n not in answer.troubles}
+        self.definitions = {name: definition for name, definition in found.items() if definition is not None}
+        self.selected = selected(asked.select, self.definitions)
+        self.judged = asked.where is None
+        self.problem: PredicateError | None = None
+
+    def run(self) -> None:
+        self.connection.execute(f"""
+            CREATE OR REPLACE TEMP TABLE plan_board AS
+            SELECT asset_key, partition_key, display_status, failed, expected, stale_since, stale_reasons,
+                   last_attempt_at, last_materialization_bytes AS bytes, stale_upstream_asset_key AS by_asset,
+                   stale_upstream_partition_key AS by_partition
+            FROM {BOARD} WHERE expected IS NOT FALSE
+        """)  # noqa: S608 - our own names
+        self.connection.execute(
+            "CREATE OR REPLACE TEMP TABLE plan_found (asset_key VARCHAR, partition_key VARCHAR, reasons VARCHAR[], "
+            "since TIMESTAMPTZ, by_asset VARCHAR, by_partition VARCHAR, held_asset VARCHAR, held_partition VARCHAR)"
+        )
+        upstreams = {
+            n: [u.asset for u in d.upstreams if u.asset in self.definitions] for n, d in self.definitions.items()
+        }
+        self.order = [n for n in TopologicalSorter(upstreams).static_order() if not self.definitions[n].source]
+        for asset in self.order:
+            if asset in self.selected:
+                self._add(asset)
+        if not self.judged and self.problem is not None:
+            raise self.problem
+
+    def _add(self, asset: str) -> None:
+        links = self.answer.links(asset)
+        for link in links:
+            if not link.is_askable:
+                raise DefinitionError(
+                    f"{asset!r} is mapped to {link.upstream!r} by a function that this process doesn't have; load the "
+                    "pipeline that has it"
+                )
+        self.connection.execute("CREATE OR REPLACE TEMP TABLE plan_new AS SELECT * FROM plan_found LIMIT 0")
+        self._add_needed(asset)
+        named = [(f"plan_{at}", link) for at, link in enumerate(links)]
+        for name, link in named:
+            self._group(name, link)
+            if "stale" in self.asked.needs:
+                self._add_downstream(name, link)
+        self._narrow()
+        for name, link in named:
+            self._hold_back(name, link)
+        ordered = f"[{', '.join(map(quoted, REASONS))}]"
+        self.connection.execute(f"""
+            INSERT INTO plan_found
+            SELECT asset_key, partition_key,
+                   list_filter({ordered}, lambda r: list_contains(flatten(list(reasons)), r)), min(since),
+                   first(by_asset ORDER BY since NULLS LAST), first(by_partition ORDER BY since NULLS LAST),
+                   any_value(held_asset), any_value(held_partition)
+            FROM plan_new GROUP BY asset_key, partition_key
+        """)  # noqa: S608 - our own names
+
+    def _add_needed(self, asset: str) -> None:
+        needed = " OR ".join(f"({STATES[need]})" for need in self.asked.needs)
+        late = f"AND ({self._is_late(asset)})" if self.since is not None else ""
+        failed = STATES["failed"]
+        self.connection.execute(f"""
+            INSERT INTO plan_new
+            SELECT asset_key, partition_key,
+                   list_concat(list_concat(
+                       CASE WHEN display_status = 'NEVER_MATERIALIZED' THEN ['MISSING'] ELSE [] END,
+                       CASE WHEN {failed} THEN ['FAILED'] ELSE [] END), stale_reasons),
+                   least(stale_since, CASE WHEN {failed} THEN last_attempt_at END), by_asset, by_partition, NULL, NULL
+            FROM plan_board WHERE {in_asset(asset)} AND ({needed}) {late}
+        """)  # noqa: S608 - our own names
+
+    def _is_late(self, asset: str) -> str:
+        """The condition that a need is not older than `since`; what was never tried is as old as its time window."""
+        assert self.since is not None  # noqa: S101 - asked before
+        tried = f"coalesce(stale_since, last_attempt_at) >= {instant(self.since)}"
+        windows = [d for d in self.definitions[asset].partitions.dimensions if isinstance(d, Windows)]
+        ended = [
+            f"{dimension_sql('partition_key', w.dimension)} >= {quoted(tagged(w.value(w.ordinal_at(self.since))))}"
+            for w in windows
+        ]
+        return f"{tried} OR (last_attempt_at IS NULL AND {' AND '.join(ended) or 'true'})"
+
+    def _group(self, name: str, link: Link) -> None:
+        ours = f"(SELECT partition_key FROM plan_board WHERE {in_asset(link.asset)})"  # noqa: S608 - our own names
+        theirs = f"(SELECT partition_key FROM plan_board WHERE {in_asset(link.upstream)})"  # noqa: S608 - the same
+        if link.is_same_key:
+            for side, keys in (("ours", ours), ("theirs", theirs)):
+                select = f"SELECT partition_key, partition_key AS grouped FROM {keys}"  # noqa: S608 - our own names
+                self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name}_{side} AS {select}")
+        else:
+            make_groups(self.connection, name, link, ours, theirs)
+
+    def _add_downstream(self, name: str, link: Link) -> None:
+        """What is made from partitions that are about to run."""
+        self.connection.execute(f"""
+            INSERT INTO plan_new
+            SELECT {quoted(link.asset)}, ours.partition_key, ['UPSTREAM_PLANNED'], NULL, {quoted(link.upstream)},
+                   min(found.partition_key), NULL, NULL
+            FROM {name}_ours AS ours JOIN (
+                SELECT theirs.grouped, min(theirs.partition_key) AS partition_key FROM {name}_theirs AS theirs
+                SEMI JOIN ({_running(link.upstream)}) AS planned USING (partition_key) GROUP BY theirs.grouped
+            ) AS found USING (grouped) GROUP BY ours.partition_key
+        """)  # noqa: S608 - our own names
+
+    def _hold_back(self, name: str, link: Link) -> None:
+        """Mark what is made from partitions that are neither there nor about to run."""
+        theirs = self.definitions.get(link.upstream)
+        if theirs is not None and theirs.source and self.asked.allow_missing:
+            return
+        self.connection.execute(f"""
+            UPDATE plan_new SET held_asset = {quoted(link.upstream)}, held_partition = held.partition_key
+            FROM (
+                SELECT ours.partition_key AS ours_key, min(bad.partition_key) AS partition_key FROM {name}_ours AS ours
+                JOIN (
+                    SELECT theirs.grouped, min(theirs.partition_key) AS partition_key FROM {name}_theirs AS theirs
+                    SEMI JOIN (SELECT partition_key FROM plan_board WHERE {in_asset(link.upstream)} AND NOT ({GOOD}))
+                        AS gone USING (partition_key)
+                    ANTI JOIN ({_running(link.upstream)}) AS planned USING (partition_key) GROUP BY theirs.grouped
+                ) AS bad USING (grouped) GROUP BY ours.partition_key
+            ) AS held WHERE held.ours_key = plan_new.partition_key AND held_asset IS NULL
+        """)  # noqa: S608 - our own names
+
+    def _narrow(self) -> None:
+        where = self.asked.where
+        if where is None:
+            return
+        keys = fetch(self.connection, "SELECT DISTINCT partition_key FROM plan_new")["partition_key"].combine_chunks()
+        try:
+            found = matching(keys, where) if len(keys) else keys
+            self.judged = self.judged or bool(len(keys))
+        except PredicateError as error:
+            self.problem, found = error, keys.slice(0, 0)
+        self.connection.register("plan_matching", pa.table({"partition_key": found}))
+        self.connection.execute(
+            "DELETE FROM plan_new WHERE partition_key NOT IN (SELECT partition_key FROM plan_matching)"
+        )
+        self.connection.unregister("plan_matching")
+
+    def found(self) -> tuple[pa.Table, pa.Table]:
+        """What would run, in order and in batches, and what is held back."""
+        order = ", ".join(f"({quoted(asset)}, {at})" for at, asset in enumerate(self.order)) or "('', 0)"
+        rows = fetch(
+            self.connection,
+            f"""
+            WITH sizes AS (
+                SELECT asset_key, partition_key,
+                       coalesce(bytes, avg(bytes) OVER (PARTITION BY asset_key)::BIGINT) AS bytes FROM plan_board
+            )
+            SELECT f.*, s.bytes FROM plan_found AS f JOIN (VALUES {order}) AS o(asset_key, place) USING (asset_key)
+            LEFT JOIN sizes AS s ON s.asset_key = f.asset_key AND s.partition_key = f.partition_key
+            ORDER BY o.place, f.partition_key
+            """,  # noqa: S608 - our own names
+        )
+        held = rows["held_asset"].is_valid()
+        running = rows.filter(pa.compute.invert(held))
+        running = running.append_column("batch", pa.array(batch_numbers(running, self.asked.sizes), pa.int64()))
+        blocked = rows.filter(held).drop_columns(["by_asset", "by_partition"])
+        blocked = blocked.rename_columns({"held_asset": "by_asset", "held_partition": "by_partition"})
+        return running.select(PLANNED.names).cast(PLANNED), blocked.select(BLOCKED.names).cast(BLOCKED)
+
+    def involved(self, partitions: pa.Table) -> set[str]:
+        """The assets that a plan hangs on: those that run, and their upstreams."""
+        running = set(partitions["asset_key"].unique().to_pylist())
+        return running | {u.asset for name in running for u in self.definitions[name].upstreams}
+
+
+def _running(asset: str) -> str:
+    return f"SELECT partition_key FROM plan_found WHERE {in_asset(asset)} AND held_asset IS NULL"  # noqa: S608 - our own

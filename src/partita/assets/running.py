@@ -1,0 +1,284 @@
+"""Running a plan: upstreams before what is made from them, several batches at once, each one Spark job and one commit.
+
+A batch that fails is cut in two, again and again, until the partitions that can't be made stand alone; the others
+succeed. What is made from a partition that failed is skipped. Every attempt is in the ledger, with its start, so a run
+that is killed can be resumed: what it committed is known by the commit's name, what was open counts as failed.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from partita.algebra.plain import is_unicode
+from partita.assets.asset import Asset
+from partita.assets.downstream import made_from
+from partita.assets.making import COUNTS, Made, Maker
+from partita.assets.progress import Failure, Progress
+from partita.errors import Conflict, PlanError
+from partita.status.events import STARTED, Outcome
+from partita.status.recording import record
+
+if TYPE_CHECKING:
+    from partita.assets.leases import Heart
+    from partita.assets.plan import Batch
+
+_CONFLICTS = 5
+"""How often a batch is tried again because another writer was first."""
+_LINES = 8
+"""How many of the last lines of an error are kept."""
+_BACKOFF = 2.0
+"""Seconds before a partition is tried again; doubled each time, up to a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Partitions that are made together, and how often they were tried alone."""
+
+    asset: str
+    keys: tuple[str, ...]
+    tried: int = 0
+
+
+@dataclass(slots=True)
+class _State:
+    """How far an asset is: whether it was begun, what of it is at work, and which of its partitions can't be read."""
+
+    waiting: list[Work]
+    upstreams: frozenset[str]
+    begun: bool = False
+    at_work: int = 0
+    bad: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run works: batches at once, and after how many failed partitions it stops."""
+
+    parallel: int = 2
+    max_failures: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parallel, int) or self.parallel < 1:
+            raise PlanError(f"a run has 1 or more batches at once, not {self.parallel!r}")
+        if self.max_failures is not None and (not isinstance(self.max_failures, int) or self.max_failures < 0):
+            raise PlanError(f"the failures that a run bears are a number from 0 on, not {self.max_failures!r}")
+
+
+class Runner:
+    """One run over batches, in this process."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what a run is made of
+        self, maker: Maker, batches: Sequence[Batch], attempts: Mapping[tuple[str, str], int], options: Options,
+        progress: Progress, heart: Heart,
+    ) -> None:  # fmt: skip
+        self._maker = maker
+        self._assets = maker.assets
+        self._options = options
+        self._progress = progress
+        self._heart = heart
+        self._attempts = dict(attempts)
+        self._tag = f"partita-{maker.run_id}"
+        self._stop = Event()
+        self._cancelled = False
+        self._futures: dict[Future[Made], Work] = {}
+        self._later: list[tuple[float, Work]] = []
+        planned = {batch.asset for batch in batches}
+        self._states = {
+            name: _State(
+                [Work(name, batch.keys) for batch in batches if batch.asset == name],
+                frozenset(u.asset for u in self._assets[name].definition.upstreams) & planned,
+            )
+            for name in dict.fromkeys(batch.asset for batch in batches)
+        }
+
+    def run(self) -> None:
+        """Work until everything is decided, or the run stops; Ctrl-C cancels what is at work and goes on."""
+        pool = ThreadPoolExecutor(self._options.parallel, thread_name_prefix=self._tag)
+        try:
+            while self._submit(pool) or self._futures or self._later:
+                self._wait()
+        except BaseException:
+            self._cancel()
+            raise
+        finally:
+            pool.shutdown(wait=True)
+
+    # --- what is next
+
+    def _submit(self, pool: ThreadPoolExecutor) -> bool:
+        """Hand out what can be made now; whether anything was handed out."""
+        if self._stop.is_set():
+            self._later.clear()
+            self._futures = {future: work for future, work in self._futures.items() if not future.cancel()}
+            return False
+        now = time.monotonic()
+        ready = [work for at, work in self._later if at <= now]
+        self._later = [(at, work) for at, work in self._later if at > now]
+        for state in self._states.values():
+            if not state.begun and all(self._is_over(upstream) for upstream in state.upstreams):
+                state.begun = True
+                state.waiting = list(filter(None, (self._without_bad(work) for work in state.waiting)))
+            if state.begun:
+                ready += state.waiting
+                state.at_work += len(state.waiting)
+                state.waiting = []
+        for work in ready:
+            self._futures[pool.submit(self._attempt, work)] = work
+        return bool(ready)
+
+    def _is_over(self, asset: str) -> bool:
+        state = self._states[asset]
+        return state.begun and not state.at_work and not state.waiting
+
+    def _without_bad(self, work: Work) -> Work | None:
+        """The work without partitions whose upstreams failed; those are skipped."""
+        asset = self._assets[work.asset]
+        known = {name: one.definition for name, one in self._assets.items()}
+        bad = {name: self._states[name].bad for name in self._states[work.asset].upstreams if self._states[name].bad}
+        if not bad:
+            return work
+        skipped = made_from(asset.definition, known, bad, work.keys)
+        if skipped:
+            self._states[work.asset].bad |= skipped
+            self._progress.skipped += len(skipped)
+            self._progress.tell("skipped", asset=work.asset, partitions=len(skipped), keys=sorted(skipped)[:10])
+        rest = tuple(key for key in work.keys if key not in skipped)
+        return Work(work.asset, rest, work.tried) if rest else None
+
+    # --- what became of it
+
+    def _wait(self) -> None:
+        due = min((at for at, _ in self._later), default=None)
+        timeout = 1.0 if due is None else min(1.0, max(0.0, due - time.monotonic()))
+        if not self._futures:
+            time.sleep(timeout)
+            return
+        done, _ = wait(self._futures, timeout, FIRST_COMPLETED)
+        for future in done:
+            self._decide(self._futures.pop(future), future)
+        if not self._heart.is_held:
+            self._stop.set()
+            raise PlanError(
+                f"the run {self._maker.run_id} lost its hold on the partitions: this machine was away for too long; "
+                "resume it when nobody else works on them"
+            )
+
+    def _decide(self, work: Work, future: Future[Made]) -> None:
+        state = self._states[work.asset]
+        error = future.exception()
+        if error is None:
+            state.at_work -= 1
+            self._progress.succeeded += len(work.keys)
+            made = future.result()
+            self._progress.tell("succeeded", asset=work.asset, partitions=len(work.keys), keys=list(work.keys[:10]),
+                                rows=made.rows, version=made.version)  # fmt: skip
+            return
+        if not isinstance(error, Exception):
+            raise error
+        self._progress.tell("failed", asset=work.asset, partitions=len(work.keys), keys=list(work.keys[:10]),
+                            error=last_lines(error))  # fmt: skip
+        again = self._again(work, error)
+        state.at_work += len(again) - 1
+        if not again:
+            self._fail(work, error)
+        for delay, one in again:
+            self._later.append((time.monotonic() + delay, one))
+
+    def _again(self, work: Work, error: Exception) -> list[tuple[float, Work]]:
+        """What is tried after a failure, and in how many seconds."""
+        if self._stop.is_set():
+            return []
+        tried = work.tried + 1
+        if isinstance(error, Conflict) and tried <= _CONFLICTS:
+            return [(0.1 * 2**tried, Work(work.asset, work.keys, tried))]
+        if len(work.keys) > 1:
+            half = len(work.keys) // 2
+            return [(0.0, Work(work.asset, work.keys[:half])), (0.0, Work(work.asset, work.keys[half:]))]
+        if tried <= self._assets[work.asset].retries:
+            return [(min(60.0, _BACKOFF * 2 ** (tried - 1)), Work(work.asset, work.keys, tried))]
+        return []
+
+    def _fail(self, work: Work, error: Exception) -> None:
+        self._states[work.asset].bad |= set(work.keys)
+        self._progress.failed += len(work.keys)
+        self._progress.failures += [Failure(work.asset, key, last_lines(error)) for key in work.keys]
+        most = self._options.max_failures
+        if most is not None and self._progress.failed > most:
+            self._stop.set()
+
+    def _cancel(self) -> None:
+        """Stop the jobs, and wait until their attempts are recorded as cancelled."""
+        from partita.spark.jobs import interrupt
+
+        self._cancelled = True
+        self._stop.set()
+        self._futures = {future: work for future, work in self._futures.items() if not future.cancel()}
+        with suppress(KeyboardInterrupt):
+            interrupt(self._maker.spark, self._tag)
+            wait(self._futures)
+        for future, work in self._futures.items():
+            if future.done() and future.exception() is None:
+                self._progress.succeeded += len(work.keys)
+            else:
+                self._progress.cancelled += len(work.keys)
+
+    # --- in a thread of its own
+
+    def _attempt(self, work: Work) -> Made:
+        from partita.spark.jobs import tagged
+
+        asset = self._assets[work.asset]
+        number = 1 + max(self._attempts.get((work.asset, key), 0) for key in work.keys)
+        self._attempts.update({(work.asset, key): number for key in work.keys})
+        ledger = self._maker.ground.workspace.ledger
+        said: dict[str, Any] = {
+            "run_id": self._maker.run_id, "attempt": number, "code_version": asset.definition.code_version,
+        }  # fmt: skip
+        at = record(ledger, STARTED, work.asset, work.keys, **said).at
+        self._progress.tell("started", asset=work.asset, partitions=len(work.keys), attempt=number)
+        said["started_at"] = at
+        try:
+            with tagged(self._maker.spark, self._tag):
+                made = self._maker.make(asset, work.keys)
+        except BaseException as error:
+            stopped = self._cancelled or not isinstance(error, Exception)
+            outcome = Outcome.CANCELLED if stopped else Outcome.FAILED
+            text = last_lines(error, len(work.keys))
+            record(ledger, outcome.kind, work.asset, work.keys, _after(at), error=text, **said)
+            raise
+        report_success(self._maker, asset, work.keys, made, said)
+        return made
+
+
+def report_success(maker: Maker, asset: Asset, keys: Sequence[str], made: Made, said: Mapping[str, Any]) -> None:
+    """Record that partitions were made."""
+    each = {name: made.counts[name] for name in COUNTS if name in made.counts}
+    version = {} if made.version is None or made.version < 0 else {"table_version": made.version}
+    ledger = maker.ground.workspace.ledger
+    record(ledger, Outcome.SUCCEEDED.kind, asset.name, keys, _after(said["started_at"]), each, **said, **version)
+
+
+def _after(start: datetime) -> datetime:
+    """Now, and never before the start."""
+    return max(start, datetime.now(UTC))
+
+
+def last_lines(error: BaseException, partitions: int = 1) -> str:
+    """The last lines of an error, those of the user's own code among them."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    said = [f"{type(error).__name__}: {lines[0] if lines else ''}".rstrip(": "), *lines[1:]]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/partita/" not in frame.filename and "/site-packages/" not in frame.filename
+           and "/concurrent/" not in frame.filename]  # fmt: skip
+    where = [f"at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}"] if own else []
+    shared = [f"(in a batch of {partitions:,} partitions)"] if partitions > 1 else []
+    text = "\n".join([*said[:1], *said[1:][-(_LINES - 1) :], *where, *shared])
+    return text if is_unicode(text) else text.encode("utf-8", "replace").decode()
