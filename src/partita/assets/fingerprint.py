@@ -82,7 +82,8 @@ class _Telling:
         elif isinstance(value, ModuleType | BuiltinFunctionType):
             yield f"{type(value).__name__} {getattr(value, '__name__', '')}"
         else:
-            yield f"a {_name(type(value))}"
+            yield "one of"
+            yield from self.of(type(value))
             fields = getattr(type(value), "__dataclass_fields__", {})
             for name in fields:
                 yield from self.of(getattr(value, name, None))

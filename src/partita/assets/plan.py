@@ -184,8 +184,8 @@ _SHOWN = 10
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    batches = counted(len(plan.batches), "batch")
-    yield f"{counted(len(plan), 'partition')} in {batches}, {plan.blocked.num_rows:,} held back"
+    every = counted(len(plan.batches), "batch")
+    yield f"{counted(len(plan), 'partition')} in {every}, {plan.blocked.num_rows:,} held back"
     for asset in plan.assets:
         rows = plan.partitions.filter(pa.compute.equal(plan.partitions["asset_key"], asset))
         size = pa.compute.sum(rows["bytes"]).as_py()

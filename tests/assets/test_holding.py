@@ -1,0 +1,96 @@
+"""How a table's partition fields hold the dimensions of an asset."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from partita.algebra.mappings import Choice
+from partita.algebra.spec import PartitionSpec
+from partita.assets.holding import Holding
+
+SCHEMA = pt.Schema.of({"ts": "timestamp", "day": "date", "at": "timestamp", "region": "string", "n": "long",
+                       "flag": "boolean", "plain": "timestamp_ntz"})  # fmt: skip
+NOON = datetime(2025, 1, 2, 12, tzinfo=UTC)
+DAYS: dict[str, Any] = {"start": "2025-01-01"}
+
+
+def spec(*functions: Any, family: str = "iceberg") -> PartitionSpec:
+    return PartitionSpec.of(functions, SCHEMA, family)
+
+
+def named(function: pt.PartitionFunction, name: str) -> pt.PartitionFunction:
+    return pt.PartitionFunction(function.source, function.transform, name)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "function", "key", "stored"),
+    [
+        (pt.daily("day", **DAYS), pt.identity("day"), date(2025, 1, 15), date(2025, 1, 15)),
+        (pt.weekly("day", **DAYS), pt.identity("day"), date(2025, 1, 13), date(2025, 1, 13)),
+        (pt.daily("ts_day", **DAYS), pt.day("ts"), date(2025, 1, 15), date(2025, 1, 15)),
+        (pt.monthly("ts_month", **DAYS), pt.month("ts"), date(2025, 3, 1), 55 * 12 + 2),
+        (pt.monthly("ts_month", start="1960-01-01"), pt.month("ts"), date(1969, 12, 1), -1),
+        (pt.hourly("ts_hour", **DAYS), pt.hour("ts"), datetime(1970, 1, 2, 3, tzinfo=UTC), 27),
+        (
+            pt.hourly("at", **DAYS),
+            pt.identity("at"),
+            datetime(2025, 1, 2, 3, tzinfo=UTC),
+            datetime(2025, 1, 2, 3, tzinfo=UTC),
+        ),
+        (pt.static("region", ["é,", None]), pt.identity("region"), "é,", "é,"),
+        (pt.static("region", ["é,", None]), pt.identity("region"), None, None),
+        (pt.static("n_bucket", [0, 1]), pt.bucket("n", 2), 1, 1),
+        (pt.dynamic("flag"), pt.identity("flag"), True, True),
+    ],
+)
+def test_values_go_there_and_back(partitions: pt.PartitionSet, function: Any, key: Any, stored: Any) -> None:
+    holding = Holding.of("a", partitions, spec(function, "n"))
+    (name,) = partitions.names
+    wanted = holding.of_keys([pt.PartitionKey.of({name: key})])
+    assert wanted[name].to_pylist() == [stored]
+    assert holding.keys(wanted).to_pylist() == [str(pt.PartitionKey.of({name: key}))]
+
+
+def test_days_that_a_table_counts_are_days() -> None:
+    holding = Holding.of("a", pt.daily("ts_day", **DAYS), spec(pt.day("ts")))
+    counted = pa.table({"ts_day": pa.array([20103, None], pa.int32())})
+    assert holding.keys(counted).to_pylist() == [
+        str(pt.PartitionKey.of(ts_day=value)) for value in (date(2025, 1, 15), None)
+    ]
+
+
+def test_some_dimensions_or_none_choose_partitions() -> None:
+    both = pt.daily("day", **DAYS) * pt.static("region", ["us"])
+    holding = Holding.of("a", both, spec("day", "region"))
+    chosen = holding.chosen(Choice(("region",), (("us",), ("eu",))))
+    assert chosen.to_pydict() == {"region": ["us", "eu"]}
+    assert holding.chosen(Choice(("region",), ())).to_pydict() == {"region": []}
+    assert Holding.of("a", pt.PartitionSet(()), spec()).of_keys([pt.PartitionKey.of()]).num_columns == 0
+
+
+@pytest.mark.parametrize(
+    ("partitions", "functions", "family", "reason"),
+    [
+        (pt.daily("date", **DAYS), ("day",), "iceberg", "partitioned by day"),
+        (pt.daily("region", **DAYS), ("region",), "iceberg", "need dates"),
+        (pt.hourly("day", **DAYS), ("day",), "iceberg", "timestamps with a time zone"),
+        (pt.daily("ts_month", **DAYS), (pt.month("ts"),), "iceberg", "can't hold windows by day"),
+        (pt.daily("ts_day", **DAYS), (pt.day("ts"),), "lance", "can't hold windows by day"),
+        (pt.daily("ts_day", time_zone="Europe/Berlin", **DAYS), (pt.day("ts"),), "iceberg", "in UTC"),
+        (pt.daily("ts_day", offset=timedelta(hours=6), **DAYS), (pt.day("ts"),), "iceberg", "in UTC"),
+        (pt.hourly("ts_hour", time_zone="Asia/Kolkata", **DAYS), (pt.hour("ts"),), "iceberg", "in UTC"),
+        (pt.weekly("ts_day", **DAYS), (pt.day("ts"),), "iceberg", "can't hold windows by week"),
+        (pt.static("region", ["us", 1]), ("region",), "iceberg", "can't hold 1"),
+        (pt.static("n", ["1"]), ("n",), "iceberg", "can't hold '1'"),
+        (pt.static("flag", [1]), ("flag",), "iceberg", "can't hold 1"),
+        (pt.dynamic("plain"), ("plain",), "iceberg", "such values"),
+    ],
+)
+def test_what_a_table_cannot_hold_is_refused(partitions: Any, functions: Any, family: str, reason: str) -> None:
+    with pytest.raises(pt.DefinitionError, match=reason):
+        Holding.of("a", partitions, spec(*functions, family=family))
