@@ -24,6 +24,7 @@ PUBLIC: tuple[str, ...] = (
     "KeyFormatError",
     "KeyValueError",
     "Lake",
+    "OutsidePartitions",
     "PartitaError",
     "PartitionField",
     "PartitionFunction",
