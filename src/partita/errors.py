@@ -19,6 +19,7 @@ PartitaError
 │   ├── TableExists       there is one already
 │   ├── UnsupportedFeature  the table needs what Partita doesn't have
 │   └── ConstraintError   rows that the table's own rules refuse
+│       └── OutsidePartitions  rows outside of the partitions that they were to replace
 ├── DefinitionError       an asset's definition that can't be made or read
 ├── StatusError           events or a question about status that can't be taken as given
 │   └── UnknownAsset      nothing was recorded or registered under that name
@@ -35,6 +36,7 @@ too, so that callers who don't know Partita can catch them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Self
 
 
@@ -203,6 +205,29 @@ class ConstraintError(TableError, ValueError):
     """Rows that the table's own rules refuse: a null where none may be, a check that fails, a row matched twice."""
 
 
+class OutsidePartitions(ConstraintError):
+    """Rows that lie outside of the partitions that they were to replace; nothing was changed.
+
+    `samples` are up to three of them, and `partitions` up to five that they lie in, by the values of the fields, each
+    with its count of rows.
+    """
+
+    def __init__(
+        self, samples: tuple[Mapping[str, object], ...], partitions: tuple[tuple[Mapping[str, object], int], ...]
+    ) -> None:
+        where = "; ".join(f"{_shown(values)} ({rows} row{'' if rows == 1 else 's'})" for values, rows in partitions)
+        rows = "".join(f"\n  {_shown(row)}" for row in samples)
+        super().__init__(
+            f"rows lie outside of the partitions that they were to replace, in {where}; nothing was changed: leave "
+            f"them out, or ask for their partitions too{f'. Some of them:{rows}' if rows else ''}"
+        )
+        self.samples = samples
+        self.partitions = partitions
+
+    def __reduce__(self) -> tuple[type[Self], tuple[object, object]]:
+        return type(self), (self.samples, self.partitions)
+
+
 class DefinitionError(PartitaError, ValueError):
     """An asset's definition, or a part of it, that can't be made or read."""
 
@@ -276,6 +301,11 @@ class JavaMissing(PartitaError, RuntimeError):
         super().__init__(
             "Spark needs Java 17 or newer, and none starts here; install one, or set JAVA_HOME to its folder"
         )
+
+
+def _shown(values: Mapping[str, object]) -> str:
+    """Named values on one line."""
+    return ", ".join(f"{name}={_printable(str(value))}" for name, value in values.items()) or "the table"
 
 
 _WINDOW = 60

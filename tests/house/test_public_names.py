@@ -25,6 +25,7 @@ PUBLIC: tuple[str, ...] = (
     "KeyFormatError",
     "KeyValueError",
     "Lake",
+    "OutsidePartitions",
     "PartitaError",
     "PartitionField",
     "PartitionFunction",

@@ -10,6 +10,8 @@ from threading import Lock
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _FORM = re.compile(f"[0-7][{_ALPHABET}]{{25}}")
 _RANDOM_BITS = 80
+_TIME = 10
+"""Characters that say the time."""
 
 
 def new_ulid() -> str:
@@ -23,6 +25,14 @@ def new_ulid() -> str:
 def is_ulid(text: str) -> bool:
     """Whether the text is a ULID in its canonical, upper-case form."""
     return _FORM.fullmatch(text) is not None
+
+
+def ulid_time(ulid: str) -> int:
+    """The millisecond from 1970 that an id was made in."""
+    milliseconds = 0
+    for character in ulid[:_TIME]:
+        milliseconds = milliseconds << 5 | _ALPHABET.index(character)
+    return milliseconds
 
 
 _last = 0

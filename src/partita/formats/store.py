@@ -11,18 +11,32 @@ import numpy as np
 import pyarrow as pa
 
 from partita.algebra.predicate import Predicate
+from partita.algebra.spec import PartitionField
 from partita.algebra.transforms import PartitionFunction
 from partita.errors import TableError
+from partita.formats.chosen import Chosen
+from partita.formats.commits import Commits
 from partita.formats.plan import State
 
 if TYPE_CHECKING:
-    from partita.spark.rows import DataFrame, SparkSession, StructType
+    from partita.spark.rows import Column, DataFrame, SparkSession, StructType
 
 TOLD = pa.schema([("path", pa.string()), ("partition", pa.list_(pa.string())), ("rows", pa.int64()),
                   ("bytes", pa.int64()), ("modified", pa.int64()), ("details", pa.string())])  # fmt: skip
 """What an executor tells of a file: `details` is the format's own."""
 
 NOWHERE = np.zeros(0, np.int64)
+
+
+def told_texts(told: pa.Table, count: int) -> list[pa.Array]:
+    """The texts of the partitions that executors told of, field by field; `count` are the fields."""
+    flat = told["partition"].combine_chunks().flatten()
+    return [flat.take(pa.array(np.arange(at, len(flat), count))) for at in range(count)]
+
+
+def spec_ids(spec_id: int, size: int) -> pa.Array:
+    """The column `spec_id` of so many partitions of one spec."""
+    return pa.array(np.full(size, spec_id, np.int32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,14 +62,14 @@ class Change:
 
     `added` are rows of `TOLD`; `removed` the places of files in the state that it was made from; `marked` and
     `unmarked` as `Edits` has them. `read` is what it looked at: nothing, as an append does, what a predicate says, or
-    whole partitions by their typed values; `looked_at` are the places of the files that it found there. `transaction`
+    whole partitions; `looked_at` are the places of the files that it found there. `transaction`
     is an application and its own number: a number that the table has seen from it is not written again.
     """
 
     operation: str
     added: pa.Table
     removed: np.ndarray = field(default_factory=lambda: NOWHERE)
-    read: Predicate | frozenset[tuple[object, ...]] | None = None
+    read: Predicate | Chosen | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     transaction: tuple[str, int] | None = None
@@ -112,8 +126,12 @@ class Store(ABC):
         raise TableError(f"the versions of the table at {self.uri} are kept by its format; use the format's own vacuum")
 
     @abstractmethod
-    def told_partitions(self, state: State, told: pa.Table) -> frozenset[tuple[object, ...]]:
-        """The partitions that executors told of, as `partita.formats.plan.identities` of the state has them."""
+    def told_partitions(self, state: State, told: pa.Table) -> pa.Table:
+        """The partition of each file that executors told of, as `State.partitions` has those of the current spec."""
+
+    @abstractmethod
+    def commits(self, after: str | None) -> Commits:
+        """What the table's own log says was done to its data after a cursor, or from the start."""
 
     # On Spark.
 
@@ -161,9 +179,9 @@ class Store(ABC):
         Rows that don't match `where` may be left out, and whoever asks filters the rest.
         """
 
-    def in_partitions(self, state: State, rows: DataFrame, told: pa.Table) -> DataFrame:  # noqa: ARG002
-        """Of rows in files of another spec, those in partitions of the current one that executors told of."""
-        raise TableError(f"the table at {self.uri} has one way of partitioning")
+    @abstractmethod
+    def field_values(self, state: State, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
+        """The values of partition fields of the table's rows."""
 
     def is_outdated(self, state: State, places: np.ndarray) -> np.ndarray:
         """Of the files at those places, which are not as they would be written now: those of another spec."""

@@ -10,8 +10,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from partita.algebra.schema import Schema
-from partita.algebra.spec import PartitionSpec
+from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.algebra.transforms import PartitionFunction
+from partita.formats.commits import Commits
 from partita.formats.merge import Clause
 from partita.formats.plan import Plan, Where, make_plan, partition_table
 from partita.formats.store import Store
@@ -64,9 +65,27 @@ class Table:
         """Every way that files of the table are partitioned."""
         return self._store.state().specs.specs
 
+    @property
+    def spec_history(self) -> SpecHistory:
+        """The same, with the current one told apart."""
+        return self._store.state().specs
+
+    def seen(self, transaction: tuple[str, int]) -> bool:
+        """Whether an application's number, or a later one, is a part of the table."""
+        return self._store.seen(self._store.state(), transaction)
+
     def history(self) -> pa.Table:
         """The versions and what made each, newest first: version, timestamp, operation, and more."""
         return self._store.history()
+
+    def commits(self, after: str | None = None) -> Commits:
+        """What was done to the table's data since a cursor, by its own log, whoever did it, oldest first; no JVM.
+
+        Each of `.commits` says the partitions that it touched; one that changes no rows, such as a compaction, is left
+        out. `.cursor` is what to ask after the next time; None asks from the start. Where the log no longer has all of
+        it, the oldest version that is still known counts as touching every partition that it has.
+        """
+        return self._store.commits(after)
 
     def partitions(self, where: Where | None = None) -> pa.Table:
         """The partitions that may hold a match: key, id, spec_id, files, rows, bytes, and each field's value.
@@ -87,6 +106,19 @@ class Table:
 
         return read(self._store, where, columns, spark)
 
+    def read_partitions(
+        self, partitions: pa.Table, columns: Sequence[str] | None = None, *, spark: SparkSession | None = None
+    ) -> DataFrame:
+        """The rows of some partitions: those whose values of the table's fields are a row of `partitions`.
+
+        That has a column for each of some of the current spec's fields, typed as in partition keys; null is null.
+        Without columns it stands for all partitions, without rows for none. Files of other specs are read where rows of
+        them may be in those partitions, and their other rows left out.
+        """
+        from partita.formats.on_spark.partitions import read_partitions
+
+        return read_partitions(self._store, partitions, columns, spark)
+
     def append(self, rows: object, *, transaction: tuple[str, int] | None = None) -> Outcome:
         """Add rows: a Spark DataFrame, an Arrow table or a pandas DataFrame, whose columns are found by name.
 
@@ -101,6 +133,18 @@ class Table:
         from partita.formats.on_spark.changes import overwrite_partitions
 
         return overwrite_partitions(self._store, rows, transaction)
+
+    def replace_partitions(
+        self, rows: object, partitions: pa.Table, *, transaction: tuple[str, int] | None = None
+    ) -> Outcome:
+        """Replace exactly those partitions, which are said as `read_partitions` takes them, in one commit.
+
+        Those that have no rows among the given ones are emptied. Rows outside of them are `OutsidePartitions`, and then
+        nothing is changed. The outcome's `written` counts what was written, by the fields that were asked for.
+        """
+        from partita.formats.on_spark.partitions import replace_partitions
+
+        return replace_partitions(self._store, rows, partitions, transaction)
 
     def overwrite(
         self, rows: object, where: Where | None = None, *, transaction: tuple[str, int] | None = None

@@ -26,8 +26,8 @@ from partita.spark.session import session
 from partita.spark.transforms import apply
 
 __all__ = ["Column", "DataFrame", "DataType", "Rule", "SparkSession", "StructType", "among", "as_frame", "checked",
-           "column", "conformed", "filtered", "fits", "is_text", "not_null", "only", "partition_values", "picked",
-           "renamed", "repacked", "required", "required_sql", "translated", "with_columns",
+           "column", "conformed", "filtered", "fits", "is_text", "not_among", "not_null", "only", "partition_values",
+           "picked", "renamed", "repacked", "required", "required_sql", "translated", "with_columns",
            "without_empty"]  # fmt: skip
 
 _REFUSED = "refused by the table: "
@@ -109,22 +109,33 @@ def with_columns(rows: DataFrame, made: Mapping[str, Column]) -> DataFrame:
     return rows
 
 
-def partition_values(rows: DataFrame, functions: Sequence[PartitionFunction], prefix: str) -> list[Column]:
-    """Iceberg's functions of rows, under a prefix and their numbers."""
+def partition_values(
+    rows: DataFrame, functions: Sequence[PartitionFunction], prefix: str, *, family: str
+) -> list[Column]:
+    """A family's functions of rows, under a prefix and their numbers."""
     values = []
     for at, function in enumerate(functions):
         source, data_type = find_column(rows.schema, function.source)
-        values.append(apply(function, source, data_type, family="iceberg").alias(f"{prefix}{at}"))
+        values.append(apply(function, source, data_type, family=family).alias(f"{prefix}{at}"))
     return values
 
 
 def among(rows: DataFrame, values: Sequence[Column], wanted: DataFrame) -> DataFrame:
     """The rows whose values are in the columns of another frame, null being null."""
+    return _joined(rows, values, wanted, "left_semi")
+
+
+def not_among(rows: DataFrame, values: Sequence[Column], wanted: DataFrame) -> DataFrame:
+    """The rows whose values are not in the columns of another frame, null being null."""
+    return _joined(rows, values, wanted, "left_anti")
+
+
+def _joined(rows: DataFrame, values: Sequence[Column], wanted: DataFrame, how: str) -> DataFrame:
     names = [f"__partita_wanted_{at}" for at in range(len(values))]
     condition = F.lit(True)
     for value, name in zip(values, names, strict=True):
         condition = condition & value.eqNullSafe(F.col(name))
-    return rows.join(F.broadcast(wanted.toDF(*names)), condition, "left_semi")
+    return rows.join(F.broadcast(wanted.toDF(*names)), condition, how)
 
 
 def repacked(rows: DataFrame, size: int) -> DataFrame:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 import partita as pt
 from partita.algebra.parse import parse_predicate
+from partita.formats.chosen import choose
 from partita.formats.delta.store import DeltaState, DeltaStore
 from partita.formats.plan import make_plan
 from partita.formats.store import TOLD, Change
@@ -52,7 +53,8 @@ def overwrite_of(state: DeltaState, partition: str, *files: dict[str, Any]) -> C
     """An overwrite of one partition."""
     places = [at for at, value in enumerate(state.partitions["p"].to_pylist()) if value == partition]
     told = pa.Table.from_pylist(list(files), TOLD)
-    return Change("overwrite_partitions", told, np.array(places, np.int64), frozenset({(partition,)}))
+    chosen = choose(state, pa.table({"p": [partition]}))
+    return Change("overwrite_partitions", told, np.array(places, np.int64), chosen)
 
 
 def append_many(uri: str, start: int) -> int:

@@ -20,10 +20,13 @@ from partita.formats.delta.log import Commit, DeltaLog, Snapshot, isolation
 Actions = Sequence[Mapping[str, Any]]
 
 _OPERATIONS = {
-    "append": "WRITE", "overwrite": "WRITE", "overwrite_partitions": "WRITE", "delete": "DELETE", "update": "UPDATE",
-    "merge": "MERGE", "rewrite": "OPTIMIZE",
+    "append": "WRITE", "overwrite": "WRITE", "overwrite_partitions": "WRITE", "replace_partitions": "WRITE",
+    "delete": "DELETE", "update": "UPDATE", "merge": "MERGE", "rewrite": "OPTIMIZE",
 }  # fmt: skip
-_MODES = {"append": "Append", "overwrite": "Overwrite", "overwrite_partitions": "Overwrite"}
+_MODES = {
+    "append": "Append", "overwrite": "Overwrite", "overwrite_partitions": "Overwrite",
+    "replace_partitions": "Overwrite",
+}  # fmt: skip
 _METRICS = {
     "rows_deleted": "numDeletedRows", "rows_updated": "numUpdatedRows", "rows_inserted": "numOutputRows",
     "files_removed": "numRemovedFiles", "files_added": "numAddedFiles",

@@ -18,6 +18,8 @@ from partita.algebra.spark_json import schema_from_json
 from partita.algebra.spec import FIRST_FIELD_ID, PartitionField, PartitionSpec, SpecHistory
 from partita.algebra.transforms import Family, Transform
 from partita.errors import TableError
+from partita.formats.chosen import Chosen
+from partita.formats.commits import Commits
 from partita.formats.delta.columns import generated_columns, known_generated, stored_arrow
 from partita.formats.delta.commit import Attempt, commit, now
 from partita.formats.delta.files import DeltaCopier, DeltaTarget, Described, add_action, remove_action
@@ -32,18 +34,20 @@ from partita.formats.delta.log import (
     is_append_only,
     physical_names,
     row_counts,
+    structs,
     typed_partitions,
 )
 from partita.formats.delta.source_bounds import all_known, source_bounds
+from partita.formats.delta.touched import commits
 from partita.formats.delta.values.uri import uri_decoded
 from partita.formats.nesting import outside
-from partita.formats.plan import State, identities, pruned_files
-from partita.formats.store import Change, Edits, Store
+from partita.formats.plan import State, pruned_files
+from partita.formats.store import Change, Edits, Store, spec_ids, told_texts
 from partita.storage import Storage
 
 if TYPE_CHECKING:
     from partita.formats.delta.on_spark import DeltaRows
-    from partita.spark.rows import DataFrame, SparkSession, StructType
+    from partita.spark.rows import Column, DataFrame, SparkSession, StructType
 
 _MEASURED = 32
 """How many columns have statistics unless the table says otherwise."""
@@ -122,15 +126,25 @@ class DeltaStore(Store):
         self.storage.delete(orphans)
         return orphans
 
-    def told_partitions(self, state: State, told: pa.Table) -> frozenset[tuple[object, ...]]:
-        """The identities of the partitions by their texts."""
+    def commits(self, after: str | None) -> Commits:
+        """What the commits of the log say."""
+        return commits(self.log, self.state, after)
+
+    def told_partitions(self, state: State, told: pa.Table) -> pa.Table:
+        """The partitions by their texts."""
         metadata = _delta(state).metadata
         physical = physical_names(metadata)
         names = [physical[name] for name in metadata.partition_columns]
-        texts = [dict(zip(names, partition, strict=True)) for partition in told["partition"].to_pylist()]
-        values = pa.array(texts, pa.struct([(name, pa.string()) for name in names]))
+        values = structs(told_texts(told, len(names)), names, told.num_rows)
         files = pa.table({"partition_values": values})
-        return frozenset(identities(typed_partitions(files, state.schema, metadata.partition_columns, physical)))
+        typed = typed_partitions(files, state.schema, metadata.partition_columns, physical)
+        return typed.append_column("spec_id", spec_ids(state.spec.spec_id, told.num_rows))
+
+    def field_values(self, state: State, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:  # noqa: ARG002
+        """Columns of their own."""
+        from partita.spark.rows import column
+
+        return [column(field.source) for field in fields]
 
     def target(self, state: State, time_zone: str) -> DeltaTarget:
         """Folders by partition value, or random ones where columns are mapped or the table asks for it."""
@@ -251,7 +265,7 @@ class _Touches:
     """Whether files that another commit added are among what a change read."""
 
     state: DeltaState
-    read: Predicate | frozenset[tuple[object, ...]]
+    read: Predicate | Chosen
 
     def __call__(self, added: list[Mapping[str, Any]]) -> bool:
         snapshot = self.state.snapshot
@@ -270,7 +284,7 @@ class _Touches:
         there = state_of(snapshot, pa.Table.from_pylist(rows, snapshot.files.schema))
         if isinstance(self.read, Predicate):
             return any(pruned_files(there, self.read).may_match.to_pylist())
-        return any(partition in self.read for partition in identities(there.partitions))
+        return self.read.touches(there.specs, there.partitions)
 
 
 def _partition_columns(state: DeltaState) -> Schema:

@@ -10,53 +10,48 @@ import pyarrow as pa
 
 from partita.algebra.predicate import Predicate
 from partita.arrow.buffers import one_array
-from partita.arrow.spec import spec_columns
+from partita.formats.chosen import Chosen
 from partita.formats.iceberg.columns import field_ids
 from partita.formats.iceberg.state import IcebergState, state_of
 from partita.formats.iceberg.values import plain_array
-from partita.formats.plan import identities, named_in, pruned_files
+from partita.formats.plan import named_in, pruned_files
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry
     from pyiceberg.table import Table
 
-Read = Predicate | frozenset[tuple[object, ...]]
+Read = Predicate | Chosen
 
 
 def touches(base: IcebergState, table: Table, entries: list[ManifestEntry], read: Read) -> bool:
     """Whether any of those files can hold what was read: rows of a predicate, or partitions of the spec of `base`.
 
     A file that the table has is judged by its partition and its statistics, any other by its partition alone. The table
-    may have other columns under the predicate's names by now, and then nothing can be told.
+    may have other columns under the names of what was read by now, and then nothing can be told.
     """
     now = state_of(table)
-    if isinstance(read, Predicate) and not _means_the_same(read, base, now):
+    if not _means_the_same(read, base, now):
         return True
-    spec_id = base.spec.spec_id
     paths = one_array(now.files["path"]).to_pylist()
     wanted = {entry.data_file.file_path for entry in entries}
     here = np.array([path in wanted for path in paths], bool)
-    if here.any() and _touched(now, here, read, spec_id):
+    if here.any() and _touched(now, here, read):
         return True
     known = set(paths)
     gone = [entry for entry in entries if entry.data_file.file_path not in known]
-    return bool(gone) and _touched(_of_partitions(now, gone), np.ones(len(gone), bool), read, spec_id)
+    return bool(gone) and _touched(_of_partitions(now, gone), np.ones(len(gone), bool), read)
 
 
-def _means_the_same(predicate: Predicate, base: IcebergState, now: IcebergState) -> bool:
+def _means_the_same(read: Read, base: IcebergState, now: IcebergState) -> bool:
     before, after = (field_ids(state.table.schema()) for state in (base, now))
-    return all(before.get(name) == after.get(name) for name in named_in(predicate, base.schema))
+    names = named_in(read, base.schema) if isinstance(read, Predicate) else [field.source for field in read.fields]
+    return all(before.get(name) == after.get(name) for name in names)
 
 
-def _touched(state: IcebergState, rows: np.ndarray, read: Read, spec_id: int) -> bool:
+def _touched(state: IcebergState, rows: np.ndarray, read: Read) -> bool:
     if isinstance(read, Predicate):
         return bool(pruned_files(state, read).may_match.to_numpy(zero_copy_only=False)[rows].any())
-    same = rows & (state.files["spec_id"].to_numpy() == spec_id)
-    if same.sum() < rows.sum():
-        # Rows of another spec can be in any partition of this one.
-        return True
-    partitions = spec_columns(state.specs, state.specs.spec(spec_id), state.partitions.filter(pa.array(same)))
-    return any(partition in read for partition in identities(partitions))
+    return read.touches(state.specs, state.partitions.filter(pa.array(rows)))
 
 
 def _of_partitions(state: IcebergState, entries: list[ManifestEntry]) -> IcebergState:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from partita.algebra.spec import PartitionField
 from partita.errors import TableError, UnsupportedFeature
 from partita.formats.iceberg.deletes import is_vector
 from partita.formats.iceberg.field_ids import NAME_MAPPING, check_have_column, check_have_ids
@@ -41,7 +42,6 @@ from partita.spark.rows import (
     DataFrame,
     SparkSession,
     StructType,
-    among,
     column,
     conformed,
     not_null,
@@ -91,17 +91,12 @@ class IcebergRows:
         return write(stored, target, count, TOLD)
 
     def _stored(self, rows: DataFrame) -> DataFrame:
-        values = self.partition(rows)
+        values = self.partition(rows, self.state.spec.fields)
         return renamed(rows, values, [(f.name, f.name, f.dataType) for f in self.schema("writing").fields])
 
-    def partition(self, rows: DataFrame) -> list[Column]:
-        """The partition values of rows by the current spec."""
-        fields = self.state.spec.fields
-        return partition_values(rows, [field.function for field in fields], PARTITION)
-
-    def in_partitions(self, rows: DataFrame, partitions: pa.Table) -> DataFrame:
-        """The rows whose partition by the current spec is one of those."""
-        return among(rows, self.partition(rows), frame_of(session(), partitions))
+    def partition(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
+        """The values of partition fields of rows."""
+        return partition_values(rows, [field.function for field in fields], PARTITION, family="iceberg")
 
     def scan(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], *, positions: bool) -> DataFrame:
         """Some columns of the files at those places, without what is deleted."""

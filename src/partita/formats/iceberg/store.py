@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from partita.algebra.spec import PartitionSpec
+from partita.algebra.spec import PartitionField, PartitionSpec
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import NESTED
 from partita.arrow.buffers import one_array
-from partita.arrow.schema import to_arrow
 from partita.arrow.spec import spec_columns
 from partita.errors import TableError, UnsupportedFeature
+from partita.formats.commits import Commits
 from partita.formats.iceberg.catalogs import translated
 from partita.formats.iceberg.columns import field_ids, stored_arrow
 from partita.formats.iceberg.deletes import is_vector, partition_groups
@@ -34,7 +34,9 @@ from partita.formats.iceberg.isolation import touches
 from partita.formats.iceberg.manifests import POSITION_DELETES
 from partita.formats.iceberg.metrics import Described, measured_columns
 from partita.formats.iceberg.object_store import storage_at, store_options
+from partita.formats.iceberg.specs import arrow_type
 from partita.formats.iceberg.state import NO_SNAPSHOT, IcebergState, state_of
+from partita.formats.iceberg.touched import commits
 from partita.formats.iceberg.transaction import (
     Changes,
     check_writable,
@@ -45,8 +47,8 @@ from partita.formats.iceberg.transaction import (
     remove_orphans,
 )
 from partita.formats.iceberg.values import directory, parse, plain_array, text_of
-from partita.formats.plan import State, identities
-from partita.formats.store import Change, Edits, Store
+from partita.formats.plan import State
+from partita.formats.store import Change, Edits, Store, spec_ids, told_texts
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry
@@ -54,9 +56,12 @@ if TYPE_CHECKING:
 
     from partita.algebra.predicate import Predicate
     from partita.formats.iceberg.on_spark import IcebergRows
-    from partita.spark.rows import DataFrame, SparkSession, StructType
+    from partita.spark.rows import Column, DataFrame, SparkSession, StructType
 
-_KINDS = {"append": "append", "overwrite": "overwrite", "overwrite_partitions": "overwrite", "rewrite": "replace"}
+_KINDS = {
+    "append": "append", "overwrite": "overwrite", "overwrite_partitions": "overwrite",
+    "replace_partitions": "overwrite", "rewrite": "replace",
+}  # fmt: skip
 _LEVELS = {"delete": "write.delete", "update": "write.update", "merge": "write.merge"}
 _TRANSACTION = "partita.transaction."
 
@@ -154,20 +159,19 @@ class IcebergStore(Store):
         with translated(self.uri):
             return expire_snapshots(copy.copy(self.state().table), before, retain_last)
 
-    def told_partitions(self, state: State, told: pa.Table) -> frozenset[tuple[object, ...]]:
-        """The identities of partitions of the current spec by their texts."""
-        return frozenset(identities(self.partition_table(state, told)))
+    def commits(self, after: str | None) -> Commits:
+        """What the snapshots on the way to the current one did."""
+        with translated(self.uri):
+            return commits(self._table.catalog.load_table(self._table.name()), after)
 
-    def partition_table(self, state: State, told: pa.Table) -> pa.Table:
-        """The typed values of partitions of the current spec by their texts, each of them once."""
-        fields = state.spec.fields
-        rows = dict.fromkeys(tuple(texts) for texts in told["partition"].to_pylist())
-        if not fields:
-            return pa.table({"spec_id": pa.array([state.spec.spec_id] * len(rows), pa.int32())})
-        columns = {}
-        for at, field in enumerate(fields):
-            type_ = pa.int32() if field.transform.name == "day" else to_arrow(field.result_type)
-            columns[field.name] = plain_array([parse(texts[at], field) for texts in rows], type_)
+    def told_partitions(self, state: State, told: pa.Table) -> pa.Table:
+        """The partitions by their texts."""
+        spec = state.spec
+        columns = {"spec_id": spec_ids(spec.spec_id, told.num_rows)}
+        for field, texts in zip(spec.fields, told_texts(told, len(spec.fields)), strict=True):
+            coded = texts.dictionary_encode()
+            values = [parse(text, field) for text in coded.dictionary.to_pylist()]
+            columns[state.specs.column_name(spec, field)] = plain_array(values, arrow_type(field)).take(coded.indices)
         return pa.table(columns)
 
     # --- on Spark
@@ -202,9 +206,9 @@ class IcebergStore(Store):
         """Rows of the files at those places, without those that delete files speak of."""
         return self._rows(state).scan(spark, places, names, positions=positions)
 
-    def in_partitions(self, state: State, rows: DataFrame, told: pa.Table) -> DataFrame:
-        """The rows that are in partitions which executors told of."""
-        return self._rows(state).in_partitions(rows, self.partition_table(state, told))
+    def field_values(self, state: State, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
+        """What the fields' functions make of the rows."""
+        return self._rows(state).partition(rows, fields)
 
     def is_outdated(self, state: State, places: np.ndarray) -> np.ndarray:
         """Those of another spec than the current one, and those with deletes."""

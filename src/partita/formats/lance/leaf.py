@@ -138,6 +138,11 @@ def commits_after(dataset: LanceDataset, version: int) -> Commits:
     return Commits(writes, frozenset(undone))
 
 
+def our_versions(dataset: LanceDataset, version: int) -> set[int]:
+    """Which versions on top of one are commits of ours, whether or not they count."""
+    return {number for number, _ in _ours_after(dataset, version)}
+
+
 def clean_version(dataset: LanceDataset, version: int) -> int:
     """The newest version, from `version` on, that holds no commit of ours that doesn't count."""
     clean, pending = version if version <= dataset.version else 0, set[int]()

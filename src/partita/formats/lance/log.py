@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from pyarrow import ipc
 
 from partita.errors import TableError
+from partita.formats.transactions import outlived
 from partita.storage import Storage
 
 FOLDER = "_partita/log"
@@ -166,6 +167,17 @@ class Log:
         intent = self.intent(open_number) if (open_number, ".json") in names else None
         return folded(base, [e for e in endings if e is not None]), intent
 
+    def known_at(self, number: int) -> Known:
+        """What the log said after a write: how writes ended is never forgotten."""
+        checkpoint = max((n for n, kind in self._names() if kind == ".arrow" and n <= number), default=-1)
+        base = self._checkpoint(checkpoint) if checkpoint >= 0 else NOTHING
+        endings = [self.ending(one) for one in range(base.version + 1, number + 1)]
+        return folded(base, [e for e in endings if e is not None])
+
+    def first(self) -> bytes | None:
+        """How the first write ended, in its own bytes; None before there is one."""
+        return self.storage.get(f"{_path(0)}.done.json")
+
     def intent(self, number: int) -> Intent | None:
         """What a write was about to do."""
         data = self.storage.get(f"{_path(number)}.json")
@@ -185,9 +197,11 @@ class Log:
         return self.storage.put_new(f"{_path(ending.number)}.done.json", ending.as_json())
 
     def checkpoint(self, known: Known) -> None:
-        """Spare readers the writes before."""
+        """Spare readers the writes before; the transactions of runs that are long over are left out."""
         out = io.BytesIO()
-        extra = {"transactions": known.transactions, "suspects": known.suspects, "dropped": known.dropped}
+        old = set(outlived(known.transactions))
+        transactions = {one: number for one, number in known.transactions.items() if one not in old}
+        extra = {"transactions": transactions, "suspects": known.suspects, "dropped": known.dropped}
         table = known.pins.replace_schema_metadata({"partita": json.dumps(extra)})
         with ipc.new_file(out, table.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(table)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.algebra.predicate import Predicate
+from partita.algebra.spec import PartitionField
 from partita.formats.lance.filters import loose_filters
 from partita.formats.lance.fragments import rows_gone
 from partita.formats.lance.leaf import Leaf
@@ -23,6 +24,7 @@ from partita.spark.lance_names import partition_text
 from partita.spark.lance_scan import arrow_schema, nearest, scan_packs, spark_schema, task_count, with_positions
 from partita.spark.rewrite import by_file, row_numbers
 from partita.spark.rows import (
+    Column,
     DataFrame,
     SparkSession,
     StructType,
@@ -30,6 +32,7 @@ from partita.spark.rows import (
     conformed,
     not_null,
     only,
+    partition_values,
 )
 from partita.spark.scan import FILE, ROW
 from partita.spark.session import session
@@ -65,6 +68,10 @@ class LanceRows:
         ]
         stored = rows.select(*texts, *(column(name) for name in state.definition.stored.names))
         return write(stored, self.store.target(state), len(texts), TOLD)
+
+    def partition(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
+        """The values of partition fields of rows."""
+        return partition_values(rows, [field.function for field in fields], PARTITION, family="lance")
 
     def scan(  # noqa: PLR0913 - as the store's, and the filter
         self, spark: SparkSession, state: LanceState, places: np.ndarray, names: Sequence[str],

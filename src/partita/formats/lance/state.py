@@ -91,7 +91,7 @@ def state_of(tree: Tree, known: Known, unended: Intent | None) -> LanceState:
         definition.schema,
         SpecHistory.start(spec, definition.schema),
         files,
-        pa.table({**partition_values(ids, locations, spec), "spec_id": numbers}),
+        leaf_partitions(ids, locations, spec),
         lambda _: {},
         lambda places: rows.take(pa.array(places)),
         tree.root,
@@ -103,6 +103,11 @@ def state_of(tree: Tree, known: Known, unended: Intent | None) -> LanceState:
         pinned["version"].combine_chunks(),
         unended,
     )
+
+
+def leaf_partitions(ids: pa.Array, locations: pa.Array, spec: PartitionSpec) -> pa.Table:
+    """The partitions of leaves, as `State.partitions` has them."""
+    return pa.table({**partition_values(ids, locations, spec), "spec_id": pa.array(np.zeros(len(ids), np.int32))})
 
 
 def partition_values(ids: pa.Array, locations: pa.Array, spec: PartitionSpec) -> dict[str, pa.Array]:

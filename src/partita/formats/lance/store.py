@@ -9,26 +9,31 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from partita.algebra.predicate import Predicate
+from partita.algebra.spec import PartitionField
 from partita.errors import SchemaError, StorageError
+from partita.formats.chosen import Chosen
+from partita.formats.commits import Commits
 from partita.formats.lance.fragments import LanceTarget, leaf_names
 from partita.formats.lance.leaf import Leaf, clean_version
 from partita.formats.lance.log import NOTHING, Ending, Log
-from partita.formats.lance.names import texts
+from partita.formats.lance.names import results, segment, texts
 from partita.formats.lance.namespace import BETWEEN, read_tree
 from partita.formats.lance.operations import Operation
-from partita.formats.lance.state import LanceState, partition_values, state_of
+from partita.formats.lance.state import LanceState, leaf_partitions, state_of
 from partita.formats.lance.writes import QUIET, THREADS, Attempt, Writes
-from partita.formats.plan import State, identities, pruned_files
-from partita.formats.store import Change, Edits, Store
+from partita.formats.plan import State, pruned_files
+from partita.formats.store import Change, Edits, Store, spec_ids, told_texts
 from partita.storage import Storage
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from partita.formats.lance.on_spark import LanceRows
-    from partita.spark.rows import DataFrame, SparkSession, StructType
+    from partita.spark.rows import Column, DataFrame, SparkSession, StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +161,21 @@ class LanceStore(Store):
 
         return clean(self, older_than)
 
-    def told_partitions(self, state: State, told: pa.Table) -> frozenset[tuple[object, ...]]:
-        """The identities of the partitions by their texts."""
+    def commits(self, after: str | None) -> Commits:
+        """What finished writes did, and what others committed to leaves."""
+        from partita.formats.lance.touched import commits
+
+        return commits(self, after)
+
+    def told_partitions(self, state: State, told: pa.Table) -> pa.Table:
+        """The partitions by their texts."""
         spec = state.spec
-        given = [leaf_names(spec.names, tuple(row or ())) for row in told["partition"].to_pylist()]
-        ids = pa.array([BETWEEN.join(names) for names in given], pa.string())
-        return identities_of(ids, ids, lance(state))
+        columns = {"spec_id": spec_ids(spec.spec_id, told.num_rows)}
+        for field, given in zip(spec.fields, told_texts(told, len(spec.fields)), strict=True):
+            coded = pc.dictionary_encode(given, null_encoding="encode")
+            names = pa.array([segment(field.name, text) for text in coded.dictionary.to_pylist()], pa.string())
+            columns[field.name] = results(names, field).take(coded.indices)
+        return pa.table(columns)
 
     def target(self, own: LanceState) -> LanceTarget:
         """Into the leaf of each partition."""
@@ -240,6 +254,10 @@ class LanceStore(Store):
         """Changed rows, which may hold no null where none may be."""
         return self.rows.regenerate(lance(state), rows)
 
+    def field_values(self, state: State, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:  # noqa: ARG002
+        """What the fields' functions make of the rows."""
+        return self.rows.partition(rows, fields)
+
     def scan(  # noqa: PLR0913 - of the interface
         self,
         spark: SparkSession,
@@ -258,7 +276,10 @@ class LanceStore(Store):
         return self.rows.write(lance(state), rows)
 
     def discard(self, state: State, told: pa.Table) -> None:
-        """Fragments that no version has are left to `cleanup`: others may be about to write the same leaf."""
+        """The data files, under the names that only this write has; leaves stay, for others may be about to write."""
+        for row in told.to_pylist():
+            fragment = json.loads(row["details"]).get("fragment", {"files": ()})
+            lance(state).root.storage.delete([f"{row['path']}/data/{file['path']}" for file in fragment["files"]])
 
     def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:  # noqa: ARG002
         """Deletions that the leaves note."""
@@ -288,27 +309,19 @@ class _Conflicts:
         looked_at |= set(self.state.ids.take(pa.array(self.change.removed)).to_pylist())
         if looked_at & set(ids.to_pylist()):
             return "changed partitions that this one looked at"
-        if isinstance(read, Predicate):
-            touches = _matches(ids, self.state, read)
+        if isinstance(read, Chosen):
+            touches = read.touches(self.state.specs, leaf_partitions(ids, ids, self.state.spec))
         else:
-            touches = bool(identities_of(ids, ids, self.state) & read)
+            touches = _matches(ids, self.state, read)
         return "wrote what this one would have looked at" if touches else None
 
 
 def _matches(ids: pa.Array, state: LanceState, read: Predicate) -> bool:
     from dataclasses import replace
 
-    numbers = pa.array(np.zeros(len(ids), np.int32))
-    partitions = pa.table({**partition_values(ids, ids, state.spec), "spec_id": numbers})
-    files = pa.table({"path": ids, "spec_id": numbers, "bytes": pa.nulls(len(ids), pa.int64())})
+    partitions = leaf_partitions(ids, ids, state.spec)
+    files = pa.table({"path": ids, "spec_id": partitions["spec_id"], "bytes": pa.nulls(len(ids), pa.int64())})
     return any(pruned_files(replace(state, files=files, partitions=partitions), read).may_match.to_pylist())
-
-
-def identities_of(ids: pa.Array, locations: pa.Array, state: LanceState) -> frozenset[tuple[object, ...]]:
-    """The partitions of some leaves, as `identities` has them."""
-    if not state.spec.fields:
-        return frozenset([()] * min(1, len(ids)))
-    return frozenset(identities(pa.table(partition_values(ids, locations, state.spec))))
 
 
 def _own_ids(state: LanceState) -> list[str]:

@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from partita.algebra.parse import parse_predicate
-from partita.arrow.spec import spec_columns
+from partita.algebra.schema import Schema
 from partita.errors import SchemaError, TableError
+from partita.formats.chosen import Chosen, chosen_by_all
 from partita.formats.on_spark.job import Changed, Job, Outcome
-from partita.formats.plan import State, Where, identities, make_plan, named_in
+from partita.formats.plan import Where, make_plan, named_in
 from partita.formats.store import Change, Edits, Store
 from partita.spark.merge import resolved, updated
 from partita.spark.rows import DataFrame, SparkSession, as_frame, filtered, only, picked, required_sql, translated
@@ -31,11 +32,7 @@ def read(store: Store, where: Where | None, columns: Sequence[str] | None, spark
     schema = state.schema
     predicate = None if where is None else parse_predicate(where, schema)
     plan = make_plan(state, predicate)
-    if isinstance(columns, str):
-        raise SchemaError(f"columns are a list of names; for one of them use [{columns!r}]")
-    wanted = [schema.find(name).name for name in (schema.names if columns is None else columns)]
-    if len(set(wanted)) < len(wanted):
-        raise SchemaError(f"a column is asked for twice: {', '.join(wanted)}")
+    wanted = wanted_columns(schema, columns)
     running = spark or session()
     if predicate is None or plan.whole.all():
         return store.scan(running, state, plan.kept, wanted)
@@ -45,31 +42,47 @@ def read(store: Store, where: Where | None, columns: Sequence[str] | None, spark
         return picked(filtered(scanned, predicate.sql()), wanted)
 
 
+def wanted_columns(schema: Schema, columns: Sequence[str] | None) -> list[str]:
+    """The names of the columns that are asked for, as the schema has them; None asks for all."""
+    if isinstance(columns, str):
+        raise SchemaError(f"columns are a list of names; for one of them use [{columns!r}]")
+    wanted = [schema.find(name).name for name in (schema.names if columns is None else columns)]
+    if len(set(wanted)) < len(wanted):
+        raise SchemaError(f"a column is asked for twice: {', '.join(wanted)}")
+    return wanted
+
+
 def append(store: Store, given: object, transaction: Transaction) -> Outcome:
     """Add rows."""
     job = Job.begin(store, "append", removes=False)
-    if _is_done(job, transaction):
+    if is_done(job, transaction):
         return Outcome(None)
-    return job.commit(Change(job.operation, job.written(_conformed(job, given)), transaction=transaction))
+    return job.commit(Change(job.operation, job.written(conformed(job, given)), transaction=transaction))
 
 
 def overwrite_partitions(store: Store, given: object, transaction: Transaction) -> Outcome:
     """Replace each partition that the rows have any in."""
     job = Job.begin(store, "overwrite_partitions", removes=True)
-    if _is_done(job, transaction):
+    if is_done(job, transaction):
         return Outcome(None)
-    told = job.written(_conformed(job, given))
-    partitions = store.told_partitions(job.state, told)
-    whole = _places_in(job.state, partitions)
-    others = np.flatnonzero(job.state.files["spec_id"].to_numpy() != job.state.spec.spec_id)
-    edits = job.without_partitions(others, told) if len(others) and told.num_rows else Edits()
+    told = job.written(conformed(job, given))
+    if not told.num_rows:
+        return job.commit(Change(job.operation, told, transaction=transaction))
+    return replaced(job, told, chosen_by_all(job.state, store.told_partitions(job.state, told)), transaction)
+
+
+def replaced(job: Job, told: pa.Table, chosen: Chosen, transaction: Transaction) -> Outcome:
+    """Put what was written in the place of all that is in some partitions."""
+    whole, part = chosen.places(job.state.specs, job.state.partitions)
+    with job.or_discarded(told):
+        edits = job.without_partitions(part, chosen) if len(part) else Edits()
     return job.commit(
         Change(
             job.operation,
             pa.concat_tables([edits.added, told]),
             np.concatenate([whole, edits.removed]),
-            partitions,
-            looked_at=np.concatenate([whole, others]),
+            chosen,
+            looked_at=np.concatenate([whole, part]),
             marked=edits.marked,
             unmarked=edits.unmarked,
             transaction=transaction,
@@ -80,7 +93,7 @@ def overwrite_partitions(store: Store, given: object, transaction: Transaction) 
 def overwrite(store: Store, given: object, where: Where | None, transaction: Transaction) -> Outcome:
     """Replace what a predicate on whole partitions matches; rows that don't match it are refused."""
     job = Job.begin(store, "overwrite", removes=True)
-    if _is_done(job, transaction):
+    if is_done(job, transaction):
         return Outcome(None)
     predicate = parse_predicate("true" if where is None else where, job.state.schema)
     plan = make_plan(replace(job.state, statistics=lambda _: {}), predicate)
@@ -90,7 +103,7 @@ def overwrite(store: Store, given: object, where: Where | None, transaction: Tra
             f"overwrite replaces whole partitions, and {predicate} may be true of a part of {partial}; "
             "use partition columns alone, or delete and append"
         )
-    rows = required_sql(_conformed(job, given), predicate.sql(), "a row is not in what is overwritten")
+    rows = required_sql(conformed(job, given), predicate.sql(), "a row is not in what is overwritten")
     parameters = {"predicate": str(predicate)}
     return job.commit(
         Change(job.operation, job.written(rows), plan.kept, predicate, parameters, transaction=transaction)
@@ -122,17 +135,12 @@ def update(store: Store, values: Mapping[str, str], where: Where | None) -> Outc
         return job.commit_changed(job.edited(places, rows, set(assigned)), predicate)
 
 
-def _is_done(job: Job, transaction: Transaction) -> bool:
+def is_done(job: Job, transaction: Transaction) -> bool:
+    """Whether the table has that transaction already."""
     return transaction is not None and job.store.seen(job.state, transaction)
 
 
-def _conformed(job: Job, given: object) -> DataFrame:
+def conformed(job: Job, given: object) -> DataFrame:
+    """Rows of others as the table's."""
     with translated():
         return job.store.conform(job.state, as_frame(given))
-
-
-def _places_in(state: State, partitions: frozenset[tuple[object, ...]]) -> np.ndarray:
-    """The places of the files of the current spec that lie in those partitions."""
-    current = np.flatnonzero(state.files["spec_id"].to_numpy() == state.spec.spec_id)
-    rows = identities(spec_columns(state.specs, state.spec, state.partitions.take(pa.array(current))))
-    return current[[row in partitions for row in rows]] if len(current) else current

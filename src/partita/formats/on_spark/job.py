@@ -13,20 +13,26 @@ import pyarrow.compute as pc
 
 from partita.algebra.predicate import Predicate
 from partita.errors import SchemaError
+from partita.formats.chosen import Chosen
 from partita.formats.plan import State, named_in
 from partita.formats.store import NOWHERE, TOLD, Change, Edits, Store
 from partita.spark.rewrite import GONE
-from partita.spark.rows import DataFrame, filtered, translated
-from partita.spark.scan import FILE, ROW
+from partita.spark.rows import DataFrame, among, filtered, translated
+from partita.spark.scan import FILE, ROW, frame_of
 from partita.spark.session import session
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an operation did: the version that it made, or None where there was nothing to do, and counts."""
+    """What an operation did: the version that it made, or None where there was nothing to do, and counts.
+
+    `written` is what a replacement of partitions wrote, by the fields that they were asked for by: a column for each of
+    them, `rows`, `files`, `bytes`.
+    """
 
     version: int | None
     counts: Mapping[str, int] = field(default_factory=dict)
+    written: pa.Table | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,11 +83,11 @@ class Job:
         rows = self.found(places, predicate, named_in(predicate, self.state.schema))
         return Changed(places, self._taken(places, rows))
 
-    def without_partitions(self, places: np.ndarray, told: pa.Table) -> Edits:
-        """The files at those places, of other specs, without the rows in partitions that executors told of."""
-        names = list(dict.fromkeys(field.source.partition(".")[0] for field in self.state.spec.fields))
+    def without_partitions(self, places: np.ndarray, chosen: Chosen) -> Edits:
+        """The files at those places, of other specs, without the rows in those partitions."""
         with translated():
-            return self._taken(places, self.store.in_partitions(self.state, self.scan(places, names), told))
+            rows = self.scan(places, sources_of(chosen))
+            return self._taken(places, in_partitions(self.store, self.state, rows, chosen))
 
     def columns(self, places: np.ndarray, assigned: set[str]) -> set[str]:
         """The columns of changed rows that are needed: those that change, or all where more hangs on them."""
@@ -99,7 +105,7 @@ class Job:
         ready = self.store.regenerate(self.state, rows) if assigned else rows
         with translated():
             edits = self.store.replace(self.state, places, filtered(ready, f"{GONE} is not null"), changed)
-        with self._or_discarded(edits.added):
+        with self.or_discarded(edits.added):
             return Changed(places, edits, added=self._inserted(new))
 
     def _stays(self, places: np.ndarray, changed: set[str]) -> bool:
@@ -111,16 +117,16 @@ class Job:
         try:
             ready = self.store.regenerate(self.state, filtered(held, f"not {GONE}"))
             moved = self.written(ready.drop(FILE, ROW, GONE))
-            with self._or_discarded(moved):
+            with self.or_discarded(moved):
                 edits = self._taken(places, filtered(held, f"{GONE} is not null"))
         finally:
             held.unpersist()
-        with self._or_discarded(moved, edits.added, edits.marked):
+        with self.or_discarded(moved, edits.added, edits.marked):
             added = pa.concat_tables([moved, self._inserted(new)])
         return Changed(places, edits, added=added, moved=total(moved["rows"]))
 
     @contextmanager
-    def _or_discarded(self, *told: pa.Table) -> Iterator[None]:
+    def or_discarded(self, *told: pa.Table) -> Iterator[None]:
         """Files that were written are removed where what comes after them fails."""
         try:
             yield
@@ -182,6 +188,17 @@ class Job:
                 unmarked=edits.unmarked,
             )
         )
+
+
+def sources_of(chosen: Chosen) -> list[str]:
+    """The columns that the fields of a choice are made from."""
+    return list(dict.fromkeys(field.source.partition(".")[0] for field in chosen.fields))
+
+
+def in_partitions(store: Store, state: State, rows: DataFrame, chosen: Chosen) -> DataFrame:
+    """The table's rows that are in those partitions."""
+    values = store.field_values(state, rows, chosen.fields)
+    return among(rows, values, frame_of(rows.sparkSession, chosen.results))
 
 
 def total(column: pa.ChunkedArray | pa.Array) -> int:

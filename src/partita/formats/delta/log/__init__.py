@@ -14,6 +14,7 @@ snapshot.py                        protocol, metadata and the files of one versi
 `log.py` is the way in. Section names in the docstrings are those of Delta's PROTOCOL.md.
 """
 
+from partita.formats.delta.log.checkpoints import structs
 from partita.formats.delta.log.commits import Commit
 from partita.formats.delta.log.log import DeltaLog
 from partita.formats.delta.log.partitions import typed_partitions
@@ -35,5 +36,6 @@ __all__ = [
     "isolation",
     "physical_names",
     "row_counts",
+    "structs",
     "typed_partitions",
 ]

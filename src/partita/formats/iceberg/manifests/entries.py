@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -66,12 +66,31 @@ def live_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Ta
 
     `manifests` are rows of `partita.formats.iceberg.manifests.MANIFESTS`.
     """
+    return _joined(manifests, lambda listed: _decoded(io, listed), history)
+
+
+def made_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Table:
+    """The files that the manifests list as added or deleted, as `live_entries` has them.
+
+    Such an entry is of the snapshot that its `snapshot_id` names. Nothing of it is kept: it is asked for once.
+    """
+
+    def read(listed: Sequence[_Manifest]) -> list[pa.Table]:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(lambda one: _flat(read_avro(io, one.path), one, without=_EXISTING), listed))
+
+    return _joined(manifests, read, history)
+
+
+def _joined(
+    manifests: pa.Table, read: Callable[[Sequence[_Manifest]], Sequence[pa.Table]], history: SpecHistory
+) -> pa.Table:
     if pc.any(manifests["encrypted"]).as_py():
         raise UnsupportedFeature(("encrypted manifests",), "reading")
     listed = [_Manifest(at, **row) for at, row in enumerate(manifests.select(_OF_MANIFEST).to_pylist())]
     columns = partition_columns(history)
     paths = one_array(manifests["path"]).cast(pa.string())
-    decoded = zip(listed, _decoded(io, listed), strict=True)
+    decoded = zip(listed, read(listed), strict=True)
     tables = [_entries(one, flat, history, columns, paths) for one, flat in decoded if flat.num_rows]
     schema = _schema(columns, tables)
     return pa.concat_tables([_fitted(table, schema) for table in tables]) if tables else schema.empty_table()
@@ -120,7 +139,8 @@ _AT_ONCE = 8
 
 # --- one manifest, as it is kept
 
-_DELETED = 2
+_EXISTING, _DELETED = 0, 2
+"""What an entry says of its file: `status`."""
 
 _FILE = {
     "content": 134, "path": 100, "format": 101, "record_count": 103, "file_size": 104, "value_counts": 109,
@@ -131,11 +151,14 @@ _FILE = {
 _PARTITION, _KEY_METADATA, _DATA_FILE = "f102", "f131", "f2"
 
 
-def _flat(records: pa.Table, manifest: _Manifest) -> pa.Table:
-    """The live entries of a manifest: the columns of `ENTRIES` but for the last, and its partition's by their ids."""
+def _flat(records: pa.Table, manifest: _Manifest, without: int = _DELETED) -> pa.Table:
+    """The entries of a manifest but for those of one status.
+
+    They have the columns of `ENTRIES` but for the last, and those of their partition by the fields' ids.
+    """
     if _DATA_FILE not in records.column_names:
         raise TableError(f"{manifest.path} is not a manifest: its entries have no data file")
-    records = records.filter(pc.not_equal(records["f0"], _DELETED)).combine_chunks()
+    records = records.filter(pc.not_equal(records["f0"], without)).combine_chunks()
     file = _fields(one_array(records[_DATA_FILE]))
     if _KEY_METADATA in file and file[_KEY_METADATA].null_count < records.num_rows:
         raise UnsupportedFeature(("encrypted data files",), "reading")
@@ -164,7 +187,8 @@ def _sequence(records: pa.Table, number: int, manifest: _Manifest) -> pa.Array:
         return pc.fill_null(given, 0)
     is_added = pc.equal(one_array(records["f0"]), _ADDED)
     found = pc.coalesce(given, pc.if_else(is_added, manifest.sequence_number, pa.scalar(None, pa.int64())))
-    if number == _OF_DATA and found.null_count:
+    lacking = pc.and_(found.is_null(), pc.not_equal(one_array(records["f0"]), _DELETED))
+    if number == _OF_DATA and lacking.true_count:
         raise TableError(f"{manifest.path} lists an existing file without its sequence number")
     return found
 

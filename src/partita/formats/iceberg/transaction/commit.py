@@ -21,6 +21,7 @@ from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertRefSnapshotId,
     AssertTableUUID,
+    RemovePropertiesUpdate,
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
     TableRequirement,
@@ -33,8 +34,9 @@ from partita.formats.iceberg.transaction.conflicts import check_conflicts, check
 from partita.formats.iceberg.transaction.edge import delete_all, name_of, refresh, translated
 from partita.formats.iceberg.transaction.manifests import Output
 from partita.formats.iceberg.transaction.planning import Entries, Plan, Planner
-from partita.formats.iceberg.transaction.summary import summarised, transaction_property
+from partita.formats.iceberg.transaction.summary import TRANSACTION, summarised, transaction_property
 from partita.formats.iceberg.transaction.validation import check_writable, validate
+from partita.formats.transactions import outlived
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -243,6 +245,9 @@ def _update(
     if changes.transaction is not None:
         application, number = changes.transaction
         updates += (SetPropertiesUpdate(updates={transaction_property(application): str(number)}),)
+        known = [name.removeprefix(TRANSACTION) for name in metadata.properties if name.startswith(TRANSACTION)]
+        old = [transaction_property(one) for one in outlived(known) if one != application]
+        updates += (RemovePropertiesUpdate(removals=old),) if old else ()
     requirements: tuple[TableRequirement, ...] = (
         AssertTableUUID(uuid=metadata.table_uuid),
         AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": snapshot.parent_snapshot_id}),

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from partita.formats.iceberg.transaction.changes import Changes
 
+TRANSACTION = "partita.transaction."
+"""How the properties begin that keep the numbers of applications."""
+
 _TOTALS = {
     "total-data-files": ("added-data-files", "deleted-data-files"),
     "total-delete-files": ("added-delete-files", "removed-delete-files"),
@@ -71,7 +74,7 @@ def operation_of(changes: Changes, removed: Iterable[DataFile]) -> Operation:
 
 def transaction_property(application: str) -> str:
     """The table's property that keeps the last number of an application."""
-    return f"partita.transaction.{application}"
+    return f"{TRANSACTION}{application}"
 
 
 def _counted(added: Iterable[DataFile], removed: Iterable[DataFile]) -> dict[str, str]:

@@ -1,0 +1,25 @@
+"""The transactions of Partita's own runs, `partita/<ULID of the run>/...`: nobody asks for one long after its run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from partita.algebra.ulid import is_ulid, ulid_time
+
+KEPT = 30 * 24 * 3600 * 1000
+"""Milliseconds for which the transactions of a run are kept."""
+
+_RUN = "partita/"
+
+
+def outlived(applications: Iterable[str], now: int | None = None) -> list[str]:
+    """The applications among those that are runs from so long ago that they can be forgotten."""
+    before = (time.time_ns() // 1_000_000 if now is None else now) - KEPT
+    return [one for one in applications if _begun(one, before) < before]
+
+
+def _begun(application: str, before: int) -> int:
+    """When a run began, in milliseconds from 1970; of what is no run, `before`."""
+    run, _, _ = application.removeprefix(_RUN).partition("/")
+    return ulid_time(run) if application.startswith(_RUN) and is_ulid(run) else before
