@@ -140,7 +140,8 @@ class _Planning:
                 )
         self.connection.execute("CREATE OR REPLACE TEMP TABLE plan_new AS SELECT * FROM plan_found LIMIT 0")
         self._add_needed(asset)
-        named = [(f"plan_{at}", link) for at, link in enumerate(links)]
+        place = self.order.index(asset)
+        named = [(f"plan_{place}_{at}", link) for at, link in enumerate(links)]
         for name, link in named:
             self._group(name, link)
             if "stale" in self.asked.needs:
