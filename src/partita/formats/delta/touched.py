@@ -81,7 +81,8 @@ class _Touched:
 
     def _checkpoint(self, listing: Listing, least: int) -> TableCommit:
         """The oldest version, not before that, of which all files are known."""
-        version = min((c.version for c in listing.checkpoints if c.version >= least), default=self.now.version)
+        newest = self.now.version
+        version = min((c.version for c in listing.checkpoints if least <= c.version <= newest), default=newest)
         snapshot = self.log.snapshot(version)
         partitions = self._typed(one_array(snapshot.files["partition_values"]))
         return TableCommit(
