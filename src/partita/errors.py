@@ -20,6 +20,7 @@ PartitaError
 │   ├── UnsupportedFeature  the table needs what Partita doesn't have
 │   └── ConstraintError   rows that the table's own rules refuse
 │       └── OutsidePartitions  rows outside of the partitions that they were to replace
+├── ProjectError          a project's file that can't be read, or lacks what is asked for
 ├── DefinitionError       an asset's definition that can't be made or read
 ├── StatusError           events or a question about status that can't be taken as given
 │   └── UnknownAsset      nothing was recorded or registered under that name
@@ -226,6 +227,19 @@ class OutsidePartitions(ConstraintError):
 
     def __reduce__(self) -> tuple[type[Self], tuple[object, object]]:
         return type(self), (self.samples, self.partitions)
+
+
+class ProjectError(PartitaError, ValueError):
+    """A project's `partita.toml` that can't be read, or lacks what is asked for; `key` is what it is about, if any."""
+
+    def __init__(self, file: str, key: str | None, reason: str) -> None:
+        super().__init__(f"{file}: {reason}" if key is None else f"{file}: {key} {reason}")
+        self.file = file
+        self.key = key
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str | None, str]]:
+        return type(self), (self.file, self.key, self.reason)
 
 
 class DefinitionError(PartitaError, ValueError):

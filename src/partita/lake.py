@@ -100,6 +100,13 @@ class Lake:
                 raise
             return adopted
 
+    def tables(self) -> list[str]:
+        """The names of all tables, sorted, whatever their format, and those that were adopted; `table` opens each."""
+        from partita.assets.adopting import adopted_names
+        from partita.formats.listing import table_names
+
+        return sorted(table_names(self._tables(), FOLDER) | adopted_names(self.storage))
+
     def sql(self, text: str, /, **rows: object) -> DataFrame | Outcome | Table:
         """Run one SQL statement on tables of the lake, whatever their format.
 
@@ -265,9 +272,11 @@ class Lake:
         from partita.assets.launching import Launch
         from partita.assets.running import Options
         from partita.spark.session import session
+        from partita.spark.shipping import ship
 
-        options = Options(parallel, max_failures)
-        return Launch(self._ground, self._assets, session() if spark is None else spark, options, listener, wait)
+        on = session() if spark is None else spark
+        ship(on)
+        return Launch(self._ground, self._assets, on, Options(parallel, max_failures), listener, wait)
 
     @property
     def _ground(self) -> Ground:
@@ -382,9 +391,10 @@ class Lake:
         self._observe_sources()
         return self._workspace.counts(asset, where, now)
 
-    def why(self, asset: AssetGiven, key: Key = None, *, now: datetime | None = None) -> Why:
+    def why(self, asset: AssetGiven, key: Key = None, *, now: datetime | None = None, observe: bool = True) -> Why:
         """Why a partition is as it is: the chain of causes, as data, and as text by `str`."""
-        self._observe_sources()
+        if observe:
+            self._observe_sources()
         return self._workspace.why(named(asset), key, now)
 
     def history(self, asset: AssetGiven, key: Key = None) -> pa.Table:

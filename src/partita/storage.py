@@ -7,7 +7,7 @@ store refuses control characters and empty segments, as `object_store` does.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -77,6 +77,14 @@ class Storage:
             except FileNotFoundError:
                 return False
             return True
+
+    def folders(self, prefix: str = "") -> Sequence[str]:
+        """The names of the folders right in a folder, sorted; one that doesn't exist has none."""
+        with self._translated("list", prefix):
+            if self.is_local:
+                return sorted(_folders_in(self._file(prefix)))
+            found = self._store().list_with_delimiter(prefix or None)["common_prefixes"]
+            return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[tuple[str, int]]:
         """Path and size of every file in a folder and in those below it, in the order of the paths.
@@ -397,3 +405,8 @@ def _walked(folder: Path, prefix: str, after: str) -> Iterator[tuple[str, int]]:
         elif path > after and not entry.name.startswith(_TEMPORARY):
             with suppress(FileNotFoundError):  # deleted since
                 yield path, entry.stat().st_size
+
+
+def _folders_in(folder: Path) -> Iterator[str]:
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        yield from (entry.name for entry in entries if entry.is_dir())

@@ -39,6 +39,7 @@ PUBLIC: tuple[str, ...] = (
     "PlanError",
     "Predicate",
     "PredicateError",
+    "ProjectError",
     "Pruned",
     "RunResult",
     "Schema",

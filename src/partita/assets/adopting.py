@@ -56,6 +56,12 @@ def adopted_table(storage: Storage, name: str) -> Table | None:
     return open_table(kept["uri"], format=kept["format"], catalog=kept["catalog"], name=name)
 
 
+def adopted_names(storage: Storage) -> set[str]:
+    """The names of all adopted tables."""
+    paths = (path.rpartition("/")[2] for path, _ in storage.list(f"{FOLDER}/adopted"))
+    return {path.removesuffix(".json") for path in paths if path.endswith(".json")}
+
+
 def _partitions(spec: PartitionSpec) -> PartitionSet:
     """Dimensions for the partition fields, whose values come from the table."""
     found = NOT_PARTITIONED

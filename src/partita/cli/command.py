@@ -17,12 +17,20 @@ from partita.cli.page import page
 from partita.errors import KeyFormatError, PartitaError
 
 COMMANDS = {
-    "key": "write, read and name partition keys",
-    "sql": "run a SQL statement on the tables of a lake",
+    "init": "write a new project, with an example that runs",
+    "plan": "what would run to bring partitions up to date, and why",
+    "run": "run a plan on Spark, and resume one that was stopped",
     "status": "which partitions are missing, stale or failed",
     "why": "the chain of causes of a partition's status",
     "history": "what happened to a partition",
     "record": "record what became of an attempt",
+    "observe": "record what others committed to the tables of sources",
+    "adopt": "bring a table that exists elsewhere in as a source",
+    "tables": "the tables of a lake",
+    "partitions": "the partitions of a table",
+    "evolve": "partition what is written from now on another way",
+    "sql": "run a SQL statement on the tables of a lake",
+    "key": "write, read and name partition keys",
     "fold": "bring the status table up to the ledger",
     "sweep": "compute staleness for every partition and store it",
     "demo": "see partitioning, keys and pruning at work on an embedded Spark",
@@ -61,8 +69,9 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
     about = page(
         "",
         "One identity, one meaning and one status for every partition of a lakehouse.",
-        "partita key encode date=2025-01-15 region=us-east",
         "partita demo",
+        "partita init shop && cd shop && partita run",
+        "partita key encode date=2025-01-15 region=us-east",
     )
     parser = argparse.ArgumentParser("partita", **about)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")

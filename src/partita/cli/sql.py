@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
+
+from partita.cli.lake_option import add_lake, open_lake
+from partita.cli.number import whole_number
 
 ABOUT = """
 Run one SQL statement on the tables of a lake: SELECT, INSERT INTO, INSERT
@@ -27,16 +29,12 @@ SHOWN = 100
 def define(parser: argparse.ArgumentParser) -> None:
     """The arguments of `partita sql`."""
     parser.add_argument("statement", nargs="?", metavar="STATEMENT", help="the statement; '-' for standard input")
-    parser.add_argument("--lake", default=".", metavar="DIR", help="the lake's folder or URI (default: this folder)")
-    parser.add_argument("--limit", type=_limit, metavar="N", help=f"rows to print (default: {SHOWN}, with --json all)")
+    parser.add_argument(
+        "--limit", type=whole_number("rows"), metavar="N", help=f"rows to print (default: {SHOWN}, with --json all)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object for each row")
+    add_lake(parser)
     parser.set_defaults(run=_run, parser=parser)
-
-
-def _limit(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,12}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
-    return int(text)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -47,9 +45,8 @@ def _run(arguments: argparse.Namespace) -> int:
         statement = sys.stdin.read()
 
     from partita.cli.sql_report import show, show_json
-    from partita.lake import Lake
 
-    answer = Lake(arguments.lake).sql(statement)
+    answer = open_lake(arguments).sql(statement)
     if arguments.json:
         show_json(answer, arguments.limit)
     else:

@@ -86,8 +86,8 @@ def _collected(rows: Any, limit: int | None) -> pa.Table:
     return found
 
 
-def show_rows(rows: pa.Table, limit: int) -> None:
-    """A table of at most so many rows, and on stderr how many there are."""
+def show_rows(rows: pa.Table, limit: int, what: str = "row") -> None:
+    """A table of at most so many rows, and on stderr how many there are; `what` is what a row is."""
     # A file or a pipe has no edge to cut a row at.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
     grid = Grid(box=box.SIMPLE_HEAD)
@@ -98,7 +98,7 @@ def show_rows(rows: pa.Table, limit: int) -> None:
     if rows.num_columns:
         console.print(grid)
     more = rows.num_rows > limit
-    said = f"the first {limit:,} rows; --limit shows more" if more else _counted(rows.num_rows, "row")
+    said = f"the first {limit:,} {what}s; --limit shows more" if more else _counted(rows.num_rows, what)
     sys.stderr.write(f"{said}\n")
 
 

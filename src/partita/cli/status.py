@@ -62,6 +62,7 @@ def define(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--where", metavar="SQL", help="a predicate on the dimensions of keys")
     parser.add_argument("--now", type=str, metavar="TIME", help="as of a moment, in the past or the future")
     parser.add_argument("--transitive", action="store_true", help="what is made from something stale is stale")
+    parser.add_argument("--no-observe", action="store_true", help="don't look at the tables of sources first")
     parser.add_argument("--json", action="store_true", help="one JSON object for each partition")
     parser.add_argument("--check", action="store_true", help="exit with 1 when something is not current")
     add_lake(parser)
@@ -93,7 +94,8 @@ def _show(lake: Lake, arguments: argparse.Namespace, asset: str | None) -> int:
     from partita.status.board import STATES
 
     listed = arguments.states or []
-    with lake.ask_status(asset, where=arguments.where, now=_now(arguments), transitive=arguments.transitive) as answer:
+    question = {"where": arguments.where, "now": _now(arguments), "transitive": arguments.transitive}
+    with lake.ask_status(asset, observe=not arguments.no_observe, **question) as answer:
         conditions = [" OR ".join(f"({STATES[state]})" for state in listed)] if listed else []
         columns = _JSON.values() if arguments.json else _LISTED if listed else _MARKED
         rows = answer.values(tuple(columns), conditions)

@@ -26,6 +26,7 @@ def define(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("asset", metavar="ASSET", help="the asset")
     parser.add_argument("key", metavar="KEY", nargs="?", default="", help="the partition")
     parser.add_argument("--now", metavar="TIME", help="as of a moment, in the past or the future")
+    parser.add_argument("--no-observe", action="store_true", help="don't look at the tables of sources first")
     parser.add_argument("--json", action="store_true", help="the chain as JSON")
     add_lake(parser)
     parser.set_defaults(run=_run)
@@ -34,6 +35,7 @@ def define(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     lake = open_lake(arguments)
     key = read_key(arguments.key, lake, arguments.asset)
-    why = lake.why(arguments.asset, key, now=None if arguments.now is None else read_moment(arguments.now))
+    now = None if arguments.now is None else read_moment(arguments.now)
+    why = lake.why(arguments.asset, key, now=now, observe=not arguments.no_observe)
     print(json.dumps(why.document(), ensure_ascii=False) if arguments.json else why)  # noqa: T201 - what it is for
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from partita.algebra.functions import identity
 from partita.algebra.schema import Schema
@@ -16,6 +17,9 @@ from partita.formats.nesting import tables_below
 from partita.formats.store import Store
 from partita.formats.table import Table
 from partita.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog as IcebergCatalog
 
 FORMATS = ("delta", "iceberg", "lance")
 Catalog = Mapping[str, str]
@@ -138,19 +142,24 @@ class Tables:
         return IcebergStore(create(catalog, name, location, schema, functions, properties))
 
     def _found_iceberg(self, name: str) -> Store | None:
-        from partita.formats.iceberg.catalogs import CATALOG_FILE, lake_catalog, load, open_catalog
+        catalog = self.iceberg_catalog()
+        if catalog is None:
+            return None
+        from partita.formats.iceberg.catalogs import load
         from partita.formats.iceberg.store import IcebergStore
 
-        if self.catalog is not None:
-            catalog = open_catalog(self.catalog)
-        elif self.storage.is_local and self.storage.exists(CATALOG_FILE):
-            catalog = lake_catalog(self.storage)
-        else:
-            return None
         try:
             return IcebergStore(load(catalog, name))
         except TableMissing:
             return None
+
+    def iceberg_catalog(self) -> IcebergCatalog | None:
+        """Where the Iceberg tables are kept; None where there is no catalog yet."""
+        from partita.formats.iceberg.catalogs import CATALOG_FILE, lake_catalog, open_catalog
+
+        if self.catalog is not None:
+            return open_catalog(self.catalog)
+        return lake_catalog(self.storage) if self.storage.is_local and self.storage.exists(CATALOG_FILE) else None
 
     def _folder(self, name: str) -> Storage:
         return Storage("/".join([self.storage.uri, *name.split(".")]), self.storage.options)

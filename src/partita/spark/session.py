@@ -23,7 +23,8 @@ def session(app_name: str = "partita", **conf: str) -> SparkSession:
 
     `conf` are settings of Spark (`**{"spark.driver.memory": "4g"}`); they win over Partita's. A session that runs
     already keeps its own settings but for these, and Spark refuses those that can't change any more. Where
-    `SPARK_REMOTE` names a Spark Connect server, that one is used.
+    `SPARK_REMOTE` names a Spark Connect server, that one is used. With `spark.master` the work is done on a cluster,
+    which must reach this process, so then nothing is said of ports; its Python is `PYSPARK_PYTHON`.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -31,13 +32,14 @@ def session(app_name: str = "partita", **conf: str) -> SparkSession:
             running.conf.set(key, value)
         return running
     builder = SparkSession.builder.appName(app_name)
-    for key, value in {**_settings(), **conf}.items():
+    is_local = conf.get("spark.master", "local").startswith("local")
+    for key, value in {**_settings(is_local), **conf}.items():
         builder = builder.config(key, value)
     _quiet_python()
     if _is_connect():
         return builder.getOrCreate()
     _require_java()
-    with _environment():
+    with _environment(is_local):
         try:
             return builder.getOrCreate()
         except PySparkRuntimeError as error:
@@ -57,23 +59,28 @@ _QUERY = {
 }
 
 
-def _settings() -> dict[str, str]:
-    """What Partita sets: for a Connect server only what a query may set."""
+def _settings(is_local: bool) -> dict[str, str]:
+    """What Partita sets: for a Connect server only what a query may set, for a cluster only what holds anywhere."""
     if _is_connect():
         return _QUERY
-    cores = os.cpu_count() or 1
     log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
-    return {
+    anywhere = {
         **_QUERY,
+        "spark.ui.showConsoleProgress": "false",
+        # Java 17 takes the encoding of files from the locale.
+        "spark.driver.extraJavaOptions": f"-Dfile.encoding=UTF-8 -Dlog4j2.configurationFile={log_settings}",
+    }
+    if not is_local:
+        return {**anywhere, "spark.executor.extraJavaOptions": "-Dfile.encoding=UTF-8"}
+    cores = os.cpu_count() or 1
+    return {
+        **anywhere,
         "spark.master": f"local[{cores}]",
         # 200, the default, is for clusters: local jobs would spend their time on starting tasks.
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.host": _LOOPBACK,
-        # Java 17 takes the encoding of files from the locale.
-        "spark.driver.extraJavaOptions": f"-Dfile.encoding=UTF-8 -Dlog4j2.configurationFile={log_settings}",
     }
 
 
@@ -82,11 +89,13 @@ def _is_connect() -> bool:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment(is_local: bool) -> Iterator[None]:
     """What the JVM inherits as it starts; the variables that Python workers need stay."""
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if is_local:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     # Java takes the encoding of file names from the locale alone, and warns of host names that don't resolve.
-    inherited = {"SPARK_LOCAL_IP": _LOOPBACK} | ({} if _is_utf8() else {"LC_ALL": "C.UTF-8"})
+    inherited = ({"SPARK_LOCAL_IP": _LOOPBACK} if is_local else {}) | ({} if _is_utf8() else {"LC_ALL": "C.UTF-8"})
     before = {name: os.environ.get(name) for name in inherited}
     os.environ.update(inherited)
     try:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+SHIPPED = "partita-shipped-"
+"""How the names of archives begin that are named by what they hold."""
 Run = Callable[[Iterable["pa.RecordBatch"]], Iterable["pa.RecordBatch"]]
 
 
@@ -29,19 +31,19 @@ def map_in_arrow(rows: DataFrame, run: Run, schema: StructType) -> DataFrame:
 
 
 def _keep_archives() -> None:
-    """Don't read Spark's own archives and jars again for each task.
+    """Don't read archives that never change again for each task: Spark's own, its jars, and those that `ship` made.
 
     Before a task, a worker asks Python to look for modules anew. Up to Python 3.12 that reads the directories of all
     archives on its path, and those are PySpark's own, once for each package in it, and every jar that a session has:
     a tenth of a second for the one, and half a second for the jars of a connector or two.
     """
     for finder in sys.path_importer_cache.values():
-        if isinstance(finder, zipimporter) and _is_of_spark(Path(finder.archive).name):
+        if isinstance(finder, zipimporter) and _never_changes(Path(finder.archive).name):
             finder.invalidate_caches = _nothing  # type: ignore[method-assign] # of this one finder
 
 
-def _is_of_spark(archive: str) -> bool:
-    return archive.startswith(("pyspark", "py4j")) or archive.endswith(".jar")
+def _never_changes(archive: str) -> bool:
+    return archive.startswith(("pyspark", "py4j", SHIPPED)) or archive.endswith(".jar")
 
 
 def _nothing() -> None:

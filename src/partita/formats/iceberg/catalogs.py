@@ -83,6 +83,17 @@ def load(catalog: Catalog, name: str) -> Table:
         return catalog.load_table(identifier(name))
 
 
+def names_in(catalog: Catalog) -> Iterator[str]:
+    """The names of all tables of a catalog, as `load` takes them."""
+    with translated(f"catalog {catalog.name!r}"):
+        waiting: list[tuple[str, ...]] = list(catalog.list_namespaces())
+        while waiting:
+            namespace = waiting.pop()
+            waiting += catalog.list_namespaces(namespace)
+            for found in catalog.list_tables(namespace):
+                yield ".".join(found[1:] if found[:-1] == (_NAMESPACE,) else found)
+
+
 def create(  # noqa: PLR0913, PLR0917 - what a table is made of
     catalog: Catalog,
     name: str,

@@ -1,0 +1,52 @@
+"""What is asked of a plan, as `partita plan` and `partita run` take it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from partita.cli.partition import read_moment
+
+if TYPE_CHECKING:
+    from partita.assets.plan import Plan
+    from partita.cli.loaded import Loaded
+
+NEEDS = ("missing", "stale", "failed")
+
+
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say what would run."""
+    what = parser.add_argument_group("what", "else all that is missing, stale or failed")
+    what.add_argument(
+        "--select", nargs="+", action="extend", default=[], metavar="WORD",
+        help="assets: a name, tag:WORD, +name with its upstreams, name+ with what is made from it",
+    )  # fmt: skip
+    for need in NEEDS:
+        what.add_argument(f"--{need}", action="store_true", help=f"what is {need}")
+    what.add_argument("--where", metavar="SQL", help="a predicate on the dimensions of keys")
+    what.add_argument("--since", metavar="TIME", help="not what has been so for longer")
+    what.add_argument("--now", metavar="TIME", help="as of a moment")
+    what.add_argument("--allow-missing", action="store_true", help="also where a source's partition is missing")
+    what.add_argument("--no-observe", action="store_true", help="don't look at the tables of sources first")
+
+
+def is_asked(arguments: argparse.Namespace) -> bool:
+    """Whether anything was said of what would run."""
+    asked = (arguments.select, arguments.where, arguments.since, arguments.now, arguments.allow_missing)
+    return any(asked) or any(getattr(arguments, need) for need in NEEDS)
+
+
+def make_plan(loaded: Loaded, arguments: argparse.Namespace) -> Plan:
+    """The plan that the arguments ask for, in batches as the project says."""
+    run = {} if loaded.project is None else loaded.project.run
+    return loaded.lake.plan(
+        **{need: getattr(arguments, need) for need in NEEDS},
+        select=arguments.select,
+        where=arguments.where,
+        since=None if arguments.since is None else read_moment(arguments.since),
+        now=None if arguments.now is None else read_moment(arguments.now),
+        allow_missing=arguments.allow_missing,
+        batch_partitions=run.get("batch_partitions"),
+        batch_bytes=run.get("batch_bytes"),
+        observe=not arguments.no_observe,
+    )
