@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from partita import process
 from partita.assets import leases
 from partita.formats.delta.log import DeltaLog
-from partita.formats.iceberg import store as iceberg
+from partita.formats.iceberg.store import IcebergStore
 from partita.formats.lance.log import Log
 from partita.status.ledger import Ledger
 from partita.storage import Storage
@@ -52,7 +53,7 @@ class Steps:
 def dying(steps: Steps) -> Iterator[Steps]:
     """The steps of every run in the block, which another process could tell to be dead."""
     with pytest.MonkeyPatch.context() as patch:
-        mine = leases.this_process()
+        mine = process.this_process()
         patch.setattr(leases, "this_process", lambda: {**mine, "born": "before"})
         # A step by the clock would be another one each time.
         patch.setattr(leases.Heart, "_beat", lambda _: None)
@@ -61,6 +62,6 @@ def dying(steps: Steps) -> Iterator[Steps]:
         patch.setattr(Storage, "put_new", steps.of(Storage.put_new))
         patch.setattr(Storage, "delete", steps.of(Storage.delete))
         patch.setattr(DeltaLog, "commit", steps.of(DeltaLog.commit))
-        patch.setattr(iceberg, "commit", steps.of(iceberg.commit))
+        patch.setattr(IcebergStore, "commit", steps.of(IcebergStore.commit))
         patch.setattr(Log, "end", steps.of(Log.end))
         yield steps
