@@ -206,7 +206,8 @@ def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_key_that_is_none_in_a_file_is_refused(shop: Lake, tmp_path: Path) -> None:
     file = tmp_path / "plan.jsonl"
     shop.plan(select="sales").save(str(file))
-    file.write_text(file.read_text().replace("date=d:2025-01-01", "date=2025-01-01"))
-    if "date=2025-01-01" in file.read_text():
-        with pytest.raises(pt.PlanError, match="no plan"):
-            pt.load_plan(str(file))
+    wrong = file.read_text().replace("date=d:2025-01-01", "date=2025-01-01")
+    assert "date=2025-01-01" in wrong
+    file.write_text(wrong)
+    with pytest.raises(pt.PlanError, match="no plan"):
+        pt.load_plan(str(file))
