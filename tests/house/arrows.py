@@ -1,6 +1,6 @@
 """The rooms of `src/partita`, what each may import, and the walk that finds what breaks that.
 
-    algebra, storage <- arrow, spark <- formats <- sql, status <- lake <- assets <- cli, web
+    algebra, storage <- arrow, spark <- formats <- sql, status <- lake <- assets <- web <- cli
 
 `status` knows `algebra` and `arrow` only.
 
@@ -32,7 +32,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "sql": frozenset({"errors", "algebra", "arrow", "spark", "formats"}),
     "lake": frozenset({"errors", "algebra", "arrow", "storage", "spark", "formats", "sql", "status"}),
     "assets": frozenset({"errors", "algebra", "arrow", "storage", "spark", "formats", "status", "lake"}),
-    "cli": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets"}),
+    "cli": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets", "web"}),
     "web": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets"}),
 }
 ONLY_IN_SPARK = frozenset({"pyspark", "py4j"})
