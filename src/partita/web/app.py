@@ -10,7 +10,6 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
@@ -26,8 +25,11 @@ from partita.web.site import Site
 STATIC = Path(__file__).parent / "static"
 
 
-def make_app(site: Site) -> Starlette:
-    """The application of a site; it takes the first snapshot as it starts, and keeps it fresh until it ends."""
+def make_app(site: Site) -> Gate:
+    """The application of a site; it takes the first snapshot as it starts, and keeps it fresh until it ends.
+
+    The gate is outside of everything, so that answers to our own faults have its headers too.
+    """
 
     @asynccontextmanager
     async def watched(_: Starlette) -> AsyncIterator[None]:
@@ -44,12 +46,11 @@ def make_app(site: Site) -> Starlette:
             Route(openapi.PATH, _openapi, name="openapi"),
             Mount("/static", _Static(directory=STATIC), name="static"),
         ],
-        middleware=[Middleware(Gate, keeper=site.keeper)],
         exception_handlers={PartitaError: _told, HTTPException: _told, Exception: _broken},
         lifespan=watched,
     )
     app.state.site = site
-    return app
+    return Gate(app, site.keeper)
 
 
 class _Static(StaticFiles):

@@ -3,7 +3,8 @@
 | an asset's dimensions | across | down |
 |---|---|---|
 | time and others | the windows of time | the values of the others, together |
-| time alone, by minute, hour or day | the minutes of a day, the hours or days of a month | the days or months |
+| time alone, by minute or hour | the minutes or hours of a day | the days |
+| time alone, by day | the days of a month | the months |
 | time alone, by week or month | the weeks or months of a year | the years |
 | several, none of them time | that with the most values | the values of the others |
 | one, which isn't time | fifty values | and so on |
@@ -50,7 +51,7 @@ class Layout:
 
 WRAPPED = {
     MINUTE: ("minute of the day", DAY),
-    HOUR: ("hour of the month", MONTH),
+    HOUR: ("hour of the day", DAY),
     DAY: ("day of the month", MONTH),
     WEEK: ("week of the year", YEAR),
     MONTH: ("month of the year", YEAR),
@@ -80,7 +81,7 @@ _LABELS = {
     MONTH: lambda n: f"{1970 + n // 12:04}-{n % 12 + 1:02}",
     YEAR: lambda n: f"{n:04}",
     "minute of the day": lambda n: f"{n // 60:02}:{n % 60:02}",
-    "hour of the month": lambda n: f"{n // 24 + 1} at {n % 24:02}:00",
+    "hour of the day": lambda n: f"{n:02}:00",
     "day of the month": lambda n: str(n + 1),
     "week of the year": lambda n: f"week {n + 1}",
     "month of the year": lambda n: f"month {n + 1}",
@@ -101,7 +102,7 @@ ORDINAL_SQL = {
 _MONTH = ORDINAL_SQL[MONTH]
 WRAPPED_SQL = {
     MINUTE: (f"hour({_AT}) * 60 + minute({_AT})", _DAYS),
-    HOUR: (f"(day({_DATE}) - 1) * 24 + hour({_AT})", _MONTH),
+    HOUR: (f"hour({_AT})", _DAYS),
     DAY: (f"day({_DATE}) - 1", _MONTH),
     WEEK: (f"floor((dayofyear({_DATE}) - 1) / 7.0)", f"year({_DATE})"),
     MONTH: (f"month({_DATE}) - 1", f"year({_DATE})"),

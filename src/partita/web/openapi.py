@@ -103,7 +103,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         largest=_list(_object(
             key=_or_null(_TEXT), spec_id=_COUNT, files=_COUNT, rows=_or_null(_COUNT), bytes=_COUNT, label=_TEXT
         )),
-        history=_list(_object(version=_TEXT, at=_or_null(_MOMENT), operation=_or_null(_TEXT), details=_TEXT)),
+        history=_list(_object(version=_TEXT, at=_or_null(_MOMENT), operation=_or_null(_TEXT),
+            details={"type": "object", "additionalProperties": _TEXT})),
     ),
     "Error": _object(error=_object(type=_TEXT, message=_TEXT)),
 }  # fmt: skip

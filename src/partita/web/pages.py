@@ -99,6 +99,8 @@ def _overview(request: Request) -> Response:
         for facts in snapshot.assets.values()
         if facts.name in names and not facts.retired
     }
+    joined = {u for found_above in upstreams.values() for u in found_above}
+    upstreams = {name: above for name, above in upstreams.items() if above or name in joined}
     part = request.query_params.get("part") == "board"
     return show(
         request,

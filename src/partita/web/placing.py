@@ -159,7 +159,7 @@ def _layout(
     return Layout(Axis(*across, x0 or 0, x1 or 0), Axis(*down, y0 or 0, y1 or 0), unplaced)
 
 
-_WHOLE = {"day of the month": 31, "month of the year": 12, "hour of the month": 31 * 24, "week of the year": 53}
+_WHOLE = {"day of the month": 31, "month of the year": 12, "hour of the day": 24, "week of the year": 53}
 """Lines of a calendar that are shown whole, whatever is in them."""
 
 

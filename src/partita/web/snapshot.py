@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -202,6 +202,15 @@ def _policy(freshness: Freshness | None) -> str | None:
     if freshness is None:
         return None
     if isinstance(freshness, MaximumLag):
-        return f"every {freshness.lag}"
-    lag = "" if freshness.lag is None else f", at most {freshness.lag} before"
+        return f"every {_span(freshness.lag)}"
+    lag = "" if freshness.lag is None else f", at most {_span(freshness.lag)} before"
     return f"by cron {freshness.cron.text} ({freshness.cron.time_zone}){lag}"
+
+
+def _span(lag: timedelta) -> str:
+    """A time span in words: `1 d 2 h`."""
+    days, rest = divmod(lag, timedelta(days=1))
+    hours, rest = divmod(rest, timedelta(hours=1))
+    minutes, rest = divmod(rest, timedelta(minutes=1))
+    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (rest.total_seconds(), "s"))
+    return " ".join(f"{amount:g} {unit}" for amount, unit in parts if amount)

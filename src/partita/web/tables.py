@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -144,11 +145,23 @@ def _largest(partitions: pa.Table) -> list[dict[str, Any]]:
 
 
 def _version(row: dict[str, Any]) -> dict[str, Any]:
-    told = {k: v for k, v in row.items() if k not in {"version", "timestamp", "operation"} and v not in (None, [], "")}
+    told: dict[str, str] = {}
+    for name, value in row.items():
+        if name not in {"version", "timestamp", "operation"} and value not in (None, [], ""):
+            told |= _pairs(name, value)
     return {
         # As text: a snapshot's id has more digits than JavaScript's numbers.
         "version": str(row["version"]),
         "at": stamp(row["timestamp"]),
         "operation": row["operation"],
-        "details": json.dumps(told, ensure_ascii=False, default=str),
+        "details": told,
     }
+
+
+def _pairs(name: str, value: Any) -> dict[str, str]:
+    """A detail of a version by name; one that is a map, or says so in JSON, has a pair for each of its own."""
+    if isinstance(value, str) and value.startswith("{"):
+        with suppress(ValueError):
+            value = json.loads(value)
+    pairs = value.items() if isinstance(value, dict) else value if isinstance(value, list) else [(name, value)]
+    return {str(key): str(said) for key, said in pairs}
