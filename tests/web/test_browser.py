@@ -234,7 +234,7 @@ def test_a_partition_has_history_and_files(seen: Seen) -> None:
     seen.open("/partition?" + urlencode({"asset": "daily_sales", "key": "date=d:2026-06-06,region=s:dXM"}))
     page = seen.page
     expect(page.get_by_role("region", name="List of files")).to_contain_text(".parquet")
-    expect(page.get_by_text("date=2026-06-06/region=us", exact=True)).to_be_visible()
+    expect(page.get_by_text("data/date=2026-06-06/region=us", exact=True)).to_be_visible()
     expect(page.get_by_role("region", name="List of events")).to_contain_text("sales-1")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from partita.web.placing import place
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
     from partita.lake import Lake
     from partita.status.definitions import Definition
@@ -106,23 +107,58 @@ class Snapshot:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of an asset besides its partitions."""
+
+    definition: Definition | None = None
+    registered: bool = False
+    retired: bool = False
+    trouble: str | None = None
+
+
 def take_snapshot(lake: Lake, now: datetime | None = None) -> Snapshot:
     """Ask the lake for everything, as of now, and keep it."""
     begun = time.perf_counter()
     with lake.ask_status(now=now) as answer:
-        columns = ", ".join(f"{sql} AS {name}" for name, sql in _COLUMNS.items())
-        board = fetch(answer.connection, f"SELECT asset_key, {columns} FROM {BOARD}")  # noqa: S608 - our own names
-        definitions = {name: _definition(answer, name) for name in answer.assets}
-        connection = connect()
-        _load(connection, answer.assets, board)
-        layouts = {name: place(connection, at, definitions[name]) for at, name in enumerate(answer.assets)}
-        connection.execute("DROP TABLE loaded CASCADE")
-        counted = _counted(connection)
-        assets = {
-            name: _facts(name, at, counted.get(at, _NOTHING), layouts[name], definitions[name], answer)
-            for at, name in enumerate(answer.assets)
+        board = fetch(answer.connection, _board_sql(BOARD))
+        known = {
+            name: _Known(
+                _definition(answer, name),
+                name in answer.catalog.timelines,
+                name in answer.catalog.retired,
+                answer.troubles.get(name),
+            )
+            for name in answer.assets
         }
-        return Snapshot(answer.now, answer.files.version, time.perf_counter() - begun, assets, connection)
+    return _made(board, known, answer.now, answer.files.version, begun)
+
+
+def snapshot_of(rows: pa.Table, now: datetime | None = None) -> Snapshot:
+    """The snapshot of an answer of `lake.status`; which has no definitions, so time is what looks like it in keys."""
+    begun = time.perf_counter()
+    with connect() as connection:
+        connection.register("answered", rows)
+        board = fetch(connection, _board_sql("answered"))
+    known = {name: _Known() for name in sorted(set(rows["asset_key"].to_pylist()))}
+    return _made(board, known, datetime.now(UTC) if now is None else now, -1, begun)
+
+
+def _board_sql(relation: str) -> str:
+    columns = ", ".join(f"{sql} AS {name}" for name, sql in _COLUMNS.items())
+    return f"SELECT asset_key, {columns} FROM {relation}"  # noqa: S608 - our own names
+
+
+def _made(board: pa.Table, known: Mapping[str, _Known], as_of: datetime, version: int, begun: float) -> Snapshot:
+    connection = connect()
+    _load(connection, list(known), board)
+    layouts = [place(connection, at, one.definition) for at, one in enumerate(known.values())]
+    connection.execute("DROP VIEW own; DROP TABLE loaded" if known else "DROP TABLE loaded")
+    counted = _counted(connection)
+    assets = {
+        name: _facts(name, at, counted.get(at, _NOTHING), layouts[at], one) for at, (name, one) in enumerate(known.items())
+    }
+    return Snapshot(as_of, version, time.perf_counter() - begun, assets, connection)
 
 
 def _definition(answer: Answering, name: str) -> Definition | None:
@@ -165,14 +201,8 @@ def _counted(connection: duckdb.DuckDBPyConnection) -> dict[int, tuple[Any, ...]
     return {row[0]: row[1:] for row in rows}
 
 
-def _facts(  # noqa: PLR0913, PLR0917 - what is known of an asset, from where it is known
-    name: str,
-    number: int,
-    row: tuple[Any, ...],
-    layout: Layout,
-    definition: Definition | None,
-    answer: Answering,
-) -> AssetFacts:
+def _facts(name: str, number: int, row: tuple[Any, ...], layout: Layout, known: _Known) -> AssetFacts:
+    definition = known.definition
     partitions, wrong, materialized, stale, run, run_at, outcome, *counts = row
     return AssetFacts(
         name=name,
@@ -187,9 +217,9 @@ def _facts(  # noqa: PLR0913, PLR0917 - what is known of an asset, from where it
         table=None if definition is None else definition.table,
         freshness=None if definition is None else _policy(definition.freshness),
         code_version=None if definition is None else definition.code_version,
-        retired=name in answer.catalog.retired,
-        registered=name in answer.catalog.timelines,
-        trouble=answer.troubles.get(name),
+        retired=known.retired,
+        registered=known.registered,
+        trouble=known.trouble,
         last_materialized=None if materialized is None else moment(materialized),
         stale_since=None if stale is None else moment(stale),
         last_run=run,
