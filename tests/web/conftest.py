@@ -16,10 +16,12 @@ from tests.web.lakes import sample, with_tables
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of these tests alone
 BASE = "http://127.0.0.1:8765"
 
+
 @pytest.fixture(scope="session")
 def sample_lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The lake that the pages of these tests show; nothing writes to it."""
     return with_tables(sample(Lake(str(tmp_path_factory.mktemp("web") / "lake"))))
+
 
 @pytest.fixture(scope="session")
 def site(sample_lake: Lake) -> Site:
@@ -28,10 +30,12 @@ def site(sample_lake: Lake) -> Site:
     site.watch.take()
     return site
 
+
 @pytest.fixture(scope="session")
 def app(site: Site) -> Gate:
     """The application."""
     return make_app(site)
+
 
 @pytest.fixture
 def client(app: Gate) -> Iterator[TestClient]:
@@ -39,6 +43,7 @@ def client(app: Gate) -> Iterator[TestClient]:
     client = TestClient(app, base_url=BASE, headers={"Authorization": f"Bearer {TOKEN}"})
     yield client
     client.close()
+
 
 @pytest.fixture
 def stranger(app: Gate) -> Iterator[TestClient]:

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from partita.cli.grid import MARKS as GRID_MARKS
 from partita.cli.grid import WORDS as GRID_WORDS
+from partita.errors import PredicateError
 from partita.lake import Lake
 from partita.web.api import OPERATIONS
 from partita.web.gate import Gate
@@ -31,7 +32,11 @@ ASKED: dict[str, list[dict[str, Any]]] = {
         {"asset": "clicks", "columns": "5", "rows": "2"},
         {"asset": "shards", "state": "missing"},
     ],
-    "partitions": [{"asset": "daily_sales"}, {"asset": "daily_sales", "limit": "3", "after": "10"}, {"asset": "report"}],
+    "partitions": [
+        {"asset": "daily_sales"},
+        {"asset": "daily_sales", "limit": "3", "after": "10"},
+        {"asset": "report"},
+    ],
     "partition": [
         {"asset": "daily_sales", "key": KEY},
         {"asset": "report", "key": ""},
@@ -206,6 +211,33 @@ def test_filters_meet(client: TestClient, sample_lake: Lake) -> None:
     assert client.get("/api/heatmap", params=query).json()["partitions"] == 12
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "region = 'eu'",
+        "date < '2026-06-10'",
+        "date >= '2026-06-03' AND region <> 'us' AND date < '2026-06-05'",
+        "region = 'eu' OR date = '2026-07-01'",
+        "NOT (region IN ('eu', 'ap') AND date > '2026-06-20')",
+        "date BETWEEN '2026-06-03' AND '2026-06-05' AND (region = 'us' OR region LIKE 'e%')",
+        "date IS NULL",
+        "region IS NOT NULL AND date IS NOT NULL",
+        "date = region",
+        "true",
+        "region = 'nowhere' AND date > '2026-01-01'",
+    ],
+)
+def test_predicates_mean_what_they_mean_to_the_lake(client: TestClient, sample_lake: Lake, where: str) -> None:
+    query = {"asset": "daily_sales", "where": where, "limit": "1000"}
+    answer = client.get("/api/partitions", params=query)
+    try:
+        wanted = sample_lake.status("daily_sales", where)["partition_key"].to_pylist()
+    except PredicateError as error:
+        assert answer.json()["error"]["message"] == str(error)
+    else:
+        assert [row["key"] for row in answer.json()["rows"]] == wanted
+
+
 def test_a_predicate_on_a_hostile_value_finds_it(client: TestClient) -> None:
     quoted = HOSTILE.replace("'", "\\'")
     found = client.get("/api/partitions", params={"asset": "daily_sales", "where": f"region = '{quoted}'"}).json()
@@ -262,7 +294,9 @@ def test_pages_of_the_list_go_on_and_back(client: TestClient) -> None:
 def test_a_selection_of_the_map_is_what_the_list_has(client: TestClient) -> None:
     whole = client.get("/api/heatmap", params={"asset": "daily_sales"}).json()
     first = whole["across"]["first"] + 2
-    found = client.get("/api/partitions", params={"asset": "daily_sales", "selected": f"{first},{first + 1},3,3"}).json()
+    found = client.get(
+        "/api/partitions", params={"asset": "daily_sales", "selected": f"{first},{first + 1},3,3"}
+    ).json()
     assert [row["label"] for row in found["rows"]] == ["date=2026-06-01, region=us", "date=2026-06-02, region=us"]
     assert [row["place"] for row in found["rows"]] == [[first, 3], [first + 1, 3]]
 
@@ -284,7 +318,9 @@ def test_a_partition_has_its_identity(client: TestClient) -> None:
 
 def test_history_has_whole_errors(client: TestClient) -> None:
     found = client.get("/api/history", params={"asset": HOSTILE_ASSET, "key": ""}).json()
-    assert [(event["kind"], event["error"], event["run_id"]) for event in found["events"]] == [("failed", ERROR, HOSTILE)]
+    assert [(event["kind"], event["error"], event["run_id"]) for event in found["events"]] == [
+        ("failed", ERROR, HOSTILE)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,10 @@ from tests.web.lakes import ERROR, HOSTILE, HOSTILE_ASSET
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-HOSTILE_PARTITION = {"asset": "daily_sales", "key": str(pt.PartitionKey.of(date=datetime(2026, 7, 22).date(), region=HOSTILE))}  # noqa: DTZ001, E501
+HOSTILE_PARTITION = {
+    "asset": "daily_sales",
+    "key": str(pt.PartitionKey.of(date=datetime(2026, 7, 22).date(), region=HOSTILE)),
+}  # noqa: DTZ001, E501
 PATIENCE = 20_000
 
 

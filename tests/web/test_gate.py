@@ -54,7 +54,9 @@ def test_a_redirect_never_leaves_the_server(stranger: TestClient) -> None:
         assert not answer.headers["location"].startswith(("//", "/\\"))
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1:1", "127.0.0.1.evil.example:8765", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8765", "127.0.0.1:1", "127.0.0.1.evil.example:8765", ""]
+)
 def test_another_host_is_refused(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"Host": host}).status_code == 403
 
@@ -120,7 +122,9 @@ def test_the_policy_allows_our_own_files_and_nothing_inline() -> None:
     assert "unsafe" not in POLICY
 
 
-@pytest.mark.parametrize("name", ["../../etc", "..", "/etc/passwd", "a/../../b", "_partita.default", "a..b", "", "a\x00b"])
+@pytest.mark.parametrize(
+    "name", ["../../etc", "..", "/etc/passwd", "a/../../b", "_partita.default", "a..b", "", "a\x00b"]
+)
 @pytest.mark.parametrize("path", ["/table", "/table/facts", "/api/table"])
 def test_a_table_out_of_the_lake_is_refused(client: TestClient, path: str, name: str) -> None:
     answer = client.get(path, params={"name": name})
@@ -130,7 +134,13 @@ def test_a_table_out_of_the_lake_is_refused(client: TestClient, path: str, name:
 
 @pytest.mark.parametrize(
     "path",
-    ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static//etc/passwd", "/static/%2fetc%2fpasswd"],
+    [
+        "/static/../app.py",
+        "/static/%2e%2e/app.py",
+        "/static/..%2fapp.py",
+        "/static//etc/passwd",
+        "/static/%2fetc%2fpasswd",
+    ],
 )
 def test_a_file_out_of_the_static_folder_is_refused(client: TestClient, path: str) -> None:
     answer = client.get(path)
@@ -178,7 +188,11 @@ def test_a_short_token_is_refused(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     ("host", "expected"),
-    [("127.0.0.1", "http://127.0.0.1:1/?token=t"), ("::1", "http://[::1]:1/?token=t"), ("0.0.0.0", "http://127.0.0.1:1/?token=t")],  # noqa: S104
+    [
+        ("127.0.0.1", "http://127.0.0.1:1/?token=t"),
+        ("::1", "http://[::1]:1/?token=t"),
+        ("0.0.0.0", "http://127.0.0.1:1/?token=t"),
+    ],  # noqa: S104
 )
 def test_the_address_to_open(host: str, expected: str) -> None:
     assert url(host, 1, "t") == expected

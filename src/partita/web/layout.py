@@ -42,11 +42,15 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The two axes of an asset's map, and how many of its partitions have no place on it."""
+    """The two axes of an asset's map, and how many of its partitions have no place on it.
+
+    `time` is the dimension whose text is in the column `moment`, where one goes across.
+    """
 
     across: Axis
     down: Axis
     unplaced: int = 0
+    time: str | None = None
 
 
 WRAPPED = {

@@ -137,7 +137,9 @@ def _asset_summary(request: Request) -> Response:
     bins = bins_of(_site(request), request.query_params)
     width = len(bins.across.labels)
     starts = range(0, len(bins.cells), width)
-    sums = [[sum(n) for n in zip(*(bins.mixes[cell] for cell in bins.cells[at : at + width]), strict=True)] for at in starts]
+    sums = [
+        [sum(n) for n in zip(*(bins.mixes[cell] for cell in bins.cells[at : at + width]), strict=True)] for at in starts
+    ]
     lines = list(zip(bins.down.labels, sums, strict=True))
     return show(request, "_summary.html", lines=lines, down=bins.down, across=bins.across)
 

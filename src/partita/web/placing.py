@@ -84,7 +84,7 @@ def _calendar(connection: duckdb.DuckDBPyConnection, asset: int, time: str, unit
     x, y = WRAPPED_SQL[unit]
     _insert(connection, x, y, f"(SELECT *, {moment_sql(time)} AS moment FROM own) AS o")  # noqa: S608 - our own names
     across, down = WRAPPED[unit]
-    return _layout(connection, asset, (time, across), (time, down))
+    return _layout(connection, asset, (time, across), (time, down), time)
 
 
 def _lanes(connection: duckdb.DuckDBPyConnection, asset: int, time: str, unit: str, rest: str) -> Layout:
@@ -97,7 +97,7 @@ def _lanes(connection: duckdb.DuckDBPyConnection, asset: int, time: str, unit: s
         f"(SELECT *, {moment_sql(time)} AS moment, {lane} AS lane FROM own) AS o LEFT JOIN made_ticks AS t "  # noqa: S608
         "ON t.value = o.lane",
     )
-    return _layout(connection, asset, (time, unit), (rest, VALUE))
+    return _layout(connection, asset, (time, unit), (rest, VALUE), time)
 
 
 def _grid(connection: duckdb.DuckDBPyConnection, asset: int, names: Sequence[str]) -> Layout:
@@ -123,7 +123,10 @@ def _grid(connection: duckdb.DuckDBPyConnection, asset: int, names: Sequence[str
 def _wrapped(connection: duckdb.DuckDBPyConnection, asset: int, names: Sequence[str]) -> Layout:
     _make_ticks(connection, asset, None, "partition_key")
     _insert(
-        connection, f"t.place % {WRAP}", f"t.place // {WRAP}", "own AS o JOIN made_ticks AS t ON t.value = partition_key"
+        connection,
+        f"t.place % {WRAP}",
+        f"t.place // {WRAP}",
+        "own AS o JOIN made_ticks AS t ON t.value = partition_key",
     )
     connection.execute(
         f"INSERT INTO ticks SELECT {asset:d}, '{DOWN}', place // {WRAP}, value FROM made_ticks WHERE place % {WRAP} = 0"  # noqa: S608
@@ -133,20 +136,19 @@ def _wrapped(connection: duckdb.DuckDBPyConnection, asset: int, names: Sequence[
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, x: str, y: str, source: str) -> None:
-    connection.execute(
-        f"INSERT INTO partitions SELECT o.* EXCLUDE ({_extra(source)}), ({x})::INTEGER, ({y})::INTEGER FROM {source}"  # noqa: S608
-        if _extra(source)
-        else f"INSERT INTO partitions SELECT o.*, ({x})::INTEGER, ({y})::INTEGER FROM {source}"  # noqa: S608
-    )
-
-
-def _extra(source: str) -> str:
-    """The columns that a source has besides those of `own`."""
-    return ", ".join(re.findall(r"AS (moment|lane|col)\b", source))
+    """Add the rows of a source to `partitions`; it calls them `o`, and may have `moment`, `lane` and `col` besides."""
+    extra = re.findall(r"AS (moment|lane|col)\b", source)
+    rows = f"o.* EXCLUDE ({', '.join(extra)})" if extra else "o.*"
+    moment = "moment" if "moment" in extra else "NULL"
+    connection.execute(f"INSERT INTO partitions SELECT {rows}, {moment}, ({x})::INTEGER, ({y})::INTEGER FROM {source}")  # noqa: S608
 
 
 def _layout(
-    connection: duckdb.DuckDBPyConnection, asset: int, across: tuple[str, str], down: tuple[str, str]
+    connection: duckdb.DuckDBPyConnection,
+    asset: int,
+    across: tuple[str, str],
+    down: tuple[str, str],
+    time: str | None = None,
 ) -> Layout:
     found = listed(
         connection,
@@ -156,7 +158,7 @@ def _layout(
     x0, x1, y0, y1, unplaced = found[0]
     if across[1] in _WHOLE and x0 is not None:
         x0, x1 = 0, max(x1, _WHOLE[across[1]] - 1)
-    return Layout(Axis(*across, x0 or 0, x1 or 0), Axis(*down, y0 or 0, y1 or 0), unplaced)
+    return Layout(Axis(*across, x0 or 0, x1 or 0), Axis(*down, y0 or 0, y1 or 0), unplaced, time)
 
 
 _WHOLE = {"day of the month": 31, "month of the year": 12, "hour of the day": 24, "week of the year": 53}

@@ -51,7 +51,9 @@ def serve(lake: Lake, address: Address, *, allow_run: bool, opened: Callable[[st
         site.watch.take()
         # No log of requests: the first of them has the token in its URL.
         server = uvicorn.Server(
-            uvicorn.Config(make_app(site), log_level="warning", access_log=False, server_header=False, proxy_headers=False)
+            uvicorn.Config(
+                make_app(site), log_level="warning", access_log=False, server_header=False, proxy_headers=False
+            )
         )
         opened(url(address.host, port, token))
         server.run([listening])

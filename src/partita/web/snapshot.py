@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ class Snapshot:
     seconds: float
     assets: Mapping[str, AssetFacts]
     connection: duckdb.DuckDBPyConnection
-    matched: dict[tuple[str, str], str] = field(default_factory=dict)
+    matched: dict[tuple[str, str], tuple[tuple[str, str], ...]] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     def asset(self, name: str) -> AssetFacts:
@@ -121,6 +122,7 @@ def take_snapshot(lake: Lake, now: datetime | None = None) -> Snapshot:
     """Ask the lake for everything, as of now, and keep it."""
     begun = time.perf_counter()
     with lake.ask_status(now=now) as answer:
+        _leave_room(answer.connection)
         board = fetch(answer.connection, _board_sql(BOARD))
         known = {
             name: _Known(
@@ -151,14 +153,22 @@ def _board_sql(relation: str) -> str:
 
 def _made(board: pa.Table, known: Mapping[str, _Known], as_of: datetime, version: int, begun: float) -> Snapshot:
     connection = connect()
+    _leave_room(connection)
     _load(connection, list(known), board)
     layouts = [place(connection, at, one.definition) for at, one in enumerate(known.values())]
     connection.execute("DROP VIEW own; DROP TABLE loaded" if known else "DROP TABLE loaded")
     counted = _counted(connection)
     assets = {
-        name: _facts(name, at, counted.get(at, _NOTHING), layouts[at], one) for at, (name, one) in enumerate(known.items())
+        name: _facts(name, at, counted.get(at, _NOTHING), layouts[at], one)
+        for at, (name, one) in enumerate(known.items())
     }
+    connection.execute("RESET threads")
     return Snapshot(as_of, version, time.perf_counter() - begun, assets, connection)
+
+
+def _leave_room(connection: duckdb.DuckDBPyConnection) -> None:
+    """Use half of the machine: the other half answers while a snapshot is taken."""
+    connection.execute(f"SET threads = {max(1, (os.cpu_count() or 2) // 2):d}")
 
 
 def _definition(answer: Answering, name: str) -> Definition | None:
@@ -180,7 +190,8 @@ def _load(connection: duckdb.DuckDBPyConnection, assets: Sequence[str], board: A
     """)
     connection.unregister("board_rows")
     connection.execute(
-        "CREATE TABLE partitions AS SELECT *, NULL::INTEGER AS x, NULL::INTEGER AS y FROM loaded LIMIT 0"
+        "CREATE TABLE partitions AS SELECT *, NULL::VARCHAR AS moment, NULL::INTEGER AS x, NULL::INTEGER AS y "
+        "FROM loaded LIMIT 0"
     )
     connection.execute("CREATE TABLE ticks (asset USMALLINT, axis VARCHAR, place INTEGER, value VARCHAR)")
 

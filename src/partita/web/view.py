@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from partita.errors import StatusError
 from partita.web.marks import FILTERS
+from partita.web.predicates import matching_sql
 from partita.web.snapshot import REASON_BITS, STATE_BITS, AssetFacts, Snapshot
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-_KEPT = 32
-"""How many predicates a snapshot keeps the answers to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +28,12 @@ class Box:
 
     def within(self, other: Box) -> Box:
         """What both have; all of the other where they have nothing in common."""
-        x0, x1, y0, y1 = (max(self.x0, other.x0), min(self.x1, other.x1), max(self.y0, other.y0), min(self.y1, other.y1))
+        x0, x1, y0, y1 = (
+            max(self.x0, other.x0),
+            min(self.x1, other.x1),
+            max(self.y0, other.y0),
+            min(self.y1, other.y1),
+        )
         return Box(x0, x1, y0, y1) if x0 <= x1 and y0 <= y1 else other
 
 
@@ -117,7 +117,7 @@ def filter_sql(snapshot: Snapshot, view: View) -> str:
         if words:
             conditions.append(f"{column} & {sum(bits[word] for word in words):d} <> 0")
     if view.where is not None:
-        conditions.append(f"no IN (SELECT no FROM {_matched(snapshot, view.asset, view.where)})")
+        conditions.append(matching_sql(snapshot, view.asset, view.where))
     return " AND ".join(conditions)
 
 
@@ -130,51 +130,3 @@ def whole(facts: AssetFacts) -> Box:
     """The whole map of an asset."""
     across, down = facts.layout.across, facts.layout.down
     return Box(across.first, across.last, down.first, down.last)
-
-
-def _matched(snapshot: Snapshot, asset: str, where: str) -> str:
-    """The relation of what matches a predicate; judged once for each snapshot, for that reads every key."""
-    with snapshot.lock:
-        known = snapshot.matched.get((asset, where))
-        if known is not None:
-            return known
-        name = f"matched_{_next(snapshot.matched.values())}"
-        number = snapshot.asset(asset).number
-        keys = _keys(snapshot, number)
-        # The pruning that tables have takes a while to load.
-        from partita.status.keys import matching
-
-        found = matching(keys, where)
-        cursor = snapshot.connection.cursor()
-        cursor.register("found_keys", _as_table(found))
-        cursor.execute(
-            f"CREATE TABLE {name} AS SELECT no FROM partitions WHERE asset = {number:d} "  # noqa: S608 - a number
-            "AND partition_key IN (SELECT partition_key FROM found_keys)"
-        )
-        cursor.unregister("found_keys")
-        if len(snapshot.matched) >= _KEPT:
-            oldest = next(iter(snapshot.matched))
-            cursor.execute(f"DROP TABLE {snapshot.matched.pop(oldest)}")
-        snapshot.matched[asset, where] = name
-        return name
-
-
-def _next(names: Iterable[str]) -> int:
-    return 1 + max((int(name.rpartition("_")[2]) for name in names), default=0)
-
-
-def _keys(snapshot: Snapshot, number: int) -> pa.Array:
-    cursor = snapshot.connection.cursor()
-    found = cursor.sql(f"SELECT partition_key FROM partitions WHERE asset = {number:d}").to_arrow_table()  # noqa: S608
-    return found["partition_key"].combine_chunks()
-
-
-def _as_table(keys: pa.Array) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.table({"partition_key": keys})
-
-
-def words_of(states: Mapping[str, int], names: Sequence[str]) -> str:
-    """Counts as people read them: `3 failed, 12 stale`; those that are nought are left out."""
-    return ", ".join(f"{states[name]:,} {name}" for name in names if states[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,10 @@ class Watch:
             self._thread.join()
 
     def _run(self) -> None:
+        # Predicates need the pruning that tables have, which takes a while to load; no one who asks waits for that.
+        import_module("partita.web.predicates")
+        import_module("partita.formats.plan")
+        import_module("sqlglot")
         while not self._ended.is_set():
             asked = self._asked.wait(self._look_every)
             self._asked.clear()
