@@ -1,4 +1,4 @@
-"""The page to look at the lake: server time and bytes of the heat map, beside sending every partition to the browser."""
+"""The page to look at the lake: server time and bytes of the heat map, beside sending every partition."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def _made(lake: Lake, size: int, assets: int) -> Lake:
     selected = ", ".join(f"{values.get(name, 'NULL')} AS {name}" for name in schema.names)
     with connect() as connection:
         events = connection.sql(
-            f"SELECT {selected} FROM (SELECT range AS i FROM range({size * assets}))"
-        ).to_arrow_table()  # noqa: S608
+            f"SELECT {selected} FROM (SELECT range AS i FROM range({size * assets}))"  # noqa: S608 - our own names
+        ).to_arrow_table()
     lake._workspace.ledger.append_rows(events.cast(schema))  # noqa: SLF001 - as rows, which the face has no use for
     lake.fold()
     return lake

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from starlette.testclient import TestClient
 
 from partita.errors import StatusError
 from partita.lake import Lake
@@ -14,6 +13,8 @@ from partita.web.serve import Address, serve, url
 from tests.web.conftest import TOKEN
 
 if TYPE_CHECKING:
+    from starlette.testclient import TestClient
+
     from partita.web.site import Site
 
 PATHS = ("/", "/asset?asset=daily_sales", "/api/overview", "/api/openapi.json", "/static/partita.css", "/nothing")
@@ -29,7 +30,7 @@ def test_without_a_token_nothing_is_answered(stranger: TestClient, path: str) ->
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("given", ["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "tökén"])
 def test_with_a_wrong_token_nothing_is_answered(stranger: TestClient, path: str, given: str) -> None:
-    assert stranger.get(path, headers={"Authorization": f"Bearer {given}".encode()}).status_code == 401
+    assert stranger.get(path, headers={b"Authorization": f"Bearer {given}".encode()}).status_code == 401
     joined = "&" if "?" in path else "?"
     answer = stranger.get(f"{path}{joined}token={given}")
     assert answer.status_code == 401
@@ -191,8 +192,8 @@ def test_a_short_token_is_refused(lake: Lake) -> None:
     [
         ("127.0.0.1", "http://127.0.0.1:1/?token=t"),
         ("::1", "http://[::1]:1/?token=t"),
-        ("0.0.0.0", "http://127.0.0.1:1/?token=t"),
-    ],  # noqa: S104
+        ("0.0.0.0", "http://127.0.0.1:1/?token=t"),  # noqa: S104 - shown as what reaches it from here
+    ],
 )
 def test_the_address_to_open(host: str, expected: str) -> None:
     assert url(host, 1, "t") == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import partita.web
+from partita.algebra.key import PartitionKey
 from partita.web.app import make_app
 from partita.web.gate import Keeper
 from partita.web.site import Site
@@ -20,7 +22,7 @@ from tests.web.lakes import ERROR, HOSTILE, HOSTILE_ASSET
 if TYPE_CHECKING:
     from partita.lake import Lake
 
-HOSTILE_KEY = "date=d:2026-07-22,region=s:Ij48aW1nIHNyYz14IG9uZXJyb3I9ImRvY3VtZW50LnRpdGxlPSdvd25lZCciPjxzY3JpcHQ-ZG9jdW1lbnQudGl0bGU9J293bmVkJzwvc2NyaXB0Pg"
+HOSTILE_KEY = str(PartitionKey.of(date=date(2026, 7, 22), region=HOSTILE))
 PAGES: list[tuple[str, dict[str, Any]]] = [
     ("/", {}),
     ("/", {"q": HOSTILE}),

@@ -7,9 +7,8 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -20,6 +19,9 @@ from partita.web.overview import asset_document, overview
 from partita.web.site import Site
 from partita.web.view import Query, read_view
 from partita.web.words import stamp
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 _WORTH_PACKING = 2_000
 
@@ -139,7 +141,7 @@ _VIEW = Parameter("view", "a part of the map: four places, from and to across, f
 OPERATIONS = (
     Operation("/api/version", "version", "What is served, and as of when.", "Version", _version),
     Operation(
-        "/api/refresh", "refresh", "Have the lake read anew soon; the answer doesn't wait for that.", "Version", _refresh,
+        "/api/refresh", "refresh", "Have the lake read anew soon, without waiting for it.", "Version", _refresh,
         method="POST",
     ),
     Operation(

@@ -108,7 +108,7 @@ def _step(first: int, last: int, most: int) -> int:
     """How many places make a bin, so that there are at most `most`; a box may begin and end within one."""
     size = last - first + 1
     step = -(-size // most)
-    while last // step - first // step + 1 > most and most > 1:
+    while last // step - first // step + 1 > most > 1:
         step += 1
     return step
 
@@ -141,7 +141,7 @@ def _line(  # noqa: PLR0913, PLR0917 - an axis, and where on it
     if not named:
         named = _tick_labels(snapshot, facts.number, direction, starts, ends)
     labels = (
-        named.get(a, "") if a == b else f"{named.get(a, '')} – {named.get(b, '')}"
+        named.get(a, "") if a == b else f"{named.get(a, '')} to {named.get(b, '')}"
         for a, b in zip(starts, ends, strict=True)
     )
     return Line(axis.name, axis.unit, first * step, step, tuple(labels))

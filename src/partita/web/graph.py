@@ -88,7 +88,7 @@ def _ordered(columns: list[list[str]], above: Mapping[str, list[str]]) -> list[l
         near = above if sweep % 2 == 0 else below
         for column in columns if sweep % 2 == 0 else reversed(columns):
             means = {n: sum(rank[m] for m in near[n]) / len(near[n]) if near[n] else rank[n] for n in column}
-            column.sort(key=lambda name: (means[name], name))  # noqa: B023 - used at once
+            column.sort(key=lambda name: (means[name], name))
             rank.update({name: float(at) for at, name in enumerate(column)})
     return columns
 

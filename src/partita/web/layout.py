@@ -15,6 +15,7 @@ meaning as time goes on; places of other values are in their order.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -77,7 +78,7 @@ def _day(ordinal: int) -> str:
         return "-"
 
 
-_LABELS = {
+_LABELS: Mapping[str, Callable[[int], str]] = {
     MINUTE: lambda n: f"{_day(n // 1440)} {n // 60 % 24:02}:{n % 60:02}",
     HOUR: lambda n: f"{_day(n // 24)} {n % 24:02}:00",
     DAY: _day,

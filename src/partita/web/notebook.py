@@ -1,4 +1,4 @@
-"""What a notebook shows of a lake, of an answer about status, and of a table: HTML with the same heat map as the pages."""
+"""What a notebook shows of a lake, of an answer about status, and of a table: HTML with the heat map of the pages."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def table_html(table: Table) -> str:
     partitions = table.partitions()
     ordered = partitions.sort_by([("bytes", "descending")]).slice(0, _PARTITIONS).to_pylist()
     rows = "".join(
-        f"<tr><td>{escape('without a key' if row['key'] is None else key_label(row['key']))}</td><td>{row['spec_id']}</td>"
-        f"<td>{row['files']:,}</td><td>{size(row['bytes'])}</td></tr>"
+        f"<tr><td>{escape('without a key' if row['key'] is None else key_label(row['key']))}</td>"
+        f"<td>{row['spec_id']}</td><td>{row['files']:,}</td><td>{size(row['bytes'])}</td></tr>"
         for row in ordered
     )
     return (

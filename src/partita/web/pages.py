@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
@@ -26,6 +25,8 @@ from partita.web.snapshot import REASON_BITS
 from partita.web.view import read_view
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from partita.web.site import Site
 
 

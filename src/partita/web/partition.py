@@ -74,7 +74,7 @@ def files(snapshot: Snapshot, tables: Tables, asset: str, text: str) -> dict[str
     rows = table.files
     for part in text.split(",") if text else ():
         pattern = f"(^|,){re.escape(part)}(,|$)"
-        rows = rows.filter(pc.fill_null(pc.match_substring_regex(rows["key"], pattern), False))  # noqa: FBT003
+        rows = rows.filter(pc.fill_null(pc.match_substring_regex(rows["key"], pattern), False))
     listed = rows.slice(0, SHOWN).select(["path", "spec_id", "rows", "bytes"]).to_pylist()
     for file in listed:
         file["path"] = file["path"].removeprefix(f"{table.uri}/").removeprefix(f"{table.uri.removeprefix('file://')}/")

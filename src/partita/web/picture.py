@@ -22,7 +22,7 @@ _SHAPES = {
     6: "M0 0H1V1H0ZM.15 .15V.85H.85V.15Z",
     7: "M.5 .1A.4 .4 0 1 0 .501 .1ZM.5 .3A.2 .2 0 1 1 .499 .3Z",
 }
-"""The shape of each state in a square of one, so that none is told by colour alone; a current one is the whole square."""
+"""The shape of each state in a square of one, so that none is told by colour alone; a current one is all of it."""
 
 
 def svg_of(bins: Bins, width: int = 900) -> str:
@@ -58,7 +58,7 @@ def _labels(bins: Bins, cell: float, tall: float) -> Iterator[str]:
         yield f'<text x="{_LEFT - 5}" y="{_TOP + (row + 0.5) * tall + 4:g}" text-anchor="end">{text}</text>'
     free = 0.0
     for column, label in enumerate(bins.across.labels):
-        text, at = label.split(" – ")[0], _LEFT + column * cell
+        text, at = label.split(" to ")[0], _LEFT + column * cell
         if at >= free:
             yield f'<text x="{at:g}" y="12">{escape(text)}</text>'
             free = at + 7 * len(text) + 12
@@ -69,7 +69,7 @@ def _cut(label: str) -> str:
 
 
 def _line(bins: Bins, line: tuple[int, ...], y: float, cell: float, tall: float) -> Iterator[str]:
-    """The bins of a line. Where each has many partitions, neighbours that are alike are one, for there are thousands."""
+    """The bins of a line. Where each has many partitions, neighbours that are alike are one: there are thousands."""
     is_one_each = bins.across.step == bins.down.step == 1
     gap = 1.0 if cell > 4 and is_one_each else 0.0
     for mix, group in groupby(enumerate(line), key=lambda one: one[1]):
@@ -88,7 +88,7 @@ def _line(bins: Bins, line: tuple[int, ...], y: float, cell: float, tall: float)
                 yield from _stack(counts, total, x, y, wide * cell - gap, tall - 1)
 
 
-def _mark(state: int, x: float, y: float, w: float, h: float) -> Iterator[str]:  # noqa: PLR0913, PLR0917 - a rectangle
+def _mark(state: int, x: float, y: float, w: float, h: float) -> Iterator[str]:
     colour = _COLOURS[state]
     faint = "" if state == 0 else ' fill-opacity=".22"'
     yield f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" fill="{colour}"{faint}/>'
@@ -110,7 +110,6 @@ def _stack(  # noqa: PLR0913, PLR0917 - a rectangle, and what is in it
         if counts[state] and bottom > y:
             part = min(bottom - y, max(1.0, h * counts[state] / total))
             faint = ' fill-opacity=".22"' if state == _MISSING else ""
-            yield (
-                f'<rect x="{x:g}" y="{bottom - part:g}" width="{w:g}" height="{part:g}" fill="{_COLOURS[state]}"{faint}/>'
-            )
+            place = f'x="{x:g}" y="{bottom - part:g}" width="{w:g}" height="{part:g}"'
+            yield f'<rect {place} fill="{_COLOURS[state]}"{faint}/>'
             bottom -= part

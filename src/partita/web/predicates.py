@@ -1,8 +1,8 @@
 """Predicates on keys over a snapshot: which partitions match, judged on as few keys as will do, and once.
 
 A part of a conjunction that speaks of time alone is judged on the moments that there are, and one that speaks of the
-other dimensions on the lines of the map: of a million partitions that is perhaps a thousand each. Any other predicate is
-judged on every key.
+other dimensions on the lines of the map: of a million partitions that is perhaps a thousand each. Any other predicate
+is judged on every key.
 """
 
 from __future__ import annotations

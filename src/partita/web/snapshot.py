@@ -1,4 +1,4 @@
-"""A snapshot: every partition of a workspace as of one moment, in memory, so that a page is never a scan of the lake."""
+"""A snapshot: every partition of a workspace as of one moment, in memory, so that no page is a scan of the lake."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ STATE_BITS = {name: 1 << number for number, name in enumerate(STATES)}
 REASON_BITS = {reason.value: 1 << number for number, reason in enumerate(Reason)}
 _ERROR = 300
 """How much of an error is kept in memory; a partition's own page shows all of it."""
+_STATE_SUM = " + ".join(f"CASE WHEN {STATES[name]} THEN {bit} ELSE 0 END" for name, bit in STATE_BITS.items())
+_REASON_SUM = " + ".join(
+    f"CASE WHEN list_contains(stale_reasons, '{name}') THEN {bit} ELSE 0 END" for name, bit in REASON_BITS.items()
+)
 _COLUMNS = {
     "partition_key": "partition_key",
     "mark": f"({MARK_SQL})::UTINYINT",
-    "states": "(" + " + ".join(f"CASE WHEN {STATES[n]} THEN {b} ELSE 0 END" for n, b in STATE_BITS.items()) + ")::USMALLINT",
-    "reasons": "("
-    + " + ".join(f"CASE WHEN list_contains(stale_reasons, '{n}') THEN {b} ELSE 0 END" for n, b in REASON_BITS.items())
-    + ")::UTINYINT",
+    "states": f"({_STATE_SUM})::USMALLINT",
+    "reasons": f"({_REASON_SUM})::UTINYINT",
     "wrong": f"({NOT_CURRENT})",
     "stale_since": "stale_since",
     "materialized_at": "last_materialization_at",
@@ -46,7 +48,7 @@ _COLUMNS = {
     "run_id": "last_attempt_run_id",
     "error": f"left(last_attempt_error, {_ERROR})",
     "running_since": "running_since",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ def stamp(at: datetime | None) -> str | None:
 def clock(at: datetime | str | None) -> str:
     """A moment as people read it, to the second."""
     if at is None:
-        return "–"
+        return "-"
     found = datetime.fromisoformat(at) if isinstance(at, str) else at
     return found.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S") + "Z"
 
@@ -35,7 +35,7 @@ def age(at: datetime | str | None, now: datetime) -> str:
 def size(octets: int | None) -> str:
     """A number of bytes as people read it: `12.5 MiB`."""
     if octets is None:
-        return "–"
+        return "-"
     amount = float(octets)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024:

@@ -117,7 +117,7 @@
     pen.textAlign = "left";
     let free = 0;
     for (let column = 0; column < columns(); column++) {
-      const text = bins.across.labels[column].split(" – ")[0];
+      const text = bins.across.labels[column].split(" to ")[0];
       const at = shape.left + column * shape.cell;
       const room = pen.measureText(text).width;
       if (at < free || at + room > shape.width) continue;
