@@ -9,10 +9,15 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 import partita as pt
+from partita.algebra.ulid import new_ulid
 from partita.errors import StorageError
 from partita.lake import Lake
+from partita.status.events import from_arrow, repeated
 from partita.web import watch as watching
+from partita.web.bins import make_bins
+from partita.web.listing import list_partitions
 from partita.web.snapshot import Snapshot, snapshot_of, take_snapshot
+from partita.web.view import View
 from partita.web.watch import Watch
 
 
@@ -80,22 +85,25 @@ def test_who_asks_gets_one_soon(counted: Lake) -> None:
     watch.stop()
 
 
+def broken(_: Lake) -> Snapshot:
+    raise StorageError("the disk is gone")
+
+
 def test_what_went_wrong_is_said_and_the_last_snapshot_stays(counted: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch(counted)
     first = watch.take()
-
-    def broken(_: Lake) -> Snapshot:
-        raise StorageError("the disk is gone")
-
     monkeypatch.setattr(watching, "take_snapshot", broken)
     assert watch.take() is first
-    assert watch.problem == "the disk is gone"
+    said = [watch.problem]
     monkeypatch.undo()
     assert watch.take() is not first
-    assert watch.problem is None
+    assert [*said, watch.problem] == ["the disk is gone", None]
+
+
+def test_the_first_snapshot_must_be_had(counted: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "take_snapshot", broken)
     with pytest.raises(StorageError, match="gone"):
-        Watch(counted).take()
+        Watch(counted).start()
 
 
 def test_a_lake_without_anything_has_a_snapshot(lake: Lake) -> None:
@@ -161,6 +169,18 @@ def test_where_partitions_lie(
 def test_without_a_definition_time_is_what_looks_like_it(lake: Lake, values: list[object], unit: str) -> None:
     lake.record("a", [{"v": value} for value in values], outcome="succeeded")
     assert take_snapshot(lake, datetime.now(UTC) + timedelta(days=1)).asset("a").layout.across.unit == unit
+
+
+def test_keys_that_others_wrote_are_text_and_never_sql(lake: Lake) -> None:
+    lake.record("a", {"n": 1}, outcome="succeeded", at=datetime(2026, 1, 1, tzinfo=UTC))
+    odd = ["0');DROP TABLE partitions;--=i:1", "\\1=d:2026-01-01", "=", "d=d:9999-99-99", "n=i:x", "zz'='"]
+    event = from_arrow(lake.history("a", {"n": 1}))[0]
+    rows = repeated(event, {"partition_key": odd, "event_id": [new_ulid() for _ in odd], "run_id": list("abcdef")})
+    lake._workspace.ledger.append_rows(rows)
+    snapshot = take_snapshot(lake)
+    assert {key for (key,) in snapshot.rows("SELECT partition_key FROM partitions")} == {*odd, "n=i:1"}
+    assert make_bins(snapshot, View("a")).partitions + snapshot.asset("a").layout.unplaced == 7
+    assert list_partitions(snapshot, View("a"))["total"] == 7
 
 
 def test_values_stand_in_the_order_that_people_expect(lake: Lake) -> None:

@@ -33,7 +33,7 @@ def define(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"0 for any free one (default: {PORT})")
     parser.add_argument("--token", metavar="TEXT", help="else $PARTITA_TOKEN, or a new one each time")
     parser.add_argument("--no-open", action="store_true", help="don't open a browser")
-    parser.add_argument("--allow-run", action="store_true", help="let pages start runs")
+    parser.add_argument("--allow-run", action="store_true", help="let pages start runs; none does yet")
     add_lake(parser)
     parser.set_defaults(run=_run)
 

@@ -18,6 +18,7 @@ import hmac
 import ipaddress
 import socket
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -82,9 +83,14 @@ class Keeper:
         if self.port and port not in (str(self.port), *(("",) if self.port == 80 else ())):
             return False
         if self.host in _EVERYWHERE:
-            own = {*_LOOPBACK, socket.gethostname().lower(), socket.getfqdn().lower()}
-            return name in own or _is_address(name)
+            return name in _LOOPBACK or name in _own_names() or _is_address(name)
         return name in (_LOOPBACK if is_loopback(self.host) else (self.host.lower(),))
+
+
+@cache
+def _own_names() -> frozenset[str]:
+    """What this machine is called; asked once, for the answer may come from a name server."""
+    return frozenset({socket.gethostname().lower(), socket.getfqdn().lower()})
 
 
 def is_loopback(host: str) -> bool:

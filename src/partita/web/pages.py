@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
+from partita.status.shown import one_line
 from partita.web import partition, words
 from partita.web.api import asked, bins_of, page_of
 from partita.web.bins import key_label
@@ -70,7 +71,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"clock": words.clock, "size": words.size, "key_label": key_label}
+    environment.filters |= {"clock": words.clock, "size": words.size, "key_label": key_label, "one_line": one_line}
     environment.globals |= {
         "marks": MARKS,
         "mark_of": {mark.name: mark for mark in MARKS},

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key import PartitionKey
-from partita.algebra.key_text import KeyValue
+from partita.algebra.key_text import NAME, KeyValue
 from partita.algebra.windows import DAY, HOUR, Windows
 from partita.errors import KeyFormatError
 from partita.status.engine import TEXT, listed, make_table
@@ -39,7 +39,9 @@ _SORTED = 20_000
 def place(connection: duckdb.DuckDBPyConnection, asset: int, definition: Definition | None) -> Layout:
     """Add the partitions of an asset to `partitions`, with `x` and `y`; the values along axes go into `ticks`."""
     connection.execute(f"CREATE OR REPLACE TEMP VIEW own AS SELECT * FROM loaded WHERE asset = {asset:d}")  # noqa: S608
-    names = _dimensions(connection) if definition is None else definition.partitions.names
+    given = _dimensions(connection) if definition is None else definition.partitions.names
+    # They go into SQL, and whoever can write files into the lake can write odd ones.
+    names = [name for name in given if re.fullmatch(NAME, name)]
     time, unit = _time(connection, names, definition)
     rest = [name for name in names if name != time]
     if time is not None and not rest:

@@ -182,7 +182,7 @@ def _definition(answer: Answering, name: str) -> Definition | None:
 
 def _load(connection: duckdb.DuckDBPyConnection, assets: Sequence[str], board: Any) -> None:
     """Make `loaded`, the board with assets as numbers, and `partitions` and `ticks` without rows."""
-    make_table(connection, "assets", {"asset": "USMALLINT", "asset_key": "VARCHAR"}, enumerate(assets))
+    make_table(connection, "assets", {"asset": "UINTEGER", "asset_key": "VARCHAR"}, enumerate(assets))
     connection.register("board_rows", board)
     # Not temporary: cursors share a database, and not what is temporary in it.
     connection.execute("""
@@ -195,7 +195,7 @@ def _load(connection: duckdb.DuckDBPyConnection, assets: Sequence[str], board: A
         "CREATE TABLE partitions AS SELECT *, NULL::VARCHAR AS moment, NULL::INTEGER AS x, NULL::INTEGER AS y "
         "FROM loaded LIMIT 0"
     )
-    connection.execute("CREATE TABLE ticks (asset USMALLINT, axis VARCHAR, place INTEGER, value VARCHAR)")
+    connection.execute("CREATE TABLE ticks (asset UINTEGER, axis VARCHAR, place INTEGER, value VARCHAR)")
 
 
 _NOTHING = (0, 0, None, None, None, None, None, *[0] * (len(STATES) + len(MARKS)))

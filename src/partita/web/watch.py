@@ -48,10 +48,11 @@ class Watch:
             try:
                 self._newest = take_snapshot(self.lake)
                 self.problem = None
-            except PartitaError as error:
+            except Exception as error:
                 if before is None:
                     raise
-                self.problem = str(error)
+                # Whatever it was: a page that stands still has to say so.
+                self.problem = str(error) if isinstance(error, PartitaError) else f"{type(error).__name__}: {error}"
             self._taken = time.monotonic()
             assert self._newest is not None  # noqa: S101 - there was one, or one was taken
             return self._newest
