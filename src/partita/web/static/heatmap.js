@@ -99,7 +99,10 @@
     for (let row = 0; row < rows(); row++)
       for (let column = 0; column < columns(); column++) {
         const which = bins.cells[row * columns() + column];
-        if (which) bin(pen, bins.mixes[which], ...corner(column, row), shape.cell, shape.tall);
+        if (!which) continue;
+        // On whole points, or neighbours would shine through each other's edges.
+        const [x, y] = corner(column, row).map(Math.round);
+        bin(pen, bins.mixes[which], x, y, Math.round(corner(column + 1, row)[0]) - x, shape.tall);
       }
     overlay(pen);
   }
@@ -127,7 +130,10 @@
   }
 
   function bin(pen, mix, x, y, w, h) {
-    const gap = w > 5 ? 1 : w > 3 ? 0.5 : 0;
+    // Bins of many partitions touch: gaps would say more than the few that aren't like the rest.
+    const many = bins.across.step > 1 || bins.down.step > 1;
+    const gap = many ? 0 : w > 5 ? 1 : w > 3 ? 0.5 : 0;
+    if (many) h += 1;
     const total = mix.reduce((sum, n) => sum + n, 0);
     const only = mix.indexOf(total);
     if (only >= 0) return mark(pen, only, x, y, w - gap, h - 1);
