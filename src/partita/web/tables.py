@@ -62,7 +62,7 @@ class Tables:
 
 def _facts(table: Table, version: int) -> TableFacts:
     partitions, plan = table.partitions(), table.plan()
-    form = table._store.form  # noqa: SLF001 - the face has no name for it
+    form = table.format
     current = table.spec.spec_id
     specs = [
         {

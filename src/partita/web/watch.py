@@ -94,7 +94,7 @@ class Watch:
 
     def _version(self) -> int:
         try:
-            return self.lake._workspace.ledger.files().version  # noqa: SLF001 - the face has no name for it
+            return self.lake.status_version
         except PartitaError as error:
             self.problem = str(error)
             return self.newest.version
