@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key_text import KeyValue
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from partita.assets.observing import Observed
     from partita.assets.plan import Plan
     from partita.assets.progress import Listener, RunResult
+    from partita.assets.running import Options
     from partita.formats.on_spark.job import Outcome
     from partita.formats.opening import Tables
     from partita.formats.plan import Where
@@ -242,16 +244,18 @@ class Lake:
         max_failures: int | None = None,
         wait: float = 0.0,
         listener: Listener | None = None,
+        stop: Event | None = None,
         observe: bool = True,
     ) -> RunResult:
         """Run a plan on Spark: upstreams first, each batch one job and one commit. Its assets are registered here.
 
         A failing batch is cut in two until what can't be made stands alone. More failures than `max_failures` stop the
         run. Partitions that another run holds are waited for, `wait` seconds at most. `listener` hears of progress.
+        `stop` cancels the run once another thread sets it, as Ctrl-C does in the main thread; the result says so.
         """
         if observe:
             self.observe()
-        return self._launch(spark, parallel, max_failures, wait, listener).run(plan)
+        return self._launch(spark, _options(parallel, max_failures, stop), wait, listener).run(plan)
 
     def resume(  # noqa: PLR0913 - how a run works
         self,
@@ -262,21 +266,19 @@ class Lake:
         max_failures: int | None = None,
         wait: float = 0.0,
         listener: Listener | None = None,
+        stop: Event | None = None,
     ) -> RunResult:
         """Do what a run that was killed or stopped left, the last one unless it is named; it commits nothing twice."""
-        return self._launch(spark, parallel, max_failures, wait, listener).resume(run_id)
+        return self._launch(spark, _options(parallel, max_failures, stop), wait, listener).resume(run_id)
 
-    def _launch(
-        self, spark: Any, parallel: int, max_failures: int | None, wait: float, listener: Listener | None
-    ) -> Launch:
+    def _launch(self, spark: Any, options: Options, wait: float, listener: Listener | None) -> Launch:
         from partita.assets.launching import Launch
-        from partita.assets.running import Options
         from partita.spark.session import session
         from partita.spark.shipping import ship
 
         on = session() if spark is None else spark
         ship(on)
-        return Launch(self._ground, self._assets, on, Options(parallel, max_failures), listener, wait)
+        return Launch(self._ground, self._assets, on, options, listener, wait)
 
     @property
     def _ground(self) -> Ground:
@@ -451,6 +453,12 @@ def _on_spark(spark: Any, rows: pa.Table) -> DataFrame:
         return spark.createDataFrame(rows)  # type: ignore[no-any-return] # a session of either kind
     one = pa.table([pa.nulls(1, f.type) for f in rows.schema], names=rows.column_names)
     return spark.createDataFrame(one).limit(0)  # type: ignore[no-any-return] # the same
+
+
+def _options(parallel: int, max_failures: int | None, stop: Event | None) -> Options:
+    from partita.assets.running import Options
+
+    return Options(parallel, max_failures, stop)
 
 
 def _last(uri: str) -> str:

@@ -215,6 +215,41 @@ def test_ctrl_c_stops_the_jobs_and_records_cancelled_attempts(lake: Lake, spark:
         Lake(lake.uri, workspace="other").resume(spark=spark)
 
 
+def test_an_event_stops_a_run_from_another_thread_and_it_can_be_resumed(lake: Lake, spark: SparkSession) -> None:
+    at_work, stop = threading.Event(), threading.Event()
+    nap = ["600000L"]
+
+    @pt.asset(table="slow", partitions=pt.static("p", ["a", "b", "c"]), code_version="1")
+    def slow(ctx: Any) -> Any:
+        at_work.set()
+        slept = f"IF(id < 0, '', java_method('java.lang.Thread', 'sleep', {nap[0]}))"
+        rows = [(n, key["p"]) for n, key in enumerate(ctx.keys)]
+        return ctx.spark.createDataFrame(rows, "id long, p string").selectExpr("p", f"{slept} AS n")
+
+    lake.register(slow)
+    plan = lake.plan(batch_partitions=1)
+    told: list[str] = []
+    stopper = threading.Thread(target=lambda: (at_work.wait(60), stop.set()))
+    stopper.start()
+    result = lake.run(plan, spark=spark, parallel=1, stop=stop, listener=lambda event: told.append(event["event"]))
+    stopper.join()
+    assert (result.succeeded, result.failed, result.cancelled, result.left, result.ok) == (0, 0, 1, 2, False)
+    assert told == ["begun", "started", "ended"]
+    counts = lake.status_counts("slow").to_pylist()[0]
+    assert (counts["cancelled"], counts["failed"], counts["running"]) == (1, 0, 0)
+    nap[0] = "1L"
+    assert lake.resume(result.run_id, spark=spark).ok
+    assert len(lake.plan()) == 0
+
+
+def test_a_run_that_was_stopped_before_makes_nothing(lake: Lake, shop: Shop) -> None:
+    lake.register(*shop.assets())
+    stop = threading.Event()
+    stop.set()
+    result = lake.run(lake.plan(), stop=stop)
+    assert (result.left, shop.calls) == (14, [])
+
+
 def test_an_asset_without_a_table_and_one_without_partitions(lake: Lake, shop: Shop) -> None:
     orders, *_ = shop.assets()
     done: list[int] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from partita.errors import PlanError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from partita.assets.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,20 @@ def batch_numbers(rows: pa.Table, sizes: Sizes) -> np.ndarray:
             numbers[first + at : first + end] = number
             at, number, before = end, number + 1, int(total[end - 1])
     return numbers
+
+
+def narrowed(plan: Plan, asset: str, keys: pa.Array) -> Plan:
+    """A plan with those partitions of an asset alone, in batches as large as it was asked for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    running, blocked = (
+        rows.filter(pc.and_(pc.equal(rows["asset_key"], asset), pc.is_in(rows["partition_key"], keys)))
+        for rows in (plan.partitions, plan.blocked)
+    )
+    numbers = pa.array(batch_numbers(running, Sizes(**plan.asked["sizes"])), pa.int64())
+    running = running.set_column(running.schema.get_field_index("batch"), running.schema.field("batch"), numbers)
+    return replace(plan, partitions=running, blocked=blocked, asked={**plan.asked, "chosen": len(keys)})
 
 
 def transaction_of(run_id: str, asset: str, keys: Iterable[str]) -> tuple[str, int]:

@@ -93,7 +93,7 @@ class Launch:
             try:
                 return self._leases.take(run_id, wanted, self.term)
             except Held as held:
-                if time.monotonic() >= until:
+                if time.monotonic() >= until or self.options.is_stopped:
                     raise
                 if not told and self.listener is not None:
                     self.listener({"event": "waiting", "run_id": run_id, "for": held.run_id, "holder": held.holder})

@@ -62,16 +62,25 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a run works: batches at once, and after how many failed partitions it stops."""
+    """How a run works: batches at once, and after how many failed partitions it stops.
+
+    Once `stop` is set, by any thread, what is at work is cancelled, and the rest is left.
+    """
 
     parallel: int = 2
     max_failures: int | None = None
+    stop: Event | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.parallel, int) or self.parallel < 1:
             raise PlanError(f"a run has 1 or more batches at once, not {self.parallel!r}")
         if self.max_failures is not None and (not isinstance(self.max_failures, int) or self.max_failures < 0):
             raise PlanError(f"the failures that a run bears are a number from 0 on, not {self.max_failures!r}")
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the run was told to stop."""
+        return self.stop is not None and self.stop.is_set()
 
 
 class Runner:
@@ -103,11 +112,16 @@ class Runner:
         }
 
     def run(self) -> None:
-        """Work until everything is decided, or the run stops; Ctrl-C cancels what is at work and goes on."""
+        """Work until everything is decided, or the run stops; Ctrl-C cancels what is at work and goes on.
+
+        So does the event that is given to stop a run, after which this returns as after any run.
+        """
         pool = ThreadPoolExecutor(self._options.parallel, thread_name_prefix=self._tag)
         try:
-            while self._submit(pool):
+            while not self._options.is_stopped and self._submit(pool):
                 self._wait()
+            if self._futures:
+                self._cancel()
         except BaseException:
             self._cancel()
             raise
@@ -223,8 +237,11 @@ class Runner:
         self._cancelled = True
         self._stop.set()
         with suppress(KeyboardInterrupt):
-            interrupt(self._maker.spark, self._tag)
-            wait(self._futures)
+            # Again and again: an attempt that has no job yet is about to start one.
+            while True:
+                interrupt(self._maker.spark, self._tag)
+                if not wait(self._futures, 1.0).not_done:
+                    break
         for future, work in self._futures.items():
             if future.done() and future.exception() is None:
                 self._progress.succeeded += len(work.keys)

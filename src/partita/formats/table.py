@@ -47,11 +47,6 @@ class Table:
 
     @property
     def format(self) -> str:
-        """What the table is kept in: "delta", "iceberg" or "lance"."""
-        return self._store.form.lower()
-
-    @property
-    def format(self) -> str:
         """The format that it is in, as `create_table` takes it."""
         return self._store.form.lower()
 

@@ -9,7 +9,7 @@ from partita.status.engine import moment
 from partita.web.bins import key_label
 from partita.web.marks import FILTERS, MARKS
 from partita.web.snapshot import REASON_BITS, STATE_BITS, Snapshot
-from partita.web.view import View, box_sql, filter_sql, whole
+from partita.web.view import View, selected_sql
 from partita.web.words import stamp
 
 LIMIT, MOST = 50, 1_000
@@ -24,9 +24,7 @@ def list_partitions(
 
     `next` and `previous` are the places to ask with for the pages after and before; None where there are none.
     """
-    condition = filter_sql(snapshot, view)
-    if view.selected is not None:
-        condition += f" AND {box_sql(view.selected.within(whole(snapshot.asset(view.asset))))}"
+    condition = selected_sql(snapshot, view)
     total, least, most = snapshot.rows(f"SELECT count(*), min(no), max(no) FROM partitions WHERE {condition}")[0]  # noqa: S608
     back = before is not None
     place = f"no < {before:d} ORDER BY no DESC" if before is not None else f"no > {after:d} ORDER BY no"

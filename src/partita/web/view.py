@@ -86,8 +86,8 @@ def read_view(query: Query) -> View:
         asset,
         _read_box(query.get("view")),
         _read_box(query.get("selected")),
-        _known("state", query.getlist("state"), FILTERS),
-        _known("reason", query.getlist("reason"), REASON_BITS),
+        known_words("state", query.getlist("state"), FILTERS),
+        known_words("reason", query.getlist("reason"), REASON_BITS),
         (query.get("where") or "").strip() or None,
     )
 
@@ -101,7 +101,8 @@ def _read_box(text: str | None) -> Box | None:
     return Box(min(x0, x1), max(x0, x1), min(y0, y1), max(y0, y1))
 
 
-def _known(what: str, given: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+def known_words(what: str, given: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Words as they are spelled, each once, in any case; one that isn't known is refused."""
     words = {word.lower(): word for word in known}
     asked = [word for word in given if word]
     wrong = next((word for word in asked if word.lower() not in words), None)
@@ -124,6 +125,14 @@ def filter_sql(snapshot: Snapshot, view: View) -> str:
 def box_sql(box: Box) -> str:
     """The condition that a row of `partitions` lies in a part of the map."""
     return f"x BETWEEN {box.x0:d} AND {box.x1:d} AND y BETWEEN {box.y0:d} AND {box.y1:d}"
+
+
+def selected_sql(snapshot: Snapshot, view: View) -> str:
+    """The condition that a row of `partitions` passes the view's filters and lies in what is selected."""
+    condition = filter_sql(snapshot, view)
+    if view.selected is None:
+        return condition
+    return f"{condition} AND {box_sql(view.selected.within(whole(snapshot.asset(view.asset))))}"
 
 
 def whole(facts: AssetFacts) -> Box:
