@@ -229,7 +229,12 @@ def test_an_event_stops_a_run_from_another_thread_and_it_can_be_resumed(lake: La
     lake.register(slow)
     plan = lake.plan(batch_partitions=1)
     told: list[str] = []
-    stopper = threading.Thread(target=lambda: (at_work.wait(60), stop.set()))
+
+    def press() -> None:
+        at_work.wait(60)
+        stop.set()
+
+    stopper = threading.Thread(target=press)
     stopper.start()
     result = lake.run(plan, spark=spark, parallel=1, stop=stop, listener=lambda event: told.append(event["event"]))
     stopper.join()

@@ -8,6 +8,7 @@ from typing import Any
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
+    "number": (int, float),
     "boolean": (bool,),
     "array": (list,),
     "object": (dict,),

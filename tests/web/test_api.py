@@ -48,6 +48,15 @@ ASKED: dict[str, list[dict[str, Any]]] = {
     "history": [{"asset": "daily_sales", "key": KEY}, {"asset": HOSTILE_ASSET, "key": ""}],
     "files": [{"asset": "daily_sales", "key": "date=d:2026-06-06,region=s:dXM"}, {"asset": "report", "key": ""}],
     "table": [{"name": "web.sales"}, {"name": "web.orders"}],
+    "plan": [
+        {},
+        {"select": "report"},
+        {"words": "+daily_sales shards", "need": "missing", "where": "date >= '2026-07-25'"},
+        {"asset": "daily_sales", "state": "failed", "selected": "20600,20660,0,3"},
+        {"asset": HOSTILE_ASSET, "allow_missing": "1"},
+    ],
+    # What runs is in test_runs.
+    **dict.fromkeys(("run", "run_status", "cancel", "run_events"), []),
 }
 
 
@@ -357,7 +366,7 @@ def test_a_table_has_its_specs_and_warnings(client: TestClient) -> None:
     assert found["bytes"] == sum(s["bytes"] for s in found["specs"])
     assert len(found["history"]) == 10
     delta = client.get("/api/table", params={"name": "web.orders"}).json()
-    assert delta["format"] == "Delta"
+    assert delta["format"] == "delta"
     assert [warning["kind"] for warning in delta["warnings"]] == ["small files"]
 
 

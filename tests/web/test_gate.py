@@ -179,12 +179,12 @@ def test_what_is_loopback(host: str) -> None:
 def test_other_hosts_need_a_token(lake: Lake, host: str) -> None:
     assert not is_loopback(host)
     with pytest.raises(StatusError, match="--token"):
-        serve(lake, Address(host, 0), allow_run=False, opened=print)
+        serve(lake, Address(host, 0), opened=print)
 
 
 def test_a_short_token_is_refused(lake: Lake) -> None:
     with pytest.raises(StatusError, match="16 characters"):
-        serve(lake, Address(token="short"), allow_run=False, opened=print)  # noqa: S106 - that is the test
+        serve(lake, Address(token="short"), opened=print)  # noqa: S106 - that is the test
 
 
 @pytest.mark.parametrize(

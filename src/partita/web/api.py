@@ -16,7 +16,9 @@ from partita.algebra.key import PartitionKey
 from partita.errors import StatusError
 from partita.web import bins, listing, partition
 from partita.web.overview import asset_document, overview
+from partita.web.plans import preview, read_question
 from partita.web.site import Site
+from partita.web.stream import stream_run
 from partita.web.view import Query, read_view
 from partita.web.words import stamp
 
@@ -39,7 +41,10 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A question: where it is asked and with what, and the function that answers it. `answer` names a schema."""
+    """A question: where it is asked and with what, and the function that answers it. `answer` names a schema.
+
+    With `stream` the answers are events, as they happen, each as the schema says.
+    """
 
     path: str
     name: str
@@ -48,9 +53,12 @@ class Operation:
     ask: Callable[[Site, Query], Any]
     parameters: tuple[Parameter, ...] = ()
     method: str = "GET"
+    stream: Callable[[Request], Response] | None = None
 
     def route(self) -> Route:
         """The operation as a route of Starlette."""
+        if self.stream is not None:
+            return Route(self.path, self.stream, methods=[self.method], name=self.name)
 
         def endpoint(request: Request) -> Response:
             return json_response(request, self.ask(request.app.state.site, request.query_params))
@@ -129,6 +137,14 @@ def _why(site: Site, query: Query) -> dict[str, Any]:
     return site.lake.why(asset, key).document()
 
 
+def _plan(site: Site, query: Query) -> dict[str, Any]:
+    return preview(*site.plans.make(read_question(query)), may_run=site.runs.allowed)
+
+
+def _run(site: Site, query: Query) -> dict[str, Any]:
+    return site.runs.begin(lambda: site.plans.kept(asked(query, "plan"))).document()
+
+
 _ASSET = Parameter("asset", "the asset's name", required=True)
 _KEY = Parameter("key", "the partition's canonical key; empty for an asset without partitions", required=True)
 _FILTERS = (
@@ -188,5 +204,31 @@ OPERATIONS = (
         "/api/table", "table", "A table: specs, sizes, warnings and versions.", "Table",
         lambda site, query: site.tables.facts(asked(query, "name")).document,
         (Parameter("name", "the table's name in the lake", required=True),),
+    ),
+    Operation(
+        "/api/plan", "plan", "What would run, in batches, why, and what is held back.", "Plan", _plan,
+        (Parameter("select", "assets: a name, tag:word, +name with upstreams, name+ with what is made from it",
+                   many=True),
+         Parameter("words", "the same, several in one text"),
+         Parameter("need", "of missing, stale and failed; none means all", many=True),
+         Parameter("allow_missing", "not held back where a source's partition is missing"),
+         Parameter("asset", "instead of select: one asset, and of it what lies in `selected` and passes the filters"),
+         Parameter("selected", "only what lies in this part of the map"), *_FILTERS),
+    ),
+    Operation(
+        "/api/run", "run", "Run a plan that was looked at; only with --allow-run, and one at a time.", "Run", _run,
+        (Parameter("plan", "the id that /api/plan gave", required=True),), method="POST",
+    ),
+    Operation(
+        "/api/run", "run_status", "The run at work, or the last one.", "Run",
+        lambda site, _: site.runs.found().document(),
+    ),
+    Operation(
+        "/api/run/cancel", "cancel", "Stop the run at work, without waiting for its end.", "Run",
+        lambda site, _: site.runs.cancel().document(), method="POST",
+    ),
+    Operation(
+        "/api/run/events", "run_events", "What the run tells, from its start to its end, as server-sent events.",
+        "Event", lambda site, _: site.runs.found().document(), stream=stream_run,
     ),
 )  # fmt: skip

@@ -38,6 +38,7 @@ def make_app(site: Site) -> Gate:
         try:
             yield
         finally:
+            site.runs.close()
             await run_in_threadpool(site.watch.stop)
 
     app = Starlette(

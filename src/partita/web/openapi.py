@@ -38,6 +38,8 @@ def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+_NUMBER: dict[str, Any] = {"type": "number"}
+_BY = {"by_asset": _or_null(_TEXT), "by_key": _or_null(_TEXT), "by_label": _or_null(_TEXT)}
 _LINE = _object(name=_TEXT, unit=_TEXT, first=_COUNT, step=_COUNT, labels=_list(_TEXT))
 SCHEMAS: dict[str, dict[str, Any]] = {
     "Version": _object(
@@ -106,6 +108,25 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         history=_list(_object(version=_TEXT, at=_or_null(_MOMENT), operation=_or_null(_TEXT),
             details={"type": "object", "additionalProperties": _TEXT})),
     ),
+    "Plan": _object(
+        plan=_TEXT, made_at=_MOMENT, needs=_list(_TEXT), select=_list(_TEXT), where=_or_null(_TEXT),
+        chosen=_or_null(_COUNT), partitions=_COUNT, batches=_COUNT, bytes=_or_null(_COUNT), held_back=_COUNT,
+        assets=_list(_object(
+            asset=_TEXT, partitions=_COUNT, batches=_COUNT, bytes=_or_null(_COUNT),
+            reasons={"type": "object", "additionalProperties": _COUNT},
+            rows=_list(_object(
+                key=_TEXT, label=_TEXT, batch=_COUNT, reasons=_list(_TEXT), since=_or_null(_MOMENT), **_BY
+            )),
+        )),
+        held=_list(_object(asset=_TEXT, key=_TEXT, label=_TEXT, reasons=_list(_TEXT), **_BY)), may_run=_FLAG,
+    ),
+    "Run": _object(
+        number=_COUNT, run_id=_or_null(_TEXT), state=_TEXT, ok=_or_null(_FLAG), total=_COUNT, done=_COUNT,
+        succeeded=_COUNT, failed=_COUNT, skipped=_COUNT, cancelled=_COUNT, left=_or_null(_COUNT), seconds=_NUMBER,
+        assets=_list(_TEXT), error={"anyOf": [_object(type=_TEXT, message=_TEXT), {"type": "null"}]},
+        failures=_list(_object(asset=_TEXT, key=_TEXT, label=_TEXT, error=_TEXT)), failures_more=_COUNT,
+    ),
+    "Event": {"type": "object", "properties": {"event": _TEXT, "text": _or_null(_TEXT)}, "required": ["event", "text"]},
     "Error": _object(error=_object(type=_TEXT, message=_TEXT)),
 }  # fmt: skip
 
@@ -131,11 +152,12 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "summary": operation.about,
         "parameters": [_parameter(parameter) for parameter in operation.parameters],
         "responses": {
-            "200": {"description": operation.about, "content": _json(operation.answer)},
+            "200": {"description": operation.about, "content": _content(operation)},
             "400": refused,
             "404": refused,
             "401": {"description": "no token, or a wrong one"},
-            "403": {"description": "another host or origin, or a change without its token"},
+            "403": {"description": "another host or origin, a change without its token, or a run that isn't allowed"},
+            "409": {"description": "a run is at work"},
         },
     }
 
@@ -149,6 +171,13 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "required": parameter.required,
         "schema": _list(one) if parameter.many else one,
     }
+
+
+def _content(operation: Operation) -> dict[str, Any]:
+    """Of a stream, what the data of each event is."""
+    if operation.stream is None:
+        return _json(operation.answer)
+    return {"text/event-stream": {"schema": _ref(operation.answer)}}
 
 
 def _json(name: str) -> dict[str, Any]:

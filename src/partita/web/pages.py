@@ -22,6 +22,7 @@ from partita.web.gate import CSRF_HEADER
 from partita.web.graph import HEIGHT, WIDTH, make_graph
 from partita.web.marks import FILTERS, MARKS
 from partita.web.overview import attention, overview
+from partita.web.plans import NEEDS, preview, read_question
 from partita.web.snapshot import REASON_BITS
 from partita.web.view import read_view
 
@@ -45,6 +46,11 @@ def routes() -> list[Route]:
         Route("/partition/files", _partition_files, name="part_files"),
         Route("/table", _table, name="page_table"),
         Route("/table/facts", _table_facts, name="part_table"),
+        Route("/plan", _plan, name="page_plan"),
+        Route("/plan/preview", _plan_preview, name="part_plan"),
+        Route("/run", _run, name="page_run"),
+        Route("/run", _begin, name="begin_run", methods=["POST"]),
+        Route("/run/outcome", _run_outcome, name="part_outcome"),
     ]
 
 
@@ -77,6 +83,7 @@ def _environment() -> Environment:
         "mark_of": {mark.name: mark for mark in MARKS},
         "reasons": tuple(REASON_BITS),
         "filters": FILTERS,
+        "needs": NEEDS,
         "link": _link,
     }
     return environment
@@ -183,3 +190,33 @@ def _table(request: Request) -> Response:
 def _table_facts(request: Request) -> Response:
     facts = _site(request).tables.facts(asked(request.query_params, "name"))
     return show(request, "_table.html", table=facts.document)
+
+
+def _plan(request: Request) -> Response:
+    question = read_question(request.query_params)
+    if question.view is not None:
+        _site(request).watch.newest.asset(question.view.asset)
+    return show(request, "plan.html", question=question)
+
+
+def _plan_preview(request: Request) -> Response:
+    site = _site(request)
+    question = read_question(request.query_params)
+    plan = preview(*site.plans.make(question), may_run=site.runs.allowed)
+    return show(request, "_plan.html", plan=plan, question=question)
+
+
+def _run(request: Request) -> Response:
+    runs = _site(request).runs
+    return show(request, "run.html", run=None if runs.newest is None else runs.newest.document())
+
+
+def _begin(request: Request) -> Response:
+    """Run a plan that was shown; htmx goes to the page of the run then."""
+    site = _site(request)
+    site.runs.begin(lambda: site.plans.kept(asked(request.query_params, "plan")))
+    return Response(status_code=204, headers={"HX-Redirect": "/run"})
+
+
+def _run_outcome(request: Request) -> Response:
+    return show(request, "_outcome.html", run=_site(request).runs.found().document())

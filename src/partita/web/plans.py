@@ -59,16 +59,18 @@ class Question:
 
 
 def read_question(query: Query) -> Question:
-    """The question that a URL holds: words that select assets, or a view of one."""
+    """The question that a URL holds: words that select assets, or a view of one; `words` are several in one text."""
     allow_missing = bool(query.get("allow_missing"))
     if query.get("asset"):
         view = read_view(query)
         needs = tuple(state for state in view.states if state in NEEDS)
         needs = needs if len(needs) == len(view.states) else ()
         return Question((view.asset,), needs, view.where, allow_missing, view)
-    words = tuple(word for text in query.getlist("select") for word in text.split())
+    words = (*query.getlist("select"), *(query.get("words") or "").split())
     where = (query.get("where") or "").strip() or None
-    return Question(words, known_words("need", query.getlist("need"), NEEDS), where, allow_missing)
+    return Question(
+        tuple(dict.fromkeys(words)), known_words("need", query.getlist("need"), NEEDS), where, allow_missing
+    )
 
 
 @dataclass(slots=True)
@@ -85,11 +87,14 @@ class Plans:
         """A plan of how the lake is now, and its id."""
         with self._lock:
             plan = self.lake.plan(
-                **dict.fromkeys(question.needs, True),
+                missing="missing" in question.needs,
+                stale="stale" in question.needs,
+                failed="failed" in question.needs,
                 select=question.select,
                 where=question.where,
                 allow_missing=question.allow_missing,
-                **self.sizes,
+                batch_partitions=self.sizes.get("batch_partitions"),
+                batch_bytes=self.sizes.get("batch_bytes"),
             )
             if question.is_chosen:
                 plan = self._chosen(plan, question)

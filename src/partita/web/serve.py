@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import uvicorn
+
 from partita.errors import PartitaError, StatusError
+from partita.web.app import make_app
 from partita.web.gate import Keeper, is_loopback
+from partita.web.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from partita.lake import Lake
+    from partita.web.runs import Doing, Runs
 
 PORT = 8765
 
@@ -28,8 +34,8 @@ class Address:
     token: str | None = None
 
 
-def serve(lake: Lake, address: Address, *, allow_run: bool, opened: Callable[[str], object]) -> None:
-    """Serve a lake; `opened` is told the URL, with the token, once it answers.
+def serve(lake: Lake, address: Address, *, opened: Callable[[str], object], doing: Doing | None = None) -> None:
+    """Serve a lake; `opened` is told the URL, with the token, once it answers. Pages start runs only with `doing`.
 
     Beyond this machine a token must be given: one that was made up would have to be sent around, and isn't kept.
     """
@@ -39,24 +45,34 @@ def serve(lake: Lake, address: Address, *, allow_run: bool, opened: Callable[[st
         )
     if address.token is not None and len(address.token) < 16:
         raise StatusError("a token has 16 characters or more; `openssl rand -hex 16` makes one")
-    import uvicorn
-
-    from partita.web.app import make_app
-    from partita.web.site import Site
-
     with _bound(address) as listening:
         port = listening.getsockname()[1]
         token = address.token or secrets.token_urlsafe(24)
-        site = Site.of(lake, Keeper(token, address.host, port), allow_run=allow_run)
+        site = Site.of(lake, Keeper(token, address.host, port), doing)
         site.watch.take()
         # No log of requests: the first of them has the token in its URL.
-        server = uvicorn.Server(
-            uvicorn.Config(
-                make_app(site), log_level="warning", access_log=False, server_header=False, proxy_headers=False
-            )
+        config = uvicorn.Config(
+            make_app(site), log_level="warning", access_log=False, server_header=False, proxy_headers=False
         )
+        server = _Server(config, site.runs)
         opened(url(address.host, port, token))
         server.run([listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that ends its run before its connections: those who look on hear the end of it."""
+
+    def __init__(self, config: uvicorn.Config, runs: Runs) -> None:
+        super().__init__(config)
+        self._runs = runs
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Cancel the run at work and wait for its end; a second Ctrl-C doesn't wait."""
+        self._runs.close()
+        # The end may be a second Ctrl-C, which this server keeps as a flag.
+        while self._runs.is_at_work and not self.force_exit:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        await super().shutdown(sockets)
 
 
 def url(host: str, port: int, token: str) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from partita.web.gate import Keeper
-from partita.web.runs import Runs
+from partita.web.plans import Plans
+from partita.web.runs import Doing, Runs
 from partita.web.tables import Tables
 from partita.web.watch import Watch
 
@@ -22,9 +23,12 @@ class Site:
     watch: Watch
     tables: Tables
     keeper: Keeper
+    plans: Plans
     runs: Runs
 
     @classmethod
-    def of(cls, lake: Lake, keeper: Keeper, *, allow_run: bool = False) -> Site:
-        """The site of a lake, with a watch that isn't started."""
-        return cls(lake, Watch(lake), Tables(lake), keeper, Runs(allowed=allow_run))
+    def of(cls, lake: Lake, keeper: Keeper, doing: Doing | None = None) -> Site:
+        """The site of a lake, with a watch that isn't started; without `doing` it runs nothing."""
+        watch = Watch(lake)
+        plans = Plans(lake, watch, {} if doing is None else doing.sizes)
+        return cls(lake, watch, Tables(lake), keeper, plans, Runs(doing, watch.ask))
