@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from starlette.testclient import TestClient
@@ -12,6 +15,9 @@ from partita.web.app import make_app
 from partita.web.gate import Gate, Keeper
 from partita.web.site import Site
 from tests.web.lakes import sample, with_tables
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of these tests alone
 BASE = "http://127.0.0.1:8765"
@@ -51,6 +57,21 @@ def stranger(app: Gate) -> Iterator[TestClient]:
     client = TestClient(app, base_url=BASE, follow_redirects=False)
     yield client
     client.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, headless."""
+    from playwright.sync_api import sync_playwright
+
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if not found:
+        pytest.fail("no Chromium is named by $CHROMIUM; `make test-ui` finds one, or installs it")
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox needs rights that containers and root don't have.
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield running
+        running.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

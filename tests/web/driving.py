@@ -13,24 +13,53 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
     from partita.lake import Lake
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 
 
+PATIENCE = 20_000
+
+
 @contextmanager
 def served(lake: Lake) -> Iterator[str]:
     """`partita ui` on a free port, in a process of its own; gives the URL that it printed."""
-    command = [sys.executable, "-m", "partita.cli", "ui", "--lake", lake.uri, "--port", "0", "--no-open"]
+    with serving("--lake", lake.uri) as server:
+        yield server.url
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server, and the URL that it printed."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+    @property
+    def base(self) -> str:
+        """The URL without what follows its host."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def token(self) -> str:
+        """The token that it asks for."""
+        return self.url.partition("token=")[2]
+
+
+@contextmanager
+def serving(*words: str, folder: Path | None = None) -> Iterator[Server]:
+    """`partita ui` with these words, in a folder."""
+    command = [sys.executable, "-m", "partita.cli", "ui", "--port", "0", "--no-open", *words]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PARTITA_")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder) as server:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
         try:
             assert url.startswith("http://127.0.0.1:"), url
-            yield url
+            yield Server(server, url)
         finally:
             server.terminate()
 
@@ -65,6 +94,19 @@ class Seen:
         outside = [url for url in self.requests if not _is_inside(url, self.base)]
         assert outside == []
         assert self.requests
+
+
+@contextmanager
+def entered(browser: Browser, url: str) -> Iterator[Seen]:
+    """A fresh browser that has entered; at the end, nothing was wrong with what it saw."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light", locale="en-US")
+    context.set_default_timeout(PATIENCE)
+    parts = urlsplit(url)
+    seen = Seen(context.new_page(), f"{parts.scheme}://{parts.netloc}")
+    seen.open(f"/?{parts.query}")
+    yield seen
+    seen.check()
+    context.close()
 
 
 def _is_inside(url: str, base: str) -> bool:

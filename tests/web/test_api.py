@@ -56,7 +56,7 @@ ASKED: dict[str, list[dict[str, Any]]] = {
         {"asset": HOSTILE_ASSET, "allow_missing": "1"},
     ],
     # What runs is in test_runs.
-    **dict.fromkeys(("run", "run_status", "cancel", "run_events"), []),
+    **{name: [] for name in ("run", "run_status", "cancel", "run_events")},
 }
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 import partita as pt
 from partita.lake import Lake
-from tests.web.driving import Seen, served
+from tests.web.driving import Seen, entered, served
 from tests.web.lakes import ERROR, HOSTILE, HOSTILE_ASSET
 
 if TYPE_CHECKING:
@@ -25,20 +23,6 @@ HOSTILE_PARTITION = {
     "asset": "daily_sales",
     "key": str(pt.PartitionKey.of(date=date(2026, 7, 22), region=HOSTILE)),
 }
-PATIENCE = 20_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The system's Chromium, headless."""
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if not found:
-        pytest.fail("no Chromium is named by $CHROMIUM; `make test-ui` finds one, or installs it")
-    with sync_playwright() as playwright:
-        # Chromium's own sandbox needs rights that containers and root don't have.
-        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +35,8 @@ def address(sample_lake: Lake) -> Iterator[str]:
 @pytest.fixture
 def seen(browser: Browser, address: str) -> Iterator[Seen]:
     """A fresh browser that has entered; at the end, nothing was wrong with what it saw."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light", locale="en-US")
-    context.set_default_timeout(PATIENCE)
-    parts = urlsplit(address)
-    seen = Seen(context.new_page(), f"{parts.scheme}://{parts.netloc}")
-    seen.open(f"/?{parts.query}")
-    yield seen
-    seen.check()
-    context.close()
+    with entered(browser, address) as seen:
+        yield seen
 
 
 def asset(seen: Seen, name: str = "daily_sales", **query: str) -> Page:

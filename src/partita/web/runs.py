@@ -192,7 +192,10 @@ def label_of(key: str) -> str:
 
 
 _DONE = {"started": "started", "succeeded": "made", "failed": "could not be made", "skipped": "skipped"}
-_PLAIN = {"starting": "Spark is being started", "stopping": "the run was told to stop; its jobs are being cancelled"}
+_PLAIN = {
+    "starting": "the run starts; the first one of a server starts Spark, which takes a while",
+    "stopping": "the run was told to stop; its jobs are being cancelled",
+}
 
 
 def line_of(event: Mapping[str, Any]) -> str | None:

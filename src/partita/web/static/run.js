@@ -8,7 +8,7 @@
   const said = document.getElementById("said");
   const cancel = document.getElementById("cancel");
   const SHOWN = 500, SAY_EVERY = 1000;
-  const words = { starting: "starting Spark", begun: "running", stopping: "stopping", result: "ended", refused: "refused" };
+  const words = { starting: "starting", begun: "running", stopping: "stopping", result: "ended", refused: "refused" };
   let state = "starting", counts = null, last = 0, waiting = null;
 
   // A screen reader hears at most one sentence in a second.

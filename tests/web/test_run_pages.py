@@ -1,0 +1,219 @@
+"""Plan and run in a real Chromium, on a real Spark: one server and one Spark for all of these."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import expect
+
+from partita.lake import Lake
+from tests.web.driving import Seen, Server, entered, serving
+from tests.web.lakes import HOSTILE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.jvm
+SPARK = 180_000
+"""Milliseconds for a run; the first starts Spark."""
+
+PIPELINE = f"""
+import partita as pt
+
+HOSTILE = {HOSTILE!r}
+REGIONS = pt.static("region", ["eu", HOSTILE])
+
+
+def rows(ctx):
+    return ctx.spark.createDataFrame([(key["region"], 1) for key in ctx.keys], "region string, n int")
+
+
+@pt.asset(table="shop.orders", partitions=REGIONS, code_version="1")
+def orders(ctx):
+    return rows(ctx)
+
+
+@pt.asset(table="shop.counts", partitions=REGIONS, upstream=[orders], code_version="1")
+def counts(ctx):
+    return ctx.read(orders).groupBy("region").count()
+
+
+@pt.asset(table="shop.broken", partitions=REGIONS, code_version="1")
+def broken(ctx):
+    if any(key["region"] == HOSTILE for key in ctx.keys):
+        raise ValueError(f"no {{HOSTILE}}\\nfor anybody")
+    return rows(ctx)
+
+
+@pt.asset(table="shop.slow", partitions=REGIONS, code_version="1")
+def slow(ctx):
+    nap = "IF(n < 0, '', java_method('java.lang.Thread', 'sleep', 600000L))"
+    return rows(ctx).selectExpr("region", f"{{nap}} AS n")
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    toml = '[lake]\nuri = "lake"\n[spark]\nmaster = "local[2]"\n[pipeline]\nmodule = "web_shop.py"\n'
+    (folder / "partita.toml").write_text(toml, encoding="utf-8")
+    (folder / "web_shop.py").write_text(PIPELINE, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(project: Path) -> Iterator[Server]:
+    with serving("--allow-run", folder=project) as server:
+        yield server
+
+
+@pytest.fixture
+def seen(browser: Browser, server: Server) -> Iterator[Seen]:
+    with entered(browser, server.url) as seen:
+        yield seen
+
+
+def run_shown(page: Page) -> None:
+    """Press the button of a plan by key, and see the page of its run."""
+    button = page.get_by_role("button", name="Run this plan")
+    button.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/run")
+
+
+def is_over(page: Page, state: str = "ended") -> None:
+    expect(page.locator("#run")).to_have_attribute("data-state", state, timeout=SPARK)
+    expect(page.locator("#outcome .banner")).to_be_visible()
+
+
+def ask(server: Server, path: str, method: str = "GET", **query: Any) -> str:
+    request = urllib.request.Request(  # noqa: S310 - ours
+        f"{server.base}{path}?{urlencode(query, doseq=True)}",
+        headers={"Authorization": f"Bearer {server.token}"},
+        method=method,
+    )
+    with urllib.request.urlopen(request, timeout=SPARK / 1000) as answer:  # noqa: S310 - ours
+        return str(answer.read().decode())
+
+
+def counts(project: Path, asset: str) -> dict[str, int]:
+    return dict(Lake(str(project / "lake")).status_counts(asset).to_pylist()[0])
+
+
+def test_from_an_asset_to_its_plan_to_its_run(seen: Seen, project: Path) -> None:
+    page = seen.page
+    seen.open("/asset?asset=orders")
+    page.get_by_role("link", name="Plan this asset").click()
+    expect(page.get_by_text("2 partitions would run, in 1 batch.")).to_be_visible()
+    expect(page.get_by_role("region", name="Partitions of orders")).to_contain_text(HOSTILE[:30])
+    seen.shoot("plan", full_page=True)
+    run_shown(page)
+    expect(page.locator("#said")).to_have_attribute("aria-live", "polite")
+    is_over(page)
+    expect(page.locator("#outcome")).to_contain_text("Everything was made.")
+    expect(page.locator("#said")).to_have_text("ended: 2 of 2 partitions")
+    expect(page.locator("#log li").last).to_contain_text("2 partitions made, in ")
+    expect(page.get_by_role("button", name="Cancel")).to_be_disabled()
+    assert counts(project, "orders")["current"] == 2
+    lines = page.locator("#log li").count()
+    page.reload()
+    is_over(page)
+    expect(page.locator("#log li")).to_have_count(lines)
+    assert page.title() != "owned"
+
+
+def test_a_selection_on_the_map_is_planned(seen: Seen) -> None:
+    page = seen.page
+    seen.open("/asset?asset=counts")
+    page.wait_for_selector("#map[data-cells]")
+    page.focus("#map")
+    page.keyboard.press("Shift+ArrowLeft")
+    page.get_by_role("link", name="Plan these").click()
+    expect(page.get_by_text("1 partition would run, in 1 batch.")).to_be_visible()
+    expect(page.locator("main")).to_contain_text("the part of its map that is selected")
+    page.get_by_role("link", name="with its upstreams").click()
+    expect(page.get_by_text("2 partitions would run, in 1 batch.")).to_be_visible()
+
+
+def test_failures_are_shown_as_text(seen: Seen, project: Path) -> None:
+    page = seen.page
+    seen.open("/plan")
+    page.get_by_role("textbox", name="assets").fill("broken orders")
+    page.get_by_role("checkbox", name="missing", exact=True).check()
+    page.get_by_role("button", name="Plan", exact=True).click()
+    page.wait_for_url("**need=missing*")
+    run_shown(page)
+    is_over(page)
+    expect(page.locator("#outcome")).to_contain_text("Not everything was made.")
+    expect(page.locator("#outcome pre.error")).to_contain_text(f"ValueError: no {HOSTILE}")
+    expect(page.locator("#log li.error").first).to_contain_text("could not be made")
+    seen.shoot("run", full_page=True)
+    assert page.locator("main img").count() == 0
+    assert page.title() != "owned"
+    found = counts(project, "broken")
+    assert (found["current"], found["failed"]) == (1, 1)
+
+
+def test_a_run_is_cancelled(seen: Seen, project: Path) -> None:
+    page = seen.page
+    seen.open("/plan?select=slow")
+    run_shown(page)
+    expect(page.locator("#log")).to_contain_text("slow: 2 partitions started", timeout=SPARK)
+    expect(page.locator("#said")).to_contain_text("running: 0 of 2 partitions")
+    seen.shoot("run-at-work")
+    page.get_by_role("button", name="Cancel").click()
+    is_over(page)
+    expect(page.locator("#outcome")).to_contain_text("The run was cancelled.")
+    expect(page.locator("#outcome")).to_contain_text("partita run --resume")
+    found = counts(project, "slow")
+    assert (found["cancelled"], found["running"], found["failed"]) == (2, 0, 0)
+
+
+def test_a_plan_that_the_world_moved_away_from_is_refused(seen: Seen, project: Path) -> None:
+    page = seen.page
+    seen.open("/plan?select=counts")
+    Lake(str(project / "lake")).record("counts", {"region": "eu"}, outcome="failed", error="elsewhere")
+    run_shown(page)
+    is_over(page, "refused")
+    expect(page.locator("#outcome")).to_contain_text("WorldMoved")
+    seen.shoot("run-refused")
+
+
+def test_by_the_api(server: Server, project: Path) -> None:
+    plan = json.loads(ask(server, "/api/plan", select="counts"))
+    assert (plan["partitions"], plan["may_run"]) == (2, True)
+    begun = json.loads(ask(server, "/api/run", "POST", plan=plan["plan"]))
+    assert begun["total"] == 2
+    told = ask(server, "/api/run/events")
+    assert told.rstrip().endswith('event: over\ndata: "ended"')
+    assert '"event": "succeeded"' in told
+    ended = json.loads(ask(server, "/api/run"))
+    assert (ended["ok"], ended["succeeded"]) == (True, 2)
+    assert counts(project, "counts")["current"] == 2
+
+
+def test_the_end_of_the_server_cancels_the_run_and_waits(server: Server, project: Path) -> None:
+    """The last of these: there is no server after it."""
+    plan = json.loads(ask(server, "/api/plan", select="slow"))
+    ask(server, "/api/run", "POST", plan=plan["plan"])
+    with urllib.request.urlopen(  # noqa: S310 - ours
+        urllib.request.Request(  # noqa: S310 - ours
+            f"{server.base}/api/run/events", headers={"Authorization": f"Bearer {server.token}"}
+        ),
+        timeout=SPARK / 1000,
+    ) as stream:
+        for line in stream:
+            if b'"event": "started"' in line:
+                break
+        server.process.terminate()
+        rest = stream.read().decode()
+    assert rest.rstrip().endswith('event: over\ndata: "ended"'), "who looks on hears the end"
+    server.process.wait(60)
+    found = counts(project, "slow")
+    assert (found["cancelled"], found["running"]) == (2, 0)
