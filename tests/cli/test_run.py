@@ -233,8 +233,7 @@ def test_both_signals_interrupt_and_are_as_before_after(monkeypatch: pytest.Monk
         handler = signal.getsignal(signal.SIGTERM)
         for number in (signal.SIGINT, signal.SIGTERM):
             with pytest.raises(KeyboardInterrupt), interruptible():
-                os.kill(os.getpid(), number)
-                time.sleep(1)
+                signal.raise_signal(number)
         assert signal.getsignal(signal.SIGTERM) == handler
         assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
     finally:

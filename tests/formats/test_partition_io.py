@@ -309,9 +309,14 @@ def test_files_of_other_specs_are_chosen_by_what_they_share(tmp_path: Path) -> N
     assert ids(table.read_partitions(pa.table({}))) == list(range(1, 14))
 
 
-@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
-def test_partitions_are_replaced_whichever_spec_their_rows_were_written_under(tmp_path: Path, mode: str) -> None:
-    table = evolved(tmp_path, **{"write.replace_partitions.mode": mode})
+MODES = [{}, {"write.replace_partitions.mode": "copy-on-write"}, {"format-version": "1"}]
+
+
+@pytest.mark.parametrize("properties", MODES, ids=["merge on read", "copy on write", "version 1"])
+def test_partitions_are_replaced_whichever_spec_their_rows_were_written_under(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
+    table = evolved(tmp_path, **properties)
     done = table.replace_partitions(events((20, 1, "us")), asked(ts_day=[FIRST, None]))
     assert ids(table.read()) == [2, 6, 9, 12, 20]
     assert done.written is not None

@@ -173,12 +173,18 @@ def _code(code: CodeType) -> str:
 def _is_of_project(module: str | None) -> bool:
     """Whether a module is the user's own: neither Python's, nor installed, nor Partita's."""
     top = (module or "").partition(".")[0]
-    if top in sys.stdlib_module_names or top in sys.builtin_module_names or top == "partita":
+    if top in sys.stdlib_module_names or top == "partita":
         return False
     file = getattr(sys.modules.get(module or ""), "__file__", None)
-    if file is None:
-        return True
+    return file is None or is_of_user(file)
+
+
+def is_of_user(file: str) -> bool:
+    """Whether a file is the user's own: neither Python's, nor installed, nor Partita's."""
     return not any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
 
 
-_INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), sysconfig.get_path("stdlib")})
+_INSTALLED = (
+    *{sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), sysconfig.get_path("stdlib")},
+    str(Path(__file__).parents[1]),
+)

@@ -140,7 +140,8 @@ class _Planning:
                 )
         self.connection.execute("CREATE OR REPLACE TEMP TABLE plan_new AS SELECT * FROM plan_found LIMIT 0")
         self._add_needed(asset)
-        named = [(f"plan_{at}", link) for at, link in enumerate(links)]
+        place = self.order.index(asset)
+        named = [(f"plan_{place}_{at}", link) for at, link in enumerate(links)]
         for name, link in named:
             self._group(name, link)
             if "stale" in self.asked.needs:
@@ -232,7 +233,7 @@ class _Planning:
             found = matching(keys, where) if len(keys) else keys
             self.judged = self.judged or bool(len(keys))
         except PredicateError as error:
-            self.problem, found = error, keys.slice(0, 0)
+            self.problem, found = self.problem or error, keys.slice(0, 0)
         self.connection.register("plan_matching", pa.table({"partition_key": found}))
         self.connection.execute(
             "DELETE FROM plan_new WHERE partition_key NOT IN (SELECT partition_key FROM plan_matching)"

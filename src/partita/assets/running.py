@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from partita.algebra.plain import is_unicode
 from partita.assets.asset import Asset
 from partita.assets.downstream import made_from
+from partita.assets.fingerprint import is_of_user
 from partita.assets.making import COUNTS, Made, Maker
 from partita.assets.progress import Failure, Progress
 from partita.errors import Conflict, PlanError
@@ -89,6 +91,7 @@ class Runner:
         self._stop = Event()
         self._cancelled = False
         self._futures: dict[Future[Made], Work] = {}
+        self._ready: deque[Work] = deque()
         self._later: list[tuple[float, Work]] = []
         planned = {batch.asset for batch in batches}
         self._states = {
@@ -103,7 +106,7 @@ class Runner:
         """Work until everything is decided, or the run stops; Ctrl-C cancels what is at work and goes on."""
         pool = ThreadPoolExecutor(self._options.parallel, thread_name_prefix=self._tag)
         try:
-            while self._submit(pool) or self._futures or self._later:
+            while self._submit(pool):
                 self._wait()
         except BaseException:
             self._cancel()
@@ -114,29 +117,28 @@ class Runner:
     # --- what is next
 
     def _submit(self, pool: ThreadPoolExecutor) -> bool:
-        """Hand out what can be made now; whether anything was handed out."""
+        """Hand out as much as may be at work at once; whether anything is."""
         if self._stop.is_set():
             self._later.clear()
-            self._futures = {future: work for future, work in self._futures.items() if not future.cancel()}
-            return False
+            self._ready.clear()
+            return bool(self._futures)
         now = time.monotonic()
-        ready = [work for at, work in self._later if at <= now]
+        self._ready += [work for at, work in self._later if at <= now]
         self._later = [(at, work) for at, work in self._later if at > now]
         for state in self._states.values():
             if not state.begun and all(self._is_over(upstream) for upstream in state.upstreams):
                 state.begun = True
-                state.waiting = list(filter(None, (self._without_bad(work) for work in state.waiting)))
-            if state.begun:
-                ready += state.waiting
-                state.at_work += len(state.waiting)
-                state.waiting = []
-        for work in ready:
+                works = list(filter(None, (self._without_bad(work) for work in state.waiting)))
+                state.at_work, state.waiting = len(works), []
+                self._ready += works
+        while self._ready and len(self._futures) < self._options.parallel:
+            work = self._ready.popleft()
             self._futures[pool.submit(self._attempt, work)] = work
-        return bool(ready)
+        return bool(self._futures or self._later)
 
     def _is_over(self, asset: str) -> bool:
         state = self._states[asset]
-        return state.begun and not state.at_work and not state.waiting
+        return state.begun and not state.at_work
 
     def _without_bad(self, work: Work) -> Work | None:
         """The work without partitions whose upstreams failed; those are skipped."""
@@ -220,7 +222,6 @@ class Runner:
 
         self._cancelled = True
         self._stop.set()
-        self._futures = {future: work for future, work in self._futures.items() if not future.cancel()}
         with suppress(KeyboardInterrupt):
             interrupt(self._maker.spark, self._tag)
             wait(self._futures)
@@ -275,9 +276,7 @@ def last_lines(error: BaseException, partitions: int = 1) -> str:
     """The last lines of an error, those of the user's own code among them."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     said = [f"{type(error).__name__}: {lines[0] if lines else ''}".rstrip(": "), *lines[1:]]
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "/partita/" not in frame.filename and "/site-packages/" not in frame.filename
-           and "/concurrent/" not in frame.filename]  # fmt: skip
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if is_of_user(frame.filename)]
     where = [f"at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}"] if own else []
     shared = [f"(in a batch of {partitions:,} partitions)"] if partitions > 1 else []
     text = "\n".join([*said[:1], *said[1:][-(_LINES - 1) :], *where, *shared])

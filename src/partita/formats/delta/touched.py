@@ -77,11 +77,12 @@ class _Touched:
         read = [split(v, data) for v, data in zip(versions, read_commits(self.log.storage, versions), strict=True)]
         other = max((lines.version for lines in read if self._is_made_anew(lines)), default=-1)
         told = [self._commit(lines, is_other=lines.version <= other) for lines in read]
-        return sorted([*whole, *(one for one in told if one is not None)], key=lambda one: one.version)
+        return sorted([*(one for one in told if one is not None), *whole], key=lambda one: one.version)
 
     def _checkpoint(self, listing: Listing, least: int) -> TableCommit:
         """The oldest version, not before that, of which all files are known."""
-        version = min((c.version for c in listing.checkpoints if c.version >= least), default=self.now.version)
+        newest = self.now.version
+        version = min((c.version for c in listing.checkpoints if least <= c.version <= newest), default=newest)
         snapshot = self.log.snapshot(version)
         partitions = self._typed(one_array(snapshot.files["partition_values"]))
         return TableCommit(

@@ -50,7 +50,8 @@ def commits(store: LanceStore, after: str | None) -> Commits:
     newest = dict(zip(state.ids.to_pylist(), store.versions(state, np.arange(len(state.ids))), strict=True))
     endings = [e for e in map(store.log.ending, range(number + 1, state.version + 1)) if e is not None]
     seen = _seen(store, state, number, is_new=bool(endings)) | ahead
-    told = [*_written(state, table or "", endings), *_by_others(store, state, seen, newest)]
+    ours = _ours(endings)
+    told = [*_written(state, table or "", ours), *_by_others(store, state, _Since(seen, newest, _made(ours)))]
     text = cursor_text(_FORM, table=table, number=state.version, ahead=_ahead(state, newest))
     return Commits(text, tuple(sorted(told, key=lambda one: one.at)))
 
@@ -73,13 +74,24 @@ def _seen(store: LanceStore, state: LanceState, number: int, *, is_new: bool) ->
     return dict(zip(known.pins["id"].to_pylist(), known.pins["version"].to_pylist(), strict=True))
 
 
-def _written(state: LanceState, table: str, endings: Sequence[Ending]) -> Iterator[TableCommit]:
-    for ending in endings:
-        if ending.finished and ending.leaves and ending.operation not in _EMPTY:
-            partitions = _partitions(state, [leaf[0] for leaf in ending.leaves])
-            yield TableCommit(
-                f"{table}:{ending.number}", ending.number, moment(ending.at), ending.operation, partitions
-            )
+def _ours(endings: Sequence[Ending]) -> list[Ending]:
+    """The writes that changed rows."""
+    return [e for e in endings if e.finished and e.leaves and e.operation not in _EMPTY]
+
+
+def _made(ours: Sequence[Ending]) -> dict[str, set[int]]:
+    """The versions of leaves that writes made."""
+    made: dict[str, set[int]] = {}
+    for ending in ours:
+        for name, version, _, _ in ending.leaves:
+            made.setdefault(name, set()).add(version)
+    return made
+
+
+def _written(state: LanceState, table: str, ours: Sequence[Ending]) -> Iterator[TableCommit]:
+    for ending in ours:
+        partitions = _partitions(state, [leaf[0] for leaf in ending.leaves])
+        yield TableCommit(f"{table}:{ending.number}", ending.number, moment(ending.at), ending.operation, partitions)
 
 
 def _partitions(state: LanceState, ids: Sequence[str]) -> pa.Table:
@@ -89,22 +101,39 @@ def _partitions(state: LanceState, ids: Sequence[str]) -> pa.Table:
     return distinct(leaf_partitions(given, pc.coalesce(state.locations.take(at), given), state.spec))
 
 
-def _by_others(
-    store: LanceStore, state: LanceState, seen: Mapping[str, int], newest: Mapping[str, int]
-) -> Iterator[TableCommit]:
-    moved = [(place, name) for place, name in enumerate(state.ids.to_pylist()) if newest[name] != seen.get(name, 0)]
+@dataclass(frozen=True, slots=True)
+class _Since:
+    """The versions of leaves that were seen, those that they have now, and those of them that writes of ours made."""
+
+    seen: Mapping[str, int]
+    newest: Mapping[str, int]
+    made: Mapping[str, set[int]]
+
+    def unknown(self, name: str) -> list[int]:
+        """The versions of a leaf that another may have made; all where the leaf was made anew since."""
+        newest, seen = self.newest[name], self.seen.get(name, 0)
+        made = self.made.get(name, ())
+        return [number for number in range((seen if seen <= newest else 0) + 1, newest + 1) if number not in made]
+
+
+def _by_others(store: LanceStore, state: LanceState, since: _Since) -> Iterator[TableCommit]:
+    moved = [(place, name) for place, name in enumerate(state.ids.to_pylist()) if since.unknown(name)]
 
     def versions(one: tuple[int, str]) -> list[_Version]:
         place, name = one
         leaf = store.leaf(state, place)
         with translated(leaf.location):
-            return list(_others_versions(leaf.open(newest[name]), seen.get(name, 0)))
+            return list(_others_versions(leaf.open(since.newest[name]), since.unknown(name)))
 
     with ThreadPoolExecutor(THREADS) as pool:
         for (_, name), found in zip(moved, pool.map(versions, moved), strict=True):
             partitions = _partitions(state, [name]) if found else None
             for one in found:
                 yield TableCommit(f"{name}@{one.number}", one.number, one.at, one.operation, partitions)
+
+
+_FIRST_WRITTEN = 2
+"""The version that the first write to a leaf makes, where it made the leaf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +145,18 @@ class _Version:
     operation: str
 
 
-def _others_versions(dataset: LanceDataset, seen: int) -> Iterator[_Version]:
-    """What others made of a leaf after a version; of all where it was made anew since."""
-    first = seen if seen <= dataset.version else 0
+def _others_versions(dataset: LanceDataset, unknown: Sequence[int]) -> Iterator[_Version]:
+    """What others made of a leaf, among versions that they may have."""
+    first = unknown[0] - 1
     ours = our_versions(dataset, first)
     times = {one["version"]: _utc(one["timestamp"]) for one in dataset.versions()}
     is_lost = False
-    for number in range(first + 1, dataset.version + 1):
+    for number in unknown:
         if number in ours:
             continue
         if number not in times:
-            is_lost = True
+            # The first version of a leaf that a write of ours makes is empty.
+            is_lost = is_lost or number > 1 or _FIRST_WRITTEN in set(unknown) - ours
             continue
         operation = _operation(dataset, number)
         if is_lost or _changes_rows(dataset, number, operation, times):

@@ -73,7 +73,7 @@ def _written(job: Job, fields: Sequence[PartitionField], told: pa.Table, into: p
 
 def _outside(job: Job, chosen: Chosen, rows: DataFrame, told: pa.Table, into: pa.Table) -> OutsidePartitions:
     """What was written outside of a choice, and a few of the rows, which Spark makes once more."""
-    fields = job.state.spec.fields
+    fields = [field for field in job.state.spec.fields if field.transform.name != "void"]
     found = _written(job, fields, told, into)
     rows_of = found.column(len(fields)).to_numpy()
     most = found.take(pa.array(np.argsort(-rows_of, kind="stable")[:_PARTITIONS]))

@@ -1,0 +1,178 @@
+"""Sources: what strangers commit to a table is a materialization of what it touched, once, with the commit's time."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from partita.lake import Lake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+DAYS = pt.daily("day", start="2025-01-01", end="2025-01-04")
+SCHEMA = pa.schema([("day", pa.date32()), ("region", pa.string()), ("n", pa.int64())])
+
+
+def rows(*days: int, region: str = "us") -> pa.Table:
+    return pa.table({"day": [date(2025, 1, d) for d in days], "region": [region] * len(days), "n": list(days)}, SCHEMA)
+
+
+def delta_stranger(lake: Lake, table: pa.Table) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(lake.table("raw").uri, table, mode="append")
+
+
+def iceberg_stranger(lake: Lake, table: pa.Table) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    from partita.formats.iceberg.catalogs import CATALOG_FILE
+
+    uri = f"sqlite:///{lake.uri}/{CATALOG_FILE}"
+    store = lake.table("raw")._store
+    catalog = SqlCatalog(store._table.catalog.name, uri=uri)  # type: ignore[attr-defined] # Iceberg's own
+    catalog.load_table(store._table.name()).append(table)  # type: ignore[attr-defined] # the same
+
+
+def lance_stranger(lake: Lake, table: pa.Table) -> None:
+    import lance
+
+    plan = lake.table("raw").plan()
+    for at, key in enumerate(plan.files["key"].to_pylist()):
+        values = pt.PartitionKey.parse(key)
+        mine = table.filter(pa.compute.equal(table["day"], values["day"])).drop_columns(["day"])
+        if mine.num_rows:
+            lance.write_dataset(mine, f"{lake.table('raw').uri}/{plan.files['path'][at]}", mode="append")
+
+
+STRANGERS: dict[str, Callable[[Lake, pa.Table], None]] = {
+    "delta": delta_stranger, "iceberg": iceberg_stranger, "lance": lance_stranger,
+}  # fmt: skip
+
+
+@pytest.fixture(params=STRANGERS)
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def raw(lake: Lake, form: str, spark: SparkSession) -> pt.Asset:
+    """A source whose table has two days."""
+    lake.create_table("raw", SCHEMA, format=form, partition_by=["day"]).append(rows(1, 2))
+    source = pt.source("raw", partitions=DAYS)
+    assert spark is not None
+    lake.register(source)
+    return source
+
+
+def made(lake: Lake) -> dict[str, tuple[Any, ...]]:
+    found = lake.status("raw").to_pylist()
+    return {r["partition_key"]: (r["last_materialization_run_id"], r["last_materialization_at"])
+            for r in found if r["last_materialization_at"] is not None}  # fmt: skip
+
+
+def test_what_a_stranger_appends_is_seen_once_with_its_time(lake: Lake, raw: pt.Asset, form: str) -> None:
+    first = made(lake)
+    assert sorted(first) == ["day=d:2025-01-01", "day=d:2025-01-02"]
+    before = datetime.now(UTC) - timedelta(milliseconds=5)
+    STRANGERS[form](lake, rows(2))
+    second = made(lake)
+    assert second["day=d:2025-01-01"] == first["day=d:2025-01-01"]
+    assert second["day=d:2025-01-02"] != first["day=d:2025-01-02"]
+    assert second["day=d:2025-01-02"][1] >= before
+    assert lake.observe() == []
+    assert made(lake) == second
+    assert lake.history(raw, "day=d:2025-01-02").num_rows == 2
+
+
+def test_a_cursor_that_is_lost_costs_a_look_and_counts_nothing_twice(lake: Lake, raw: pt.Asset) -> None:
+    first = made(lake)
+    (cursor,) = (Path(lake.uri) / "_partita" / "default" / "default" / "observed").iterdir()
+    cursor.write_text(json.dumps({**json.loads(cursor.read_text()), "cursor": None}))
+    (seen,) = lake.observe()
+    assert (seen.asset, seen.partitions) == ("raw", 2)
+    assert made(lake) == first
+    assert lake.history(raw, "day=d:2025-01-01").num_rows == 1
+
+
+def test_what_is_made_from_a_source_runs_when_a_stranger_has_written(lake: Lake, raw: pt.Asset, form: str) -> None:
+    @pt.asset(table="counts", format=form, partitions=DAYS, upstream=[raw])
+    def counts(ctx: Any) -> Any:
+        return ctx.read(raw).groupBy("day").sum("n").toDF("day", "n")
+
+    lake.register(counts)
+    plan = lake.plan()
+    assert (len(plan), plan.blocked["by_partition"].to_pylist()) == (2, ["day=d:2025-01-03"])
+    assert lake.run(plan).ok
+    assert len(lake.plan()) == 0
+    STRANGERS[form](lake, rows(2))
+    again = lake.plan()
+    assert again.partitions.select(["partition_key", "reasons"]).to_pylist() == [
+        {"partition_key": "day=d:2025-01-02", "reasons": ["UPSTREAM_CHANGED"]}
+    ]
+    assert lake.run(again).ok
+    assert sorted(map(tuple, lake.table("counts").read().collect())) == [(date(2025, 1, 1), 1), (date(2025, 1, 2), 4)]
+    assert len(lake.plan(allow_missing=True)) == 1, "the day that the source never had"
+
+
+def test_status_can_be_asked_without_a_look(lake: Lake, raw: pt.Asset) -> None:
+    assert raw.is_source
+    assert lake.status("raw", observe=False, state="materialized").num_rows == 0
+    assert lake.status("raw", state="materialized").num_rows == 2
+
+
+def test_a_table_that_is_not_there_yet_and_one_that_comes_later(lake: Lake) -> None:
+    lake.register(pt.source("later", partitions=DAYS))
+    assert lake.observe() == []
+    assert lake.status("later", state="missing").num_rows == 3
+    with pytest.raises(pt.DefinitionError, match="nothing to call"):
+        pt.source("later")()
+    lake.retire("later")
+    assert lake.observe() == []
+
+
+def test_a_commit_of_a_spec_that_lacks_a_dimension_touches_all_that_it_may_hold(
+    lake: Lake, spark: SparkSession
+) -> None:
+    assert spark is not None
+    table = lake.create_table("events", SCHEMA, format="iceberg", partition_by=["day"])
+    table.append(rows(1))
+    table.evolve(add=["region"])
+    lake.register(pt.source("events", partitions=DAYS * pt.static("region", ["us", "eu"])))
+    lake.observe()
+    keys = lake.status("events", state="materialized")["partition_key"].to_pylist()
+    assert keys == [str(pt.PartitionKey.of(day=date(2025, 1, 1), region=region)) for region in ("eu", "us")]
+    table.append(rows(2, region="eu"))
+    assert lake.status("events", state="materialized").num_rows == 3
+
+
+def test_a_table_that_lies_elsewhere_is_adopted_with_its_history(
+    lake: Lake, tmp_path: Path, form: str, spark: SparkSession
+) -> None:
+    assert spark is not None
+    other = Lake(str(tmp_path / "other"))
+    table = other.create_table("far.raw", SCHEMA, format=form, partition_by=["day"])
+    table.append(rows(1))
+    table.append(rows(1, 2))
+    if form == "iceberg":
+        store = table._store._table  # type: ignore[attr-defined] # Iceberg's own
+        source = lake.adopt("far.raw", "iceberg", catalog={"name": store.catalog.name, **store.catalog.properties})
+    else:
+        source = lake.adopt(table.uri, form, name="far.raw")
+    assert (source.name, source.is_source) == ("far.raw", True)
+    assert lake.history("far.raw", "day=d:2025-01-01").num_rows == 2
+    assert lake.table("far.raw").read().count() == 3
+    table.append(rows(2))
+    assert lake.history("far.raw", "day=d:2025-01-02").num_rows == 1
+    lake.observe()
+    assert lake.history("far.raw", "day=d:2025-01-02").num_rows == 2
+    assert Lake(lake.uri).table("far.raw").read().count() == 4

@@ -1,0 +1,110 @@
+"""A run that is killed anywhere and resumed leaves what a run without the kill does: tables, status, commits."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import partita as pt
+from partita.lake import Lake
+from tests.assets.dying import Killed, Steps, dying
+from tests.assets.shop import Shop, key, rows_of, states
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+TABLES = ("shop.orders", "shop.daily", "shop.monthly")
+POISONED = {key(31, "us")}
+
+
+def outcome(lake: Lake) -> dict[str, Any]:
+    """All that a run leaves, but for times and ids."""
+    status = lake.status().select(
+        ["asset_key", "partition_key", "display_status", "running", "last_materialization_rows"]
+    )
+    return {
+        "rows": {table: rows_of(lake, table) for table in TABLES},
+        "states": states(lake),
+        "status": status.to_pylist(),
+    }
+
+
+def commits(lake: Lake) -> dict[str, int]:
+    return {table: len(lake.table(table).commits().commits) for table in TABLES}
+
+
+def begun(folder: Path, form: str) -> tuple[Lake, Shop]:
+    shop = Shop(poisoned=set(POISONED))
+    lake = Lake(str(folder))
+    lake.register(*shop.assets(form))
+    return lake, shop
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> dict[str, Any]:
+    """For each format, what a run without a kill leaves, with its commits, and how many steps it has."""
+    assert spark is not None
+    found = {}
+    for form in ("delta", "iceberg", "lance"):
+        lake, _ = begun(tmp_path_factory.mktemp("whole") / form, form)
+        plan = lake.plan()
+        with dying(Steps()) as steps:
+            assert lake.run(plan, parallel=1).failed == 1
+        found[form] = (outcome(lake), commits(lake), steps.count)
+    return found
+
+
+CASES = [(form, number) for form, several in (("delta", 4), ("iceberg", 3), ("lance", 3)) for number in range(several)]
+
+
+@pytest.mark.parametrize(("form", "number"), CASES)
+def test_killed_at_a_random_step_and_resumed(form: str, number: int, tmp_path: Path, whole: dict[str, Any]) -> None:
+    wanted, made, count = whole[form]
+    rng = random.Random(f"{form} {number}")  # noqa: S311 - no secret
+    last = rng.randrange(3, count * 9 // 10)
+    lake, _ = begun(tmp_path / "lake", form)
+    plan = lake.plan()
+    with dying(Steps(last, after=rng.random() < 0.5)) as steps, suppress(Killed):
+        lake.run(plan, parallel=1)
+    assert steps.dead
+    resumed = Lake(lake.uri)
+    resumed.register(*Shop(poisoned=set(POISONED)).assets(form))
+    with suppress_nothing_left():
+        resumed.resume(parallel=1)
+    found = outcome(resumed)
+    assert found == wanted, f"killed at step {last} of {count}"
+    twice = {table: n for table, n in commits(resumed).items() if n > made[table]}
+    assert not twice, f"killed at step {last} of {count}, and committed again"
+
+
+def suppress_nothing_left() -> Any:
+    """A run that died after its last word has ended."""
+    return suppress(pt.PlanError)
+
+
+def test_what_was_running_when_it_died_is_recorded_as_failed(tmp_path: Path) -> None:
+    lake, shop = begun(tmp_path / "lake", "delta")
+    shop.poisoned = set()
+    plan = lake.plan(select="orders")
+    with dying(Steps(4)) as steps, suppress(Killed):
+        lake.run(plan, parallel=1)
+    assert steps.dead
+    assert lake.status("orders", state="running").num_rows == 8
+    assert lake.resume().ok
+    kinds = lake.history("orders", key(30, "us")).select(["kind", "attempt"]).to_pylist()
+    assert [(row["kind"], row["attempt"]) for row in kinds] == [
+        ("started", 1), ("failed", 1), ("started", 2), ("succeeded", 2),
+    ]  # fmt: skip
+    assert "ended before it did" in str(lake.history("orders", key(30, "us"))["error"].to_pylist())
+    with pytest.raises(pt.PlanError, match="nothing to resume"):
+        lake.resume()
+
+
+def test_a_run_without_such_an_id(lake: Lake) -> None:
+    with pytest.raises(pt.PlanError, match="no run '01J"):
+        lake.resume("01JZZZZZZZZZZZZZZZZZZZZZZZ")
+    with pytest.raises(pt.PlanError, match="is a ULID"):
+        lake.resume("../../etc")
