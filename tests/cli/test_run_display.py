@@ -86,14 +86,19 @@ def test_json_lines_are_the_events_and_then_the_result() -> None:
 def test_the_rate_counts_what_this_run_did() -> None:
     now = 100.0
     state = LiveState(lambda: now)
-    assert (state.rate, state.seconds_left) == (None, None)
     state.hear({**BEGUN, "total": 100, "done": 20})
-    assert state.rate is None
     now = 110.0
     state.hear(event("succeeded", total=100, done=40))
     assert (state.rate, state.seconds_left) == (2.0, 30.0)
     now = 120.0
     assert state.rate == 1.0
+
+
+def test_there_is_no_rate_while_nothing_is_done() -> None:
+    state = LiveState()
+    assert (state.rate, state.seconds_left) == (None, None)
+    state.hear({**BEGUN, "done": 4})
+    assert state.seconds_left is None
 
 
 def test_assets_are_at_work_from_their_start_to_their_end() -> None:
