@@ -33,6 +33,7 @@ COMMANDS = {
     "key": "write, read and name partition keys",
     "fold": "bring the status table up to the ledger",
     "sweep": "compute staleness for every partition and store it",
+    "ui": "a web page to look at the lake",
     "demo": "see keys, pruning and tables at work on an embedded Spark",
 }
 
