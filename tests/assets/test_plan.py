@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ import partita as pt
 from partita.assets.batching import Sizes, batch_numbers, transaction_of
 from partita.lake import Lake
 
+LOCAL = SimpleNamespace(conf={"spark.master": "local"})
+"""In place of a Spark that nothing asks for more than this."""
 DAYS = pt.daily("date", start="2025-01-01", end="2025-01-05")
 BOTH = DAYS * pt.static("region", ["eu", "us"])
 
@@ -234,7 +237,7 @@ def test_a_plan_that_was_changed_by_hand_is_checked(lake: Lake, tmp_path: Path, 
     head, rows = changed(head, rows)
     file.write_text("\n".join(map(json.dumps, [head, *rows])))
     with pytest.raises(pt.PlanError, match=error):
-        lake.run(pt.load_plan(str(file)), spark="none is needed")
+        lake.run(pt.load_plan(str(file)), spark=LOCAL)
 
 
 def test_assets_that_a_predicate_does_not_speak_of_are_named(shop: Lake) -> None:
