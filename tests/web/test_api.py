@@ -357,7 +357,7 @@ def test_a_table_has_its_specs_and_warnings(client: TestClient) -> None:
     assert found["bytes"] == sum(s["bytes"] for s in found["specs"])
     assert len(found["history"]) == 10
     delta = client.get("/api/table", params={"name": "web.orders"}).json()
-    assert delta["format"] == "Delta"
+    assert delta["format"] == "delta"
     assert [warning["kind"] for warning in delta["warnings"]] == ["small files"]
 
 
