@@ -34,7 +34,7 @@ COMMANDS = {
     "fold": "bring the status table up to the ledger",
     "sweep": "compute staleness for every partition and store it",
     "ui": "a web page to look at the lake",
-    "demo": "see partitioning, keys and pruning at work on an embedded Spark",
+    "demo": "see keys, pruning and tables at work on an embedded Spark",
 }
 
 OK, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
@@ -75,7 +75,7 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
         "partita key encode date=2025-01-15 region=us-east",
     )
     parser = argparse.ArgumentParser("partita", **about)
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     asked = next((word for word in words if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():
