@@ -14,12 +14,12 @@ from starlette.testclient import TestClient
 import partita as pt
 from bench.harness import Row, Side, compare, measure, within
 from partita.lake import Lake
+from partita.picture.snapshot import take_snapshot
 from partita.status.engine import connect
 from partita.status.events import event_schema
 from partita.web.app import make_app
 from partita.web.gate import Keeper
 from partita.web.site import Site
-from partita.web.snapshot import take_snapshot
 
 SIZES = (1_000, 100_000, 1_000_000)
 DAYS = 1_000

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from partita.formats.opening import Tables
     from partita.formats.plan import Where
     from partita.formats.table import Table
+    from partita.picture.notebook import Shown
     from partita.spark.rows import DataFrame
     from partita.status.folding import Folded
     from partita.status.query import Answering
@@ -72,6 +73,12 @@ class Lake:
 
     def __repr__(self) -> str:
         return f"<Lake {self.uri}>"
+
+    def _repr_html_(self) -> str:
+        from partita.picture.notebook import lake_html
+        from partita.picture.snapshot import take_snapshot
+
+        return lake_html(self.uri, f"{self.tenant}/{self.workspace}", take_snapshot(self))
 
     @property
     def uri(self) -> str:
@@ -364,6 +371,14 @@ class Lake:
             self._observe_sources()
         found = self._workspace.status(asset, where, now, state=state, reason=reason, transitive=transitive)
         return found if spark is None else _on_spark(spark, found)
+
+    def show_status(
+        self, asset: AssetGiven | Sequence[AssetGiven] | None = None, where: Where | None = None, **question: Any
+    ) -> Shown:
+        """What `status` answers to the same question, to look at: counts and maps in a notebook, and text elsewhere."""
+        from partita.picture.notebook import status_shown
+
+        return status_shown(self.status(asset, where, **question), question.get("now"))
 
     def _observe_sources(self) -> None:
         """Observe before a question, which is answered all the same where a source can't be; none take no time."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +59,14 @@ def test_a_port_that_is_taken_is_said(lake: Lake, partita: Partita) -> None:
         shown = partita("ui", "--no-open", "--port", str(taken.getsockname()[1]), "--lake", lake.uri)
     assert shown.code == 2
     assert "choose another --port" in shown.err
+
+
+def test_runs_need_a_project(partita: Partita, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = partita("ui", "--allow-run", "--no-open", "--port", "0", "--lake", lake.uri)
+    assert shown.code == 2
+    assert "there is no partita.toml here or above" in shown.err
+    (tmp_path / "partita.toml").write_text('[lake]\nuri = "lake"\n', encoding="utf-8")
+    shown = partita("ui", "--allow-run", "--no-open", "--port", "0")
+    assert shown.code == 2
+    assert "there is nothing to run" in shown.err

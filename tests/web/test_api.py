@@ -12,9 +12,9 @@ from partita.cli.grid import MARKS as GRID_MARKS
 from partita.cli.grid import WORDS as GRID_WORDS
 from partita.errors import PredicateError
 from partita.lake import Lake
+from partita.picture.marks import FILTERS, MARKS
 from partita.web.api import OPERATIONS
 from partita.web.gate import Gate
-from partita.web.marks import FILTERS, MARKS
 from partita.web.openapi import SCHEMAS, document
 from tests.web.lakes import ERROR, HOSTILE, HOSTILE_ASSET
 from tests.web.schema import problems

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import pytest
 
 from partita.lake import Lake
-from partita.web.bins import make_bins
-from partita.web.notebook import lake_html, status_html, table_html
-from partita.web.picture import svg_of
+from partita.picture.bins import make_bins
+from partita.picture.box import Box
+from partita.picture.svg import svg_of
 from partita.web.site import Site
-from partita.web.view import Box, View
 from tests.web.lakes import HOSTILE, HOSTILE_ASSET
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -20,7 +22,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.mark.parametrize("asset", ["daily_sales", "raw_orders", "clicks", "shards", "report"])
 @pytest.mark.parametrize("columns", [240, 10])
 def test_a_map_is_one_svg(site: Site, asset: str, columns: int) -> None:
-    bins = make_bins(site.watch.newest, View(asset), columns)
+    bins = make_bins(site.watch.newest, asset, None, columns)
     root = ET.fromstring(svg_of(bins))  # noqa: S314 - our own
     assert root.tag == f"{SVG}svg"
     assert root.findall(f"{SVG}rect")
@@ -34,23 +36,67 @@ def test_each_state_has_a_shape(site: Site) -> None:
     shapes = {}
     for state, (x, y) in {"current": (12, 3), "stale": (2, 2), "failed": (53, 2), "running": (56, 1)}.items():
         box = Box(first + x, first + x, y, y)
-        root = ET.fromstring(svg_of(make_bins(snapshot, View("daily_sales", box))))  # noqa: S314 - our own
+        root = ET.fromstring(svg_of(make_bins(snapshot, "daily_sales", box)))  # noqa: S314 - our own
         shapes[state] = tuple(path.get("d") for path in root.findall(f"{SVG}path"))
     assert shapes["current"] == ()
     assert len({shapes[state] for state in shapes}) == 4
 
 
+def html(thing: Any) -> str:
+    """What a notebook asks a thing for, and that nothing in it is more than text and shapes."""
+    shown = str(thing._repr_html_())
+    for hostile in (HOSTILE, HOSTILE_ASSET, "<script", "<img", "style=", "javascript:"):
+        assert hostile not in shown
+    return shown
+
+
 def test_a_lake_and_a_status_show_themselves(sample_lake: Lake) -> None:
-    for shown in (lake_html(sample_lake), status_html(sample_lake.status())):
+    for shown in (html(sample_lake), html(sample_lake.show_status())):
         assert "167 current, 30 stale, 3 last attempt failed" in shown
         assert shown.count("<svg xmlns") == 4
-        assert HOSTILE not in shown
-        assert HOSTILE_ASSET not in shown
-        assert "<script" not in shown
-        assert "<img" not in shown
+
+
+def test_a_status_is_shown_as_it_is_asked_for(sample_lake: Lake) -> None:
+    shown = sample_lake.show_status("daily_sales", "region = 'us'", state="failed")
+    assert repr(shown) == "daily_sales: 3 last attempt failed"
+    assert "3 last attempt failed" in html(shown)
+    assert repr(sample_lake.show_status("daily_sales", "region = 'nowhere'")) == "no partitions"
 
 
 def test_a_table_shows_itself(sample_lake: Lake) -> None:
-    shown = table_html(sample_lake.table("web.sales"))
+    shown = html(sample_lake.table("web.sales"))
     assert "<b>web.sales</b> by date, region, 28 partitions" in shown
-    assert "<img" not in shown
+    assert shown.count("<svg xmlns") == 1
+    assert "heat map of web.sales: 24 partitions, date across" in shown
+    assert "and 8 more" in shown
+
+
+def test_a_plan_shows_itself(sample_lake: Lake) -> None:
+    plan = sample_lake.plan()
+    shown = html(plan)
+    assert f"<b>{len(plan):,} partitions</b> would run, {plan.blocked.num_rows:,} are held back" in shown
+    assert "missing" in shown
+    assert shown.count("<svg xmlns") >= 3
+    held = html(sample_lake.plan(select="daily_sales"))
+    assert "waits for" in held
+    nothing = html(sample_lake.plan(select="raw_orders", failed=True))
+    assert "<b>0 partitions</b> would run" in nothing
+    assert "<svg" not in nothing
+
+
+def test_an_empty_lake_shows_itself(lake: Lake) -> None:
+    assert lake.uri in html(lake)
+
+
+WHAT_IS_LOADED = """
+import sys
+from partita.cli import main
+main(["status", "--lake", sys.argv[1]])
+assert not [name for name in sys.modules if name.startswith(("partita.picture", "partita.web", "starlette", "jinja2"))]
+"""
+
+
+def test_no_command_line_pays_for_pictures(sample_lake: Lake) -> None:
+    command = [sys.executable, "-c", WHAT_IS_LOADED, sample_lake.uri]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -271,7 +271,7 @@ def test_hostile_names_are_told_as_one_line(runner: TestClient, stage: Stage) ->
     assert all(line.startswith(("id: ", "data: ", "event: ")) for line in body.split("\n") if line)
     failed = next(event for _, event in events(runner) if event["event"] == "failed")
     assert "\n" not in failed["text"]
-    assert HOSTILE in failed["text"]
+    assert HOSTILE_ASSET in failed["text"]
     assert "<script>" not in runner.get("/run").text.replace("<script src=", "")
 
 

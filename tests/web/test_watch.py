@@ -12,11 +12,11 @@ import partita as pt
 from partita.algebra.ulid import new_ulid
 from partita.errors import StorageError
 from partita.lake import Lake
+from partita.picture.bins import make_bins
+from partita.picture.snapshot import Snapshot, snapshot_of, take_snapshot
 from partita.status.events import from_arrow, repeated
 from partita.web import watch as watching
-from partita.web.bins import make_bins
 from partita.web.listing import list_partitions
-from partita.web.snapshot import Snapshot, snapshot_of, take_snapshot
 from partita.web.view import View
 from partita.web.watch import Watch
 
@@ -179,7 +179,7 @@ def test_keys_that_others_wrote_are_text_and_never_sql(lake: Lake) -> None:
     lake._workspace.ledger.append_rows(rows)
     snapshot = take_snapshot(lake)
     assert {key for (key,) in snapshot.rows("SELECT partition_key FROM partitions")} == {*odd, "n=i:1"}
-    assert make_bins(snapshot, View("a")).partitions + snapshot.asset("a").layout.unplaced == 7
+    assert make_bins(snapshot, "a").partitions + snapshot.asset("a").layout.unplaced == 7
     assert list_partitions(snapshot, View("a"))["total"] == 7
 
 

@@ -69,6 +69,11 @@ class Plan:
     def __repr__(self) -> str:
         return f"<Plan of {len(self):,} partitions in {len(self.batches):,} batches>"
 
+    def _repr_html_(self) -> str:
+        from partita.picture.notebook import plan_html
+
+        return plan_html(self.partitions, self.blocked, self.made_at)
+
     @property
     def assets(self) -> tuple[str, ...]:
         """The assets that would run, upstreams first."""

@@ -40,6 +40,11 @@ class Table:
     def __repr__(self) -> str:
         return f"<Table {self.name} at {self.uri}>"
 
+    def _repr_html_(self) -> str:
+        from partita.picture.notebook import table_html
+
+        return table_html(self.name, str(self.spec), self.spec.spec_id, self.partitions())
+
     @property
     def uri(self) -> str:
         """Where the table is."""

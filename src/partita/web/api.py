@@ -14,13 +14,14 @@ from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
 from partita.errors import StatusError
-from partita.web import bins, listing, partition
+from partita.picture import bins
+from partita.picture.words import stamp
+from partita.web import listing, partition
 from partita.web.overview import asset_document, overview
 from partita.web.plans import preview, read_question
 from partita.web.site import Site
 from partita.web.stream import stream_run
-from partita.web.view import Query, read_view
-from partita.web.words import stamp
+from partita.web.view import Query, filter_sql, read_view
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -106,7 +107,8 @@ def bins_of(site: Site, query: Query) -> bins.Bins:
     """The bins that a URL asks for."""
     columns = number(query, "columns", bins.COLUMNS, bins.MOST)
     rows = number(query, "rows", bins.ROWS, bins.MOST)
-    return bins.make_bins(site.watch.newest, read_view(query), columns, rows)
+    view, snapshot = read_view(query), site.watch.newest
+    return bins.make_bins(snapshot, view.asset, view.view, columns, rows, filter_sql(snapshot, view))
 
 
 def _version(site: Site, _: Query) -> dict[str, Any]:

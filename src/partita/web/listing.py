@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from partita.picture.bins import key_label
+from partita.picture.marks import FILTERS, MARKS
+from partita.picture.snapshot import REASON_BITS, STATE_BITS, Snapshot
+from partita.picture.words import stamp
 from partita.status.engine import moment
-from partita.web.bins import key_label
-from partita.web.marks import FILTERS, MARKS
-from partita.web.snapshot import REASON_BITS, STATE_BITS, Snapshot
 from partita.web.view import View, selected_sql
-from partita.web.words import stamp
 
 LIMIT, MOST = 50, 1_000
 _MOMENTS = ("stale_since", "materialized_at", "attempted_at", "running_since")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from partita.picture.marks import MARKS
 from partita.status.board import STATES
 from partita.web.api import OPERATIONS, Operation, Parameter
-from partita.web.marks import MARKS
 
 PATH = "/api/openapi.json"
 

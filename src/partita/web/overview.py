@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from partita.web.marks import MARKS
-from partita.web.snapshot import AssetFacts, Snapshot
-from partita.web.words import stamp
+from partita.picture.marks import MARKS
+from partita.picture.snapshot import AssetFacts, Snapshot
+from partita.picture.words import stamp
 
 _WRONG = ("failed", "stale", "missing", "unknown")
 

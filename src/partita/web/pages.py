@@ -14,16 +14,17 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
+from partita.picture import words
+from partita.picture.bins import key_label
+from partita.picture.marks import FILTERS, MARKS
+from partita.picture.snapshot import REASON_BITS
 from partita.status.shown import one_line
-from partita.web import partition, words
+from partita.web import partition
 from partita.web.api import asked, bins_of, page_of
-from partita.web.bins import key_label
 from partita.web.gate import CSRF_HEADER
 from partita.web.graph import HEIGHT, WIDTH, make_graph
-from partita.web.marks import FILTERS, MARKS
 from partita.web.overview import attention, overview
 from partita.web.plans import NEEDS, preview, read_question
-from partita.web.snapshot import REASON_BITS
 from partita.web.view import read_view
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import tagged
+from partita.picture.bins import key_label
+from partita.picture.words import stamp
 from partita.status.shown import value_text
-from partita.web.bins import key_label
 from partita.web.listing import find_partition
-from partita.web.words import stamp
 
 if TYPE_CHECKING:
     from partita.lake import Lake
-    from partita.web.snapshot import Snapshot
+    from partita.picture.snapshot import Snapshot
     from partita.web.tables import Tables
 
 _TYPES = {"s": "string", "i": "int", "b": "bool", "d": "date", "t": "timestamp", "n": "null"}

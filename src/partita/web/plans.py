@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 
 from partita.algebra.ulid import new_ulid
-from partita.web.bins import key_label
+from partita.picture.bins import key_label
+from partita.picture.words import stamp
 from partita.web.view import Query, View, known_words, read_view, selected_sql
-from partita.web.words import stamp
 
 if TYPE_CHECKING:
     import pyarrow as pa

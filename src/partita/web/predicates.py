@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from partita.algebra.predicate import Predicate, Residual, conjuncts
 from partita.errors import PartitaError
-from partita.web.placing import DOWN
-from partita.web.snapshot import AssetFacts, Snapshot
+from partita.picture.placing import DOWN
+from partita.picture.snapshot import AssetFacts, Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa

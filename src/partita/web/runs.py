@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from starlette.exceptions import HTTPException
 
 from partita.assets.plan import counted
+from partita.picture.bins import key_label
 from partita.status.shown import one_line
-from partita.web.bins import key_label
 
 if TYPE_CHECKING:
     from partita.assets.plan import Plan

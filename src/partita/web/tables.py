@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from partita.web.words import size, stamp
+from partita.picture.words import size, stamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,7 +134,7 @@ def _warnings(partitions: pa.Table, files: pa.Table, current: int) -> Iterator[d
 
 
 def _largest(partitions: pa.Table) -> list[dict[str, Any]]:
-    from partita.web.bins import key_label
+    from partita.picture.bins import key_label
 
     ordered = partitions.sort_by([("bytes", "descending")]).slice(0, LARGEST)
     rows = ordered.select(["key", "spec_id", "files", "rows", "bytes"]).to_pylist()

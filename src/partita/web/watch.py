@@ -8,7 +8,7 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from partita.errors import PartitaError
-from partita.web.snapshot import Snapshot, take_snapshot
+from partita.picture.snapshot import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from partita.lake import Lake

@@ -10,9 +10,7 @@ from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import NAME, KeyValue
 from partita.algebra.windows import DAY, HOUR, Windows
 from partita.errors import KeyFormatError
-from partita.status.engine import TEXT, listed, make_table
-from partita.status.links import dimension_sql
-from partita.web.layout import (
+from partita.picture.layout import (
     MINUTE,
     ORDINAL_SQL,
     PLACE,
@@ -25,6 +23,8 @@ from partita.web.layout import (
     moment_sql,
     without_sql,
 )
+from partita.status.engine import TEXT, listed, make_table
+from partita.status.links import dimension_sql
 
 if TYPE_CHECKING:
     import duckdb

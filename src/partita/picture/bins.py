@@ -14,12 +14,12 @@ import numpy as np
 
 from partita.algebra.key import PartitionKey
 from partita.errors import KeyFormatError
+from partita.picture.box import Box, box_sql, whole
+from partita.picture.layout import Axis, label
+from partita.picture.marks import MARKS
+from partita.picture.placing import ACROSS, DOWN
+from partita.picture.snapshot import AssetFacts, Snapshot
 from partita.status.shown import one_line, value_text
-from partita.web.layout import Axis, label
-from partita.web.marks import MARKS
-from partita.web.placing import ACROSS, DOWN
-from partita.web.snapshot import AssetFacts, Snapshot
-from partita.web.view import Box, View, box_sql, filter_sql, whole
 
 COLUMNS, ROWS = 240, 60
 """How many bins are made at most, across and down, unless asked otherwise."""
@@ -75,24 +75,35 @@ def _document(line: Line) -> dict[str, Any]:
     return {"name": line.name, "unit": line.unit, "first": line.first, "step": line.step, "labels": line.labels}
 
 
-def make_bins(snapshot: Snapshot, view: View, columns: int = COLUMNS, rows: int = ROWS) -> Bins:
-    """The bins of the part of a map that a view shows, with at most so many across and down."""
-    facts = snapshot.asset(view.asset)
+def make_bins(  # noqa: PLR0913, PLR0917 - what is looked at, and how closely
+    snapshot: Snapshot,
+    asset: str,
+    part: Box | None = None,
+    columns: int = COLUMNS,
+    rows: int = ROWS,
+    condition: str | None = None,
+) -> Bins:
+    """The bins of a part of an asset's map, or of all of it, with at most so many across and down.
+
+    `condition` is SQL over `partitions`: only rows of the asset that meet it are counted.
+    """
+    facts = snapshot.asset(asset)
     all_of_it = whole(facts)
-    box = all_of_it if view.view is None else view.view.within(all_of_it)
+    box = all_of_it if part is None else part.within(all_of_it)
+    own = f"asset = {facts.number:d}" if condition is None else condition
     step_x, step_y = _step(box.x0, box.x1, columns), _step(box.y0, box.y1, rows)
     x0, y0 = box.x0 // step_x, box.y0 // step_y
     width, height = box.x1 // step_x - x0 + 1, box.y1 // step_y - y0 + 1
     found = snapshot.arrays(
         f"SELECT {_floor('y', step_y)} AS y, {_floor('x', step_x)} AS x, mark, count(*) AS n "  # noqa: S608 - numbers
-        f"FROM partitions WHERE {filter_sql(snapshot, view)} AND {box_sql(box)} GROUP BY ALL"
+        f"FROM partitions WHERE {own} AND {box_sql(box)} GROUP BY ALL"
     )
     counts = np.zeros((height * width, len(MARKS)), np.int64)
     places = (found["y"].astype(np.int64) - y0) * width + found["x"].astype(np.int64) - x0
     counts[places, found["mark"].astype(np.int64)] = found["n"].astype(np.int64)
     mixes, cells = _mixed(counts)
     return Bins(
-        view.asset,
+        asset,
         box,
         all_of_it,
         _line(snapshot, facts, ACROSS, facts.layout.across, x0, step_x, width),

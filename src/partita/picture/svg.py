@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import groupby
 
-from partita.web.bins import Bins
-from partita.web.marks import MARKS
+from partita.picture.bins import Bins
+from partita.picture.marks import MARKS
 
 _COLOURS = ("#3a8f5f", "#d1980a", "#dd6126", "#9aa5b4", "#c4322f", "#3574d4", "#8757bd", "#6d7988")
 """By the number of the mark; each stands out on white and on black."""
@@ -42,12 +42,12 @@ def svg_of(bins: Bins, width: int = 900) -> str:
     )
 
 
-def legend() -> str:
-    """The states in words, each with its shape."""
+def legend(shown: Iterable[int] | None = None) -> str:
+    """The states in words, each with its shape: all of them, or those of these numbers."""
     keys = (
         f'<span><svg width="12" height="12" aria-hidden="true">{"".join(_mark(at, 0, 0, 12, 12))}</svg> '
-        f"{escape(mark.word)}</span>"
-        for at, mark in enumerate(MARKS)
+        f"{escape(MARKS[at].word)}</span>"
+        for at in (range(len(MARKS)) if shown is None else shown)
     )
     return f"<p>{' &#160; '.join(keys)}</p>"
 

@@ -8,22 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from partita.algebra.freshness import Freshness, MaximumLag
 from partita.errors import DefinitionError, UnknownAsset
+from partita.picture.layout import Layout
+from partita.picture.marks import MARK_SQL, MARKS
+from partita.picture.placing import place
 from partita.status.board import BOARD, NOT_CURRENT, STATES
 from partita.status.engine import connect, fetch, listed, make_table, moment
 from partita.status.staleness import Reason
-from partita.web.layout import Layout
-from partita.web.marks import MARK_SQL, MARKS
-from partita.web.placing import place
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-    from partita.lake import Lake
     from partita.status.definitions import Definition
     from partita.status.query import Answering
 
@@ -120,7 +119,14 @@ class _Known:
     trouble: str | None = None
 
 
-def take_snapshot(lake: Lake, now: datetime | None = None) -> Snapshot:
+class Asked(Protocol):
+    """What answers questions about status: a lake."""
+
+    def ask_status(self, asset: None = None, /, **question: Any) -> Answering:
+        """The relations that status is answered from."""
+
+
+def take_snapshot(lake: Asked, now: datetime | None = None) -> Snapshot:
     """Ask the lake for everything, as of now, and keep it."""
     begun = time.perf_counter()
     with lake.ask_status(now=now) as answer:
@@ -146,6 +152,24 @@ def snapshot_of(rows: pa.Table, now: datetime | None = None) -> Snapshot:
         board = fetch(connection, _board_sql("answered"))
     known = {name: _Known() for name in sorted(set(rows["asset_key"].to_pylist()))}
     return _made(board, known, datetime.now(UTC) if now is None else now, -1, begun)
+
+
+def snapshot_of_marks(rows: pa.Table, as_of: datetime) -> Snapshot:
+    """The snapshot of partitions that are shown for something else than their status.
+
+    The rows have `asset_key`, `partition_key`, and `mark`, the number of what they are drawn as.
+    """
+    begun = time.perf_counter()
+    given = {"partition_key": "partition_key", "mark": "mark::UTINYINT", "wrong": "false"}
+    numbers = {"states": "0::USMALLINT", "reasons": "0::UTINYINT"}
+    texts = dict.fromkeys(("outcome", "run_id", "error"), "NULL::VARCHAR")
+    said = {**given, **numbers, **texts}
+    columns = ", ".join(f"{said.get(name, 'NULL::TIMESTAMPTZ')} AS {name}" for name in _COLUMNS)
+    with connect() as connection:
+        connection.register("marked", rows)
+        board = fetch(connection, f"SELECT asset_key, {columns} FROM marked")  # noqa: S608 - our own names
+    known = {name: _Known() for name in dict.fromkeys(rows["asset_key"].to_pylist())}
+    return _made(board, known, as_of, -1, begun)
 
 
 def _board_sql(relation: str) -> str:
