@@ -362,11 +362,14 @@ def test_a_table_has_its_specs_and_warnings(client: TestClient) -> None:
         (0, "date", False, 4),
         (1, "date, region", True, 24),
     ]
+    first, second = (s["since"] for s in found["specs"])
+    assert first < second <= max(version["at"] for version in found["history"])
     assert {warning["kind"] for warning in found["warnings"]} == {"skew", "earlier specs"}
     assert found["bytes"] == sum(s["bytes"] for s in found["specs"])
     assert len(found["history"]) == 10
     delta = client.get("/api/table", params={"name": "web.orders"}).json()
     assert delta["format"] == "delta"
+    assert [s["since"] for s in delta["specs"]] == [None]
     assert [warning["kind"] for warning in delta["warnings"]] == ["small files"]
 
 

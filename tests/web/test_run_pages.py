@@ -110,7 +110,8 @@ def test_from_an_asset_to_its_plan_to_its_run(seen: Seen, project: Path) -> None
     page = seen.page
     seen.open("/asset?asset=orders")
     page.get_by_role("link", name="Plan this asset").click()
-    expect(page.get_by_text("2 partitions would run, in 1 batch.")).to_be_visible()
+    expect(page.locator("main strong")).to_have_text("2 partitions would run, in 1 batch.")
+    expect(page.locator("#plan-said")).to_have_text("2 partitions would run, in 1 batch.")
     expect(page.get_by_role("region", name="Partitions of orders")).to_contain_text(HOSTILE[:30])
     seen.shoot("plan", full_page=True)
     run_shown(page)
@@ -135,10 +136,10 @@ def test_a_selection_on_the_map_is_planned(seen: Seen) -> None:
     page.focus("#map")
     page.keyboard.press("Shift+ArrowLeft")
     page.get_by_role("link", name="Plan these").click()
-    expect(page.get_by_text("1 partition would run, in 1 batch.")).to_be_visible()
+    expect(page.locator("main strong")).to_have_text("1 partition would run, in 1 batch.")
     expect(page.locator("main")).to_contain_text("the part of its map that is selected")
     page.get_by_role("link", name="with its upstreams").click()
-    expect(page.get_by_text("2 partitions would run, in 1 batch.")).to_be_visible()
+    expect(page.locator("main strong")).to_have_text("2 partitions would run, in 1 batch.")
 
 
 def test_failures_are_shown_as_text(seen: Seen, project: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -103,6 +104,10 @@ class Store(ABC):
     @abstractmethod
     def history(self) -> pa.Table:
         """The versions of the table, newest first."""
+
+    def spec_times(self) -> Mapping[int, datetime]:
+        """Since when the table has each spec, by its id, as far as the format tells; most have one for life."""
+        return {}
 
     def evolve(
         self,

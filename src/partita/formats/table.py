@@ -6,7 +6,7 @@ What needs no rows needs no JVM; reading, writing and changing rows start Spark,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from partita.algebra.schema import Schema
@@ -79,6 +79,11 @@ class Table:
     def spec_history(self) -> SpecHistory:
         """The same, with the current one told apart."""
         return self._store.state().specs
+
+    @property
+    def spec_times(self) -> Mapping[int, datetime]:
+        """Since when the table has each spec, by its id, as far as its format tells, which Iceberg does."""
+        return self._store.spec_times()
 
     def seen(self, transaction: tuple[str, int]) -> bool:
         """Whether an application's number, or a later one, is a part of the table."""

@@ -98,8 +98,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Table": _object(
         table=_TEXT, uri=_TEXT, format=_TEXT, version=_COUNT, columns=_list(_object(name=_TEXT, type=_TEXT)),
         specs=_list(_object(
-            spec_id=_COUNT, fields=_TEXT, current=_FLAG, partitions=_COUNT, files=_COUNT, rows=_or_null(_COUNT),
-            bytes=_COUNT,
+            spec_id=_COUNT, fields=_TEXT, current=_FLAG, since=_or_null(_MOMENT), partitions=_COUNT, files=_COUNT,
+            rows=_or_null(_COUNT), bytes=_COUNT,
         )),
         partitions=_COUNT, files=_COUNT, bytes=_COUNT, warnings=_list(_object(kind=_TEXT, text=_TEXT)),
         largest=_list(_object(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NEEDS = ("missing", "stale", "failed")
 SHOWN = 20
 """How many partitions of each asset are shown, and how many of those that are held back."""
-KEPT = 8
+KEPT = 4
 """How many plans are kept until they run."""
 
 

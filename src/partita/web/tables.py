@@ -63,12 +63,13 @@ class Tables:
 def _facts(table: Table, version: int) -> TableFacts:
     partitions, plan = table.partitions(), table.plan()
     form = table.format
-    current = table.spec.spec_id
+    current, times = table.spec.spec_id, table.spec_times
     specs = [
         {
             "spec_id": spec.spec_id,
             "fields": str(spec) or "not partitioned",
             "current": spec.spec_id == current,
+            "since": stamp(times.get(spec.spec_id)),
             **_sums(partitions, spec.spec_id),
         }
         for spec in table.specs

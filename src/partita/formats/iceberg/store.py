@@ -34,6 +34,7 @@ from partita.formats.iceberg.isolation import touches
 from partita.formats.iceberg.manifests import POSITION_DELETES
 from partita.formats.iceberg.metrics import Described, measured_columns
 from partita.formats.iceberg.object_store import storage_at, store_options
+from partita.formats.iceberg.spec_times import spec_times
 from partita.formats.iceberg.specs import arrow_type
 from partita.formats.iceberg.state import NO_SNAPSHOT, IcebergState, state_of
 from partita.formats.iceberg.touched import commits
@@ -136,6 +137,11 @@ class IcebergStore(Store):
     def history(self) -> pa.Table:
         """The snapshots, newest first."""
         return history(self.state().table)
+
+    def spec_times(self) -> Mapping[int, datetime]:
+        """As the metadata that is still there tells."""
+        with translated(self.uri):
+            return spec_times(self.state().table)
 
     def evolve(
         self,
