@@ -10,7 +10,7 @@ import pytest
 
 from partita.assets.batching import narrowed
 from partita.lake import Lake
-from partita.web.plans import KEPT, SHOWN, Plans, Question, read_question
+from partita.web.plans import SHOWN, Plans, Question, read_question
 from partita.web.site import Site
 from tests.web.lakes import HOSTILE, HOSTILE_ASSET
 
@@ -133,9 +133,10 @@ def test_a_page_that_may_not_run_has_no_button(client: TestClient) -> None:
     assert "partita ui --allow-run" in page
 
 
-def test_the_last_few_plans_are_kept(site: Site) -> None:
+def test_the_last_few_plans_are_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("partita.web.plans.KEPT", 1)
     plans = Plans(site.lake, site.watch)
-    numbers = [plans.make(Question(("report",)))[0] for _ in range(KEPT + 1)]
+    numbers = [plans.make(Question(("report",)))[0] for _ in range(2)]
     assert plans.kept(numbers[-1]) is plans.kept(numbers[-1])
     with pytest.raises(Exception, match="404"):
         plans.kept(numbers[0])
