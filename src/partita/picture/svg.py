@@ -59,7 +59,8 @@ def _labels(bins: Bins, cell: float, tall: float) -> Iterator[str]:
     free = 0.0
     for column, label in enumerate(bins.across.labels):
         text, at = label.split(" to ")[0], _LEFT + column * cell
-        if at >= free:
+        fits = column == 0 or at + 6.5 * len(text) <= _LEFT + len(bins.across.labels) * cell
+        if at >= free and fits:
             yield f'<text x="{at:g}" y="12">{escape(text)}</text>'
             free = at + 7 * len(text) + 12
 

@@ -1,10 +1,9 @@
-"""The page to look at the lake: `partita ui`, the JSON behind it, and the pictures that notebooks show.
+"""The page to look at the lake: `partita ui`, and the JSON behind it.
 
 ```text
-watch.py      keeps a snapshot of the board fresh, in a thread of its own
-snapshot.py   the board in memory, each partition with its place on the map (layout.py)
-bins.py       counts by state for the part of a map that is looked at; picture.py draws them as SVG
+watch.py      keeps a snapshot of the board fresh, in a thread of its own (partita.picture has it, and the map's bins)
 api.py        the questions as JSON; openapi.py describes them; pages.py shows the same as HTML
+plans.py      plans that are looked at; runs.py runs them, where the server may; stream.py tells of a run as it goes
 gate.py       who may ask: token, host, origin
 ```
 """
