@@ -6,12 +6,9 @@ sample of them.
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from functools import partial
@@ -23,26 +20,19 @@ import duckdb
 from deltalake import DeltaTable
 
 import partita as pt
+from bench.events import EVENTS, PARTITIONS, SHARDS, append_events
 from bench.harness import Goal, Row, Side, at_least, compare, measure
+from bench.peers import dagster_instance, has_dagster
 from partita.lake import Lake
 from partita.status.engine import connect, fetch
-from partita.status.events import OF_PARTITIONS, event_schema
+from partita.status.events import OF_PARTITIONS
 from partita.status.fold import folded, values_sql
 from partita.status.rows import row_schema
 
-EVENTS = int(os.environ.get("PARTITA_BENCH_EVENTS", "10_000_000"))
-PARTITIONS = EVENTS // 10
-SHARDS = 1_000
 BATCH = min(EVENTS, 1_000_000)
 SAMPLE = 200
 APPENDS = 30
 PARTITA = str(Path(sys.executable).with_name("partita"))
-IDS = "printf('%026d', i + 1)"
-"""In place of ULIDs; they sort the same way."""
-KEY = (
-    f"'date=d:' || (DATE '2020-01-01' + (i % {PARTITIONS} // {SHARDS})::INTEGER)::VARCHAR "
-    f"|| ',shard=i:' || (i % {SHARDS})::VARCHAR"
-)
 
 
 def rows() -> Iterator[Row]:
@@ -60,7 +50,7 @@ def rows() -> Iterator[Row]:
 def _folds(lake: Lake) -> Iterator[Row]:
     kind = "CASE WHEN hash(i) % 10 = 0 THEN 'failed' ELSE 'succeeded' END"
     for start in range(0, EVENTS, BATCH):
-        _append(
+        append_events(
             lake, "sales", kind, f"{start} + range", "1735689600000000 + (hash(i * 7) % 86400000000)::BIGINT", BATCH
         )
     ledger = lake._workspace.ledger  # noqa: SLF001 - its files are what both sides read
@@ -105,13 +95,13 @@ def _questions(folder: Path) -> Iterator[Row]:
     orders = pt.asset(name="orders", partitions=partitions)(print)
     lake.register(orders, pt.asset(name="sales", partitions=partitions, upstream=[orders])(print))
     early, later = "1735689600000000 + i", "1735776000000000 + i"
-    _append(lake, "orders", "'succeeded'", "range", early, PARTITIONS)
-    _append(lake, "sales", "'succeeded'", f"{PARTITIONS} + range", later, PARTITIONS)
+    append_events(lake, "orders", "'succeeded'", "range", early, PARTITIONS)
+    append_events(lake, "sales", "'succeeded'", f"{PARTITIONS} + range", later, PARTITIONS)
     # One partition in ten is stale; half of these by an upstream that succeeded twice since.
     for number in range(2):
         after = f"1735862400000000 + i + {number} * 1000000"
         step = 10 * (number + 1)
-        _append(
+        append_events(
             lake, "orders", "'succeeded'", f"{(number + 2) * PARTITIONS} + range * {step}", after, PARTITIONS // step
         )
     lake.fold()
@@ -154,22 +144,6 @@ def _questions(folder: Path) -> Iterator[Row]:
         Side("lake.status_counts", lambda: lake.status_counts("sales")),
         repeat=3,
     )
-
-
-def _append(  # noqa: PLR0913, PLR0917 - what events are made of
-    lake: Lake, asset: str, kind: str, number: str, micros: str, size: int
-) -> None:
-    """Append events made by DuckDB: number `i` of each, its kind and its moment are SQL."""
-    values = {
-        "kind": kind, "tenant_id": "'default'", "workspace_id": "'default'", "asset_key": f"'{asset}'",
-        "partition_key": KEY, "event_id": IDS, "occurred_at": f"make_timestamptz({micros})",
-        "run_id": "'run-' || (i // 1000)::VARCHAR", "attempt": "1", "code_version": "'1'", "rows": "i", "files": "1",
-    }  # fmt: skip
-    schema = event_schema()
-    selected = ", ".join(f"{values.get(name, 'NULL')} AS {name}" for name in schema.names)
-    with connect() as connection:
-        events = connection.sql(f"SELECT {selected} FROM (SELECT {number} AS i FROM range({size}))").to_arrow_table()  # noqa: S608
-    lake._workspace.ledger.append_rows(events.cast(schema))  # noqa: SLF001 - as rows, which the face has no use for
 
 
 # --- appends
@@ -225,28 +199,13 @@ def _run(*command: str) -> None:
 # --- Dagster
 
 
-def _has_dagster() -> bool:
-    if importlib.util.find_spec("dagster") is None:
-        print("dagster is not installed: its rows are left out; pip install --group bench")
-        return False
-    warnings.filterwarnings("ignore")
-    return True
-
-
-def _dagster_instance(home: Path) -> Any:
-    import dagster
-
-    home.mkdir()
-    return dagster.DagsterInstance.local_temp(str(home))
-
-
 def _dagster_report(folder: Path) -> Callable[[int], None] | None:
     """Reports so many materializations outside of runs, to an instance on disk."""
-    if not _has_dagster():
+    if not has_dagster():
         return None
     import dagster
 
-    instance = _dagster_instance(folder / "dagster")
+    instance = dagster_instance(folder / "dagster")
     number = count()
 
     def report(size: int) -> None:
@@ -262,7 +221,7 @@ def _dagster_resolver(folder: Path) -> Callable[[], object] | None:
 
     The instance is on disk, as ours is.
     """
-    if not _has_dagster():
+    if not has_dagster():
         return None
     import dagster
     from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
@@ -277,7 +236,7 @@ def _dagster_resolver(folder: Path) -> Callable[[], object] | None:
     @dagster.asset(partitions_def=partitions, deps=[orders])
     def sales() -> None: ...
 
-    instance = _dagster_instance(folder / "dagster-ask")
+    instance = dagster_instance(folder / "dagster-ask")
     made_from = {"dagster/input_data_version/orders": "1", "dagster/code_version": "1"}
     for asset, tags in (
         ("orders", {"dagster/data_version": "1"}),

@@ -265,3 +265,68 @@ def test_a_late_source_makes_what_is_made_from_it_stale(lake: Lake, shop: Shop) 
     ]
     assert len(lake.plan(stale=True, since=datetime.now(UTC) - timedelta(minutes=5))) == 2
     assert len(lake.plan(stale=True, since=datetime.now(UTC) + timedelta(minutes=5), select="daily")) == 0
+
+
+def test_one_lake_with_all_three_formats(lake: Lake) -> None:
+    days = pt.daily("date", start="2025-01-01", end="2025-01-04")
+
+    @pt.asset(table="raw", format="iceberg", partitions=days, code_version="1")
+    def raw(ctx: Any) -> Any:
+        return ctx.spark.createDataFrame([(k["date"], n) for k in ctx.keys for n in range(4)], "date date, n long")
+
+    @pt.asset(table="clean", format="delta", partitions=days, upstream=[raw], code_version="1")
+    def clean(ctx: Any) -> Any:
+        return ctx.read(raw).where("n > 0")
+
+    @pt.asset(table="vectors", format="lance", partitions=pt.static("id_bucket", [0, 1]),
+              partition_by=[pt.bucket("id", 2)], upstream=[(clean, pt.all_partitions())], code_version="1")  # fmt: skip
+    def vectors(ctx: Any) -> Any:
+        return ctx.asked(ctx.read(clean).selectExpr("n AS id", "array(float(n), float(1)) AS vector").distinct())
+
+    lake.register(raw, clean, vectors)
+    assert lake.run(lake.plan()).succeeded == 3 + 3 + 2
+    assert lake.table("vectors").read().count() == 3
+    lake.wipe("vectors", {"id_bucket": 1})
+    assert lake.run(lake.plan()).succeeded == 1
+    assert lake.table("vectors").read().count() == 3
+    lake.table("raw").delete("n = 2 AND date = '2025-01-02'")
+    anew = pt.asset(name="clean", table="clean", partitions=days, upstream=[raw], code_version="2")
+    lake.register(anew(clean))
+    assert lake.run(lake.plan()).succeeded == 3 + 2
+    assert lake.table("clean").read().count() == 8
+    assert lake.status_counts()["current"].to_pylist() == [3, 3, 2]
+
+
+def test_two_runs_over_the_same_partitions_one_works_and_the_other_waits(lake: Lake, spark: SparkSession) -> None:
+    at_work, go_on = threading.Event(), threading.Event()
+    made: list[str] = []
+
+    @pt.asset(table="slow", partitions=pt.static("p", ["a", "b"]), code_version="1")
+    def slow(ctx: Any) -> Any:
+        made.append(ctx.run_id)
+        at_work.set()
+        assert go_on.wait(60)
+        return ctx.spark.createDataFrame([(key["p"], 1) for key in ctx.keys], "p string, n int")
+
+    lake.register(slow)
+    plan = lake.plan()
+    results: list[pt.RunResult] = []
+    first = threading.Thread(target=lambda: results.append(lake.run(plan, spark=spark)))
+    first.start()
+    assert at_work.wait(60)
+    other = Lake(lake.uri)
+    other.register(slow)
+    with pytest.raises(pt.Held, match="at work on 2 of these partitions"):
+        other.run(plan, spark=spark)
+    told: list[str] = []
+
+    def hear(event: Any) -> None:
+        told.append(event["event"])
+        go_on.set()
+
+    with pytest.raises(pt.WorldMoved):
+        other.run(plan, spark=spark, wait=60, listener=hear)
+    first.join()
+    assert told == ["waiting"]
+    assert (results[0].ok, len(made)) == (True, 1)
+    assert len(other.plan()) == 0

@@ -17,7 +17,7 @@ SRC = ROOT / "src"
 BAD: dict[str, tuple[str, str]] = {
     "upward": ("partita/algebra/key.py", "from partita.arrow import key_texts"),
     "in a function": ("partita/arrow/keys.py", "def f():\n    import partita.formats.delta"),
-    "for a type": ("partita/lake.py", "if TYPE_CHECKING:\n    from partita.assets import Asset"),
+    "for a type": ("partita/assets/plan.py", "if TYPE_CHECKING:\n    from partita.lake import Lake"),
     "by text": ("partita/status/fold.py", "importlib.import_module('partita.lake')"),
     "a room from the package": ("partita/status/fold.py", "from partita import spark"),
     "the public face": ("partita/formats/table.py", "from partita import PartitionKey"),

@@ -6,12 +6,16 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from partita.algebra.key import PartitionKey
 from partita.algebra.mappings import chosen_upstream
+from partita.algebra.spec import PartitionSpec
+from partita.arrow.schema import to_arrow
 from partita.assets.asset import Asset
 from partita.assets.ground import Ground
 from partita.assets.holding import Holding
-from partita.errors import DefinitionError
+from partita.errors import DefinitionError, TableMissing
 from partita.status.definitions import Definition
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ class Context:
         self.log = logging.getLogger(f"partita.asset.{asset.name}")
         self._ground = ground
         self._definition = asset.definition
+        self._making = asset.making
         self._known = known
 
     def __repr__(self) -> str:
@@ -57,3 +62,38 @@ class Context:
         holding = Holding.of(name, theirs.partitions, table.spec)
         choice = chosen_upstream(mapping, self._definition.partitions, theirs.partitions, self.keys)
         return table.read_partitions(holding.chosen(choice), columns, spark=self.spark)
+
+    def asked(self, rows: DataFrame) -> DataFrame:
+        """Of rows that may be anywhere, those in the partitions that are asked for, found by native expressions.
+
+        So a function whose partitions are buckets needs no arithmetic of its own.
+        """
+        from partita.spark.rows import among, partition_values
+        from partita.spark.scan import frame_of
+
+        spec = self._spec(rows)
+        fields = [spec.field(name) for name in self._definition.partitions.names]
+        holding = Holding.of(self.asset, self._definition.partitions, spec)
+        wanted = holding.of_keys(self.keys)
+        # What counts as a date in keys is a number of days to the function.
+        types = [to_arrow(field.result_type) for field in fields]
+        columns = [wanted[f.name].cast(type_) for f, type_ in zip(fields, types, strict=True)]
+        values = partition_values(rows, [field.function for field in fields], _VALUE, family=spec.family.value)
+        return among(rows, values, frame_of(self.spark, pa.table(columns, names=[f.name for f in fields])))
+
+    def _spec(self, rows: DataFrame) -> PartitionSpec:
+        """How the asset's table is partitioned, or will be."""
+        from partita.spark.schema import to_schema
+
+        if self._definition.table is None:
+            raise DefinitionError(f"{self.asset!r} has no table, and so no partitions that rows could be in")
+        try:
+            return self._ground.table(self._definition.table).spec
+        except TableMissing:
+            by = self._making.partition_by
+            functions = self._definition.partitions.names if by is None else by
+            family = "lance" if self._making.format == "lance" else "iceberg"
+            return PartitionSpec.of(functions, to_schema(rows.schema), family)
+
+
+_VALUE = "__partita_asked_"

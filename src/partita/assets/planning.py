@@ -233,7 +233,7 @@ class _Planning:
             found = matching(keys, where) if len(keys) else keys
             self.judged = self.judged or bool(len(keys))
         except PredicateError as error:
-            self.problem, found = error, keys.slice(0, 0)
+            self.problem, found = self.problem or error, keys.slice(0, 0)
         self.connection.register("plan_matching", pa.table({"partition_key": found}))
         self.connection.execute(
             "DELETE FROM plan_new WHERE partition_key NOT IN (SELECT partition_key FROM plan_matching)"

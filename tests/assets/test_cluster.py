@@ -1,0 +1,26 @@
+"""A run on executors that are processes: one that dies is made good by Spark, and nothing is there twice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.jvm
+def test_an_executor_that_is_killed_while_it_makes_a_batch(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("cluster.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path / "lake")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().splitlines()[-1] == "8 True 800 8 39600 1 {1}"

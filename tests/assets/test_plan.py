@@ -1,0 +1,213 @@
+"""Plans: what is in them and why, what is held back, in which batches; and as files."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from partita.assets.batching import Sizes, batch_numbers, transaction_of
+from partita.lake import Lake
+
+DAYS = pt.daily("date", start="2025-01-01", end="2025-01-05")
+BOTH = DAYS * pt.static("region", ["eu", "us"])
+
+
+def define(name: str, partitions: pt.PartitionSet | None = None, **given: Any) -> pt.Asset:
+    return pt.asset(name=name, partitions=partitions, **{"code_version": "1", **given})(lambda _: None)
+
+
+def day(number: int, **others: object) -> pt.PartitionKey:
+    return pt.PartitionKey.of(date=date(2025, 1, number), **others)
+
+
+@pytest.fixture
+def shop(lake: Lake) -> Lake:
+    """Orders by day and region, sales by day, what they changed by, a report of all."""
+    orders = define("orders", BOTH, tags=["raw"])
+    sales = define("sales", DAYS, upstream=[orders])
+    change = define("change", DAYS, upstream=[(sales, pt.window_offset("date", -1, 0))], tags=["daily"])
+    lake.register(orders, sales, change, define("report", upstream=[(change, pt.all_partitions())]))
+    return lake
+
+
+def make(lake: Lake, asset: str, *keys: object, outcome: str = "succeeded", **said: Any) -> None:
+    lake.record(asset, list(keys) or None, outcome=outcome, **{"code_version": "1", **said})  # type: ignore[arg-type] # keys
+
+
+def make_all(lake: Lake) -> None:
+    make(lake, "orders", *[day(n, region=region) for n in range(1, 5) for region in ("eu", "us")])
+    make(lake, "sales", *map(day, range(1, 5)))
+    make(lake, "change", *map(day, range(1, 5)))
+    make(lake, "report")
+
+
+def planned(plan: pt.Plan) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for row in plan.partitions.to_pylist():
+        found.setdefault(row["asset_key"], []).append(row["partition_key"])
+    return found
+
+
+def test_upstreams_come_before_what_is_made_from_them(shop: Lake) -> None:
+    plan = shop.plan()
+    assert plan.assets == ("orders", "sales", "change", "report")
+    assert [len(batch.keys) for batch in plan.batches] == [8, 4, 4, 1]
+    assert plan.blocked.num_rows == 0
+    assert str(plan).splitlines()[0] == "17 partitions in 4 batches, 0 held back"
+
+
+def test_what_is_made_from_what_runs_comes_along_through_every_mapping(shop: Lake) -> None:
+    make_all(shop)
+    assert len(shop.plan()) == 0
+    make(shop, "orders", day(2, region="us"), run_id="again")
+    plan = shop.plan()
+    assert planned(plan) == {"sales": [str(day(2))], "change": [str(day(2)), str(day(3))], "report": [""]}
+    reasons = {row["asset_key"]: (row["reasons"], row["by_asset"]) for row in plan.partitions.to_pylist()}
+    assert reasons["sales"] == (["UPSTREAM_CHANGED"], "orders")
+    assert reasons["change"] == (["UPSTREAM_PLANNED"], "sales")
+    assert "UPSTREAM_CHANGED (orders date=2025-01-02,region=us)" in plan.explain("sales", str(day(2)))
+    assert "does not run" in plan.explain("sales", str(day(1)))
+
+
+def test_of_the_needs_those_that_are_asked_for(shop: Lake) -> None:
+    make_all(shop)
+    shop.wipe("sales", day(1))
+    make(shop, "sales", day(2), outcome="failed", run_id="bad")
+    make(shop, "orders", day(3, region="eu"), run_id="again")
+    assert planned(shop.plan(missing=True)) == {"sales": [str(day(1))]}
+    assert planned(shop.plan(failed=True)) == {"sales": [str(day(2))]}
+    assert planned(shop.plan(stale=True))["sales"] == [str(day(3))]
+    assert planned(shop.plan(stale=True, missing=True, failed=True)) == planned(shop.plan())
+    assert planned(shop.plan())["sales"] == [str(day(n)) for n in (1, 2, 3)]
+
+
+def test_what_has_no_upstream_to_read_is_held_back(shop: Lake) -> None:
+    make(shop, "orders", *[day(n, region=region) for n in (1, 2) for region in ("eu", "us")])
+    make(shop, "orders", day(3, region="eu"), day(3, region="us"), day(4, region="eu"))
+    make(shop, "orders", day(3, region="us"), outcome="failed", run_id="bad")
+    plan = shop.plan(select="sales+")
+    assert planned(plan) == {"sales": [str(day(1)), str(day(2))], "change": [str(day(1)), str(day(2))]}
+    held = {
+        row["asset_key"] + row["partition_key"]: (row["by_asset"], row["by_partition"])
+        for row in plan.blocked.to_pylist()
+    }
+    assert held[f"sales{day(3)}"] == ("orders", str(day(3, region="us"))), "its last attempt failed"
+    assert held[f"sales{day(4)}"] == ("orders", str(day(4, region="us")))
+    assert held[f"change{day(3)}"] == ("sales", str(day(3)))
+    assert held["report"][0] == "change"
+    assert "is held back: orders date=2025-01-04,region=us is not there" in plan.explain("sales", str(day(4)))
+
+
+@pytest.mark.parametrize(
+    ("select", "wanted"),
+    [
+        ("orders", {"orders"}),
+        ("+sales", {"orders", "sales"}),
+        ("sales+", {"sales", "change", "report"}),
+        ("+sales+", {"orders", "sales", "change", "report"}),
+        ("tag:raw", {"orders"}),
+        (["tag:daily", "orders"], {"change", "orders"}),
+        ("tag:raw+", {"orders", "sales", "change", "report"}),
+    ],
+)
+def test_words_select_assets(shop: Lake, select: Any, wanted: set[str]) -> None:
+    plan = shop.plan(select=select)
+    assert set(plan.assets) | set(plan.blocked["asset_key"].to_pylist()) == wanted
+
+
+@pytest.mark.parametrize("select", ["sale", "tag:nothing", "+", ""])
+def test_words_that_select_nothing_are_refused(shop: Lake, select: str) -> None:
+    with pytest.raises(pt.PlanError, match="nothing is selected"):
+        shop.plan(select=select)
+
+
+def test_a_predicate_narrows_to_partitions(shop: Lake) -> None:
+    plan = shop.plan(where="date < '2025-01-03' AND region = 'us'", select="orders")
+    assert planned(plan) == {"orders": [str(day(n, region="us")) for n in (1, 2)]}
+    with pytest.raises(pt.PredicateError, match="nobody"):
+        shop.plan(where="nobody = 1")
+
+
+def test_what_is_so_for_longer_is_left_out(shop: Lake) -> None:
+    make_all(shop)
+    now = datetime.now(UTC)
+    make(shop, "orders", day(1, region="us"), run_id="late")
+    assert planned(shop.plan(stale=True, select="sales", since=now - timedelta(hours=1))) == {"sales": [str(day(1))]}
+    assert len(shop.plan(stale=True, select="sales", since=now + timedelta(hours=1))) == 0
+    fresh = Lake(shop.uri, workspace="fresh")
+    fresh.register(define("sales", DAYS))
+    assert planned(fresh.plan(since=datetime(2025, 1, 3, tzinfo=UTC))) == {"sales": [str(day(3)), str(day(4))]}
+
+
+def test_batches_are_cut_by_partitions_and_by_bytes() -> None:
+    rows = pa.table({"asset_key": ["a"] * 5 + ["b"] * 3, "bytes": pa.array([4, 4, 4, None, 20, 1, 1, 1], pa.int64())})
+    assert batch_numbers(rows, Sizes(2, 1000)).tolist() == [0, 0, 1, 1, 2, 0, 0, 1]
+    assert batch_numbers(rows, Sizes(100, 8)).tolist() == [0, 0, 1, 1, 2, 0, 0, 0]
+    assert batch_numbers(rows.slice(0, 0), Sizes()).tolist() == []
+    for wrong in ({"partitions": 0}, {"bytes": -1}, {"partitions": True}):
+        with pytest.raises(pt.PlanError, match="1 or more"):
+            Sizes(**wrong)
+
+
+def test_sizes_are_told_from_history(shop: Lake) -> None:
+    make(shop, "orders", *[day(n, region=r) for n in range(1, 5) for r in ("eu", "us")])
+    make(shop, "sales", day(1), bytes=100)
+    make(shop, "sales", day(2), bytes=300)
+    shop.wipe("sales", day(3))
+    make(shop, "orders", day(1, region="us"), run_id="again")
+    sizes = {row["partition_key"]: row["bytes"] for row in shop.plan(select="sales").partitions.to_pylist()}
+    assert sizes == {str(day(1)): 100, str(day(3)): 200, str(day(4)): 200}
+
+
+def test_a_commit_has_the_name_of_its_run_and_its_partitions() -> None:
+    one = transaction_of("R", "sales", ["a", "b"])
+    assert one == transaction_of("R", "sales", ["b", "a"])
+    assert one[0].startswith("partita/R/sales/")
+    assert len({one, transaction_of("R", "sales", ["a"]), transaction_of("Q", "sales", ["a", "b"])}) == 3
+
+
+# --- files
+
+
+def test_a_plan_survives_its_file_and_can_be_cut_short_by_hand(shop: Lake, tmp_path: Path) -> None:
+    plan = shop.plan(where="date = '2025-01-02'", select="+sales")
+    file = tmp_path / "plan.jsonl"
+    plan.save(str(file))
+    again = pt.load_plan(str(file))
+    assert again.partitions.equals(plan.partitions)
+    assert (again.made_at, again.world, again.asked) == (plan.made_at, plan.world, plan.asked)
+    head, *lines = file.read_text().splitlines()
+    file.write_text("\n".join([head, *(line for line in lines if json.loads(line)["asset_key"] == "orders")]))
+    assert pt.load_plan(str(file)).assets == ("orders",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", "nonsense", '{"form": "partita.plan/9"}', '{"form": "partita.plan/1"}', "\x00", "null",
+     '{"form": "partita.plan/1", "lake": 1}\n{"state": "run"}'],
+)  # fmt: skip
+def test_what_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "plan.jsonl"
+    file.write_text(text)
+    with pytest.raises(pt.PlanError, match=r"plan"):
+        pt.load_plan(str(file))
+    with pytest.raises(pt.PlanError, match="can't be read"):
+        pt.load_plan(str(tmp_path / "nowhere"))
+    with pytest.raises(pt.PlanError, match="can't be read"):
+        pt.load_plan(str(tmp_path))
+
+
+def test_a_key_that_is_none_in_a_file_is_refused(shop: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "plan.jsonl"
+    shop.plan(select="sales").save(str(file))
+    wrong = file.read_text().replace("date=d:2025-01-01", "date=2025-01-01")
+    assert "date=2025-01-01" in wrong
+    file.write_text(wrong)
+    with pytest.raises(pt.PlanError, match="no plan"):
+        pt.load_plan(str(file))
