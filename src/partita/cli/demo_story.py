@@ -10,8 +10,8 @@ from rich.text import Text
 
 import partita as pt
 from partita.cli.command import COMMANDS
-from partita.cli.demo_look import of_library, parts, show_parts, show_tagged, tagged
 from partita.cli.demo import SIZE
+from partita.cli.demo_look import of_library, parts, show_parts, show_tagged, tagged
 from partita.cli.demo_stage import Stage
 
 DAYS, REGIONS, MONTHS = 21, 6, 2
@@ -51,8 +51,8 @@ def _spark(stage: Stage) -> Iterator[None]:
 def _open(stage: Stage, lake: pt.Lake, size: int) -> None:
     stage.step(
         "Others write",
-        "The web shop keeps its events in an Iceberg table, by day. From February on it is partitioned by region too, and "
-        "what is there stays as it is. Products are in a Delta table that lies elsewhere, and is adopted.",
+        "The web shop keeps its events in an Iceberg table, by day. From February on it is partitioned by region "
+        "too, and what is there stays as it is. Products are in a Delta table that lies elsewhere, and is adopted.",
     )
     stage.python("strangers.py", "january", *_size(size))
     stage.partita("evolve", "raw.events", "--add", "region")
@@ -68,8 +68,8 @@ def _open(stage: Stage, lake: pt.Lake, size: int) -> None:
 def _run_all(stage: Stage, lake: pt.Lake, size: int) -> None:
     stage.step(
         "Everything runs",
-        "pipeline.py says what is made from what. Many partitions are one Spark job and one commit. Some regions have "
-        "hostile names, which do no harm: a partition is typed values, and never a path.",
+        "pipeline.py says what is made from what. Many partitions are one Spark job and one commit. Some regions "
+        "have hostile names, which do no harm: a partition is typed values, and never a path.",
     )
     stage.partita("run")
     _check_states(stage, lake, "orders", {"materialized": DAYS * REGIONS, "stale": 0, "failed": 0, "missing": 0})
@@ -80,8 +80,8 @@ def _run_all(stage: Stage, lake: pt.Lake, size: int) -> None:
 def _look(stage: Stage, lake: pt.Lake) -> None:
     stage.step(
         "A partition has one identity, and a predicate needs few of them",
-        "Native expressions of Spark give rows the key and the id of their partition. A plan skips by metadata what can't "
-        "match, and says why. Vectors are searched without Spark.",
+        "Native expressions of Spark give rows the key and the id of their partition. A plan skips by metadata what "
+        "can't match, and says why. Vectors are searched without Spark.",
     )
     events = lake.table("raw.events")
     with stage.typed('events.select(pt.spark.key_column(date="date", region="region"), pt.spark.id_column(...))'):
@@ -102,8 +102,9 @@ def _look(stage: Stage, lake: pt.Lake) -> None:
 def _break(stage: Stage, lake: pt.Lake, size: int) -> None:
     stage.step(
         "A partition breaks",
-        "Events come late, for two days in all regions, and one has a price that nobody can read. The batch is cut in two "
-        "until what can't be made stands alone; the others succeed. What is made from it is skipped, and stays as it was.",
+        "Events come late, for two days in all regions, and one has a price that nobody can read. The batch is cut "
+        "in two until what can't be made stands alone; the others succeed. What is made from it is skipped, and "
+        "stays as it was.",
     )
     stage.python("strangers.py", "late", *_size(size))
     stage.partita("run", code=1)
@@ -128,8 +129,9 @@ def _mend(stage: Stage, lake: pt.Lake, size: int) -> None:
 def _change(stage: Stage, lake: pt.Lake) -> None:
     stage.step(
         "Code changes, and a stranger writes",
-        "With another tax every day is stale, by the fingerprint of its code. delta-rs, which has never heard of Partita, "
-        "appends products; the table's own log says which buckets it touched. The plan is a file that can be reviewed.",
+        "With another tax every day is stale, by the fingerprint of its code. delta-rs, which has never heard of "
+        "Partita, appends products; the table's own log says which buckets it touched. The plan is a file that can "
+        "be reviewed.",
     )
     stage.edit("pipeline.py", "TAX = 0.19", "TAX = 0.20")
     stage.python("strangers.py", "news")
@@ -146,8 +148,8 @@ def _change(stage: Stage, lake: pt.Lake) -> None:
 def _forget(stage: Stage, lake: pt.Lake, size: int) -> None:
     stage.step(
         "A customer is forgotten",
-        "One DELETE spans both ways of partitioning. An old file holds all regions of a day, so all of them are stale; a "
-        "new one holds one region. What was made from them follows.",
+        "One DELETE spans both ways of partitioning. An old file holds all regions of a day, so all of them are "
+        "stale; a new one holds one region. What was made from them follows.",
     )
     stage.partita("sql", "DELETE FROM raw.events WHERE customer = 'ada'")
     stage.partita("plan", "--select", "orders+")
