@@ -211,3 +211,11 @@ def test_a_key_that_is_none_in_a_file_is_refused(shop: Lake, tmp_path: Path) -> 
     file.write_text(wrong)
     with pytest.raises(pt.PlanError, match="no plan"):
         pt.load_plan(str(file))
+
+
+def test_values_that_no_line_holds_are_shown_whole(lake: Lake) -> None:
+    names = ["two", "two\nlines", "\x1b[31m"]
+    lake.register(pt.asset(name="raw", partitions=pt.static("name", names))(print))
+    shown = str(lake.plan()).splitlines()[2:]
+    assert shown == [r"  name=\x1b[31m  MISSING", "  name=two  MISSING", r"  name=two\nlines  MISSING"]
+    assert str(lake.why("raw", {"name": names[1]})).startswith(r"raw[name=two\nlines]: ")

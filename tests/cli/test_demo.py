@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,7 +99,7 @@ def test_a_project_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "pipeline.py").write_text("mine")
     with pytest.raises(ProjectError, match="nothing was written"):
         Stage(tmp_path).__enter__()
-    assert os.listdir(tmp_path) == ["pipeline.py"]
+    assert [path.name for path in tmp_path.iterdir()] == ["pipeline.py"]
 
 
 @pytest.mark.parametrize(("agrees", "code"), [(True, 0), (False, 1)])

@@ -33,7 +33,7 @@ COMMANDS = {
     "key": "write, read and name partition keys",
     "fold": "bring the status table up to the ledger",
     "sweep": "compute staleness for every partition and store it",
-    "demo": "see partitioning, keys and pruning at work on an embedded Spark",
+    "demo": "live through some days of a lake on an embedded Spark",
 }
 
 OK, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
