@@ -7,6 +7,10 @@ INSTALLED := $(VENV)/installed
 RACING := $(VENV)/racing
 # Runs a command with JAVA_HOME set to a Java that Spark can use.
 WITH_JAVA := home="$$(scripts/find-java)" && JAVA_HOME="$$home"
+# Runs a command with CHROMIUM set to a browser that tests of pages can drive.
+WITH_CHROMIUM := browser="$$(scripts/find-chromium)" && CHROMIUM="$$browser"
+# The same with both.
+WITH_BOTH := home="$$(scripts/find-java)" && browser="$$(scripts/find-chromium)" && JAVA_HOME="$$home" CHROMIUM="$$browser"
 
 # File names are UTF-8 wherever this runs; a JVM takes its word for that from the locale.
 export LC_ALL := C.UTF-8
@@ -18,11 +22,11 @@ ARGS ?=
 ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick lint bench prove docs lock
+.PHONY: help setup demo test test-ui quick lint bench prove docs lock
 
 help:
 	@echo 'Partita: make <target>'
-	@sed -nE 's/^([a-z]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
 
 setup: $(INSTALLED)  ## make .venv, install the locked packages, find Java
 	@home="$$(scripts/find-java)" && echo "Java: $$home"
@@ -32,10 +36,13 @@ demo: $(INSTALLED)  ## see what Partita does, in one run
 	@$(WITH_JAVA) $(BIN)/partita demo
 
 test: $(INSTALLED)  ## every test, in two processes
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(IN_TWO) $(ARGS)
+	@$(WITH_BOTH) $(BIN)/python -m pytest $(IN_TWO) $(ARGS)
 
-quick: $(INSTALLED)  ## the tests that need no JVM, in under a minute
-	@$(BIN)/python -m pytest -m "not jvm" --hypothesis-profile=quick $(ARGS)
+test-ui: $(INSTALLED)  ## the tests of pages alone, in a real browser; screenshots go to build/screenshots
+	@$(WITH_CHROMIUM) $(BIN)/python -m pytest tests/web $(ARGS)
+
+quick: $(INSTALLED)  ## the tests that need no JVM and no browser, in under a minute
+	@$(BIN)/python -m pytest -m "not jvm and not browser" --hypothesis-profile=quick $(ARGS)
 
 lint: $(INSTALLED)  ## ruff and mypy
 	@$(BIN)/ruff check .
@@ -46,7 +53,7 @@ bench: $(RACING)  ## side by side with peers, as ratios
 	@$(WITH_JAVA) $(BIN)/python -m bench.run $(ONLY)
 
 prove: $(INSTALLED)  ## every test, with many more random examples
-	@$(WITH_JAVA) $(BIN)/python -m pytest $(IN_TWO) --hypothesis-profile=prove $(ARGS)
+	@$(WITH_BOTH) $(BIN)/python -m pytest $(IN_TWO) --hypothesis-profile=prove $(ARGS)
 
 docs: $(INSTALLED)  ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -62,6 +62,15 @@ def test_what_is_not_there(storage: Storage) -> None:
     assert list(storage.list("a")) == []
 
 
+def test_the_folders_in_a_folder(storage: Storage) -> None:
+    for path in ("a/b/c", "a/d", "e/_log/0", "f"):
+        storage.put(path, b"x")
+    assert storage.folders() == ["a", "e"]
+    assert storage.folders("a") == ["b"]
+    assert storage.folders("e") == ["_log"]
+    assert storage.folders("f") == storage.folders("nothing") == []
+
+
 def test_put_new_leaves_what_is_there(storage: Storage) -> None:
     assert storage.put_new("log/0.json", b"first")
     assert not storage.put_new("log/0.json", b"second")

@@ -371,6 +371,11 @@ class Lake:
             self._observe_sources()
         return self._workspace.ask(assets=names_of(asset), **question)
 
+    @property
+    def status_version(self) -> int:
+        """A number that grows with each thing that is recorded here; -1 where nothing was."""
+        return self._workspace.ledger.files().version
+
     def partitions_of(self, asset: AssetGiven) -> PartitionSet | None:
         """The partitions that an asset's definition expects; None where it is not registered."""
         definition = self._workspace.definition(named(asset))

@@ -1,6 +1,6 @@
 """The rooms of `src/partita`, what each may import, and the walk that finds what breaks that.
 
-    algebra, storage, process <- arrow, spark <- formats, status <- sql, assets <- lake <- cli, web
+    algebra, storage, process <- arrow, spark <- formats, status <- sql, assets <- lake <- web <- cli
 
 `status` knows `algebra` and `arrow` only.
 
@@ -33,7 +33,7 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "sql": frozenset({"errors", "algebra", "arrow", "spark", "formats"}),
     "assets": frozenset({"errors", "algebra", "arrow", "storage", "process", "spark", "formats", "status"}),
     "lake": frozenset({"errors", "algebra", "arrow", "storage", "spark", "formats", "sql", "status", "assets"}),
-    "cli": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets"}),
+    "cli": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets", "web"}),
     "web": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets"}),
 }
 ONLY_IN_SPARK = frozenset({"pyspark", "py4j"})

@@ -11,7 +11,7 @@ import pytest
 
 from partita.errors import PartitaError
 from partita.spark import session
-from partita.spark.session import _require_java
+from partita.spark.session import _environment, _require_java, _settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +63,22 @@ def test_names_of_files_are_utf8_in_any_locale(spark: SparkSession, tmp_path: Pa
     assert [path.name for path in (tmp_path / "t").iterdir() if path.is_dir()] == ["p=日本語"]
     noise = [line for line in done.stderr.splitlines() if "incubator" not in line]
     assert noise == []
+
+
+def test_a_cluster_may_reach_the_driver_and_keeps_its_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    settings = _settings(is_local=False)
+    assert settings["spark.sql.session.timeZone"] == "UTC"
+    bound = {"spark.master", "spark.driver.host", "spark.driver.bindAddress", "spark.sql.shuffle.partitions"}
+    assert not bound & set(settings)
+    assert bound <= set(_settings(is_local=True))
+    monkeypatch.setenv("PYSPARK_PYTHON", "/of/the/cluster")
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "")
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    with _environment(is_local=False):
+        assert (os.environ["PYSPARK_PYTHON"], os.environ.get("SPARK_LOCAL_IP")) == ("/of/the/cluster", None)
+    with _environment(is_local=True):
+        assert (os.environ["PYSPARK_PYTHON"], os.environ["SPARK_LOCAL_IP"]) == (sys.executable, "127.0.0.1")
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

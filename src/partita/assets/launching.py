@@ -47,10 +47,13 @@ class Launch:
         self._check(plan)
         run_id = new_ulid()
         self._runs.begin(run_id, plan)
+        lease: Lease | None = None
         try:
             lease = self._taken(run_id, plan.batches)
             check_world(self.ground, plan)
         except BaseException as error:
+            if lease is not None:
+                self._leases.release(lease)
             self._runs.end(run_id, {"run_id": run_id, "refused": str(error)})
             raise
         return self._held(run_id, lease, plan.batches, NOTHING_DONE)

@@ -16,7 +16,7 @@ Iceberg table by its name in a catalog. Needs no Java.
 """
 EXAMPLES = (
     "partita adopt s3://bucket/raw/orders --format delta --name raw.orders",
-    "partita adopt shop.orders --format iceberg --catalog type=rest --catalog uri=https://ice.example",
+    "partita adopt db.t --format iceberg --catalog type=rest --catalog uri=URL",
 )
 
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "key": "write, read and name partition keys",
     "fold": "bring the status table up to the ledger",
     "sweep": "compute staleness for every partition and store it",
+    "ui": "a web page to look at the lake",
     "demo": "live through some days of a lake on an embedded Spark",
 }
 
@@ -74,7 +75,7 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
         "partita key encode date=2025-01-15 region=us-east",
     )
     parser = argparse.ArgumentParser("partita", **about)
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     asked = next((word for word in words if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():

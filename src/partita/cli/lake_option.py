@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def add_lake(parser: argparse.ArgumentParser) -> None:
     """The arguments that say which lake."""
-    where = parser.add_argument_group("where", "else what the nearest partita.toml says")
+    where = parser.add_argument_group("where", "what is not said, the nearest partita.toml may say")
     where.add_argument("--lake", metavar="URI", help="the lake; else $PARTITA_LAKE, or the folder where you are")
     where.add_argument("--tenant", metavar="NAME", help="else $PARTITA_TENANT, or 'default'")
     where.add_argument("--workspace", metavar="NAME", help="else $PARTITA_WORKSPACE, or 'default'")

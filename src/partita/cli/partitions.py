@@ -8,8 +8,8 @@ from partita.cli.lake_option import add_lake, open_lake
 from partita.cli.number import whole_number
 
 ABOUT = """
-List the partitions of a table that may hold a match: key, id, spec, files, rows,
-bytes, and the values of the partition fields. Needs no Java.
+List the partitions of a table that may hold a match: key, id, spec, files,
+rows, bytes, and the values of the partition fields. Needs no Java.
 """
 EXAMPLES = (
     "partita partitions sales.orders",

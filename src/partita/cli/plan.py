@@ -24,7 +24,8 @@ the world has moved. Needs no Java.
 """
 EXAMPLES = (
     "partita plan",
-    "partita plan --select daily_sales+ --where \"date >= '2025-01-01'\" --out plan.jsonl",
+    "partita plan --select daily_sales+ --out plan.jsonl",
+    "partita plan --missing --where \"date >= '2025-01-01'\"",
     "partita plan --stale --since 2025-01-15",
     "partita plan --explain daily_sales date=2025-01-15,region=us-east",
 )

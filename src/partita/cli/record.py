@@ -9,12 +9,12 @@ from partita.cli.partition import read_key, read_moment
 
 ABOUT = """
 Record what became of an attempt at partitions: it started, succeeded, failed or
-was cancelled. Several keys go into one commit. Keys are canonical, or dimensions
-with commas between; an asset without partitions has none.
+was cancelled. Several keys go into one commit. Keys are canonical, or
+dimensions with commas between; an asset without partitions has none.
 """
 EXAMPLES = (
-    "partita record daily_sales date=2025-01-15,region=us-east --outcome succeeded --run nightly-7 --code-version 3",
-    "partita record daily_sales date=2025-01-15,region=us-east --outcome failed --error 'disk full'",
+    "partita record sales date=2025-01-15,region=us --outcome succeeded --run r7",
+    "partita record sales date=2025-01-15 --outcome failed --error 'disk full'",
     "partita record report --outcome started --run nightly-7",
 )
 _OUTCOMES = ("succeeded", "failed", "cancelled", "started")

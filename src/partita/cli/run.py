@@ -23,8 +23,8 @@ ABOUT = """
 Bring partitions up to date: plan and run, or run a plan that `partita plan
 --out` wrote and that the world has not moved away from. Upstreams come before
 what is made from them; a batch is one Spark job and one commit. A batch that
-fails is cut in two until what can't be made stands alone. With --resume, do what
-a run that was killed or stopped left; without an id, the last such.
+fails is cut in two until what can't be made stands alone. With --resume, do
+what a run left that was killed or stopped: the last such, or the one named.
 
 Ctrl-C stops the jobs and exits with 130. Exit code 1 where a partition failed,
 was skipped or is left. Needs Java 17 or newer.
@@ -44,7 +44,7 @@ _TRIES = 3
 def define(parser: argparse.ArgumentParser) -> None:
     """The arguments of `partita run`."""
     parser.add_argument("plan", nargs="?", metavar="PLANFILE", help="a plan; else it is planned first")
-    parser.add_argument("--resume", nargs="?", const="", metavar="RUN", help="do what the last run left, or this")
+    parser.add_argument("--resume", nargs="?", const="", metavar="RUN", help="do what a run left")
     for name, what, least in (("parallel", "batches at once", 1), ("max-failures", "failed partitions to bear", 0)):
         parser.add_argument(f"--{name}", type=whole_number(what, least), metavar="N", help=what)
     parser.add_argument("--wait", type=seconds, metavar="SECONDS", help="for partitions that another run holds")

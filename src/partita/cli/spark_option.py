@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
     """The arguments that say which Spark."""
-    on = parser.add_argument_group("on", "else what the nearest partita.toml says, or all cores of this machine")
+    on = parser.add_argument_group("on", "else as partita.toml says, or all cores of this machine")
     on.add_argument("--master", metavar="URL", help="local[N], spark://, yarn, k8s://; sc:// is Spark Connect")
     on.add_argument("--conf", action="append", default=[], type=pair, metavar="NAME=VALUE", help="a setting of Spark")
 

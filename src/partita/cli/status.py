@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ABOUT = """
 Show the status of every partition: a grid for each asset, or with --stale,
 --missing or --failed a list of those partitions. With --check, exit with 1 when
-some partition that is expected is missing, stale or failed, or that can't be told,
-whatever is listed; and with 2 when there is nothing to check.
+some partition that is expected is missing, stale or failed, or that can't be
+told, whatever is listed; and with 2 when there is nothing to check.
 
 `partita status export FILE` writes the status table as Parquet.
 """

@@ -46,11 +46,6 @@ class Table:
         return self._store.uri
 
     @property
-    def format(self) -> str:
-        """What the table is kept in: "delta", "iceberg" or "lance"."""
-        return self._store.form.lower()
-
-    @property
     def version(self) -> int:
         """The newest version."""
         return self._store.state().version

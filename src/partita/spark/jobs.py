@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
+from pyspark.sql.utils import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +25,12 @@ def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
 
 
 def interrupt(spark: SparkSession, tag: str) -> None:
-    """Stop every job that has the tag; a session that is gone has none."""
+    """Stop every job that has the tag; a session that is gone has none.
+
+    A classic session knows a tag only in the thread that gave it, so there every job of the session is stopped.
+    """
     with suppress(PySparkException, OSError):
-        spark.interruptTag(tag)
+        if is_remote():
+            spark.interruptTag(tag)
+        else:
+            spark.interruptAll()

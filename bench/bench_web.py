@@ -1,0 +1,130 @@
+"""The page to look at the lake: server time and bytes of the heat map, beside sending every partition."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from datetime import date, timedelta
+from itertools import count
+from typing import Any
+
+from starlette.testclient import TestClient
+
+import partita as pt
+from bench.harness import Row, Side, compare, measure, within
+from partita.lake import Lake
+from partita.status.engine import connect
+from partita.status.events import event_schema
+from partita.web.app import make_app
+from partita.web.gate import Keeper
+from partita.web.site import Site
+from partita.web.snapshot import take_snapshot
+
+SIZES = (1_000, 100_000, 1_000_000)
+DAYS = 1_000
+ASSETS = 100
+TOKEN = "a-token-of-the-benchmark"  # noqa: S105 - of this run alone
+
+
+def rows() -> Iterator[Row]:
+    """Each in a lake of its own; the last has a hundred assets, a million partitions in all."""
+    with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
+        for size in SIZES:
+            yield from _maps(_made(Lake(f"{folder}/{size}"), size, 1), size)
+        yield from _wide(_made(Lake(f"{folder}/wide"), SIZES[-1] // ASSETS, ASSETS))
+
+
+def _maps(lake: Lake, size: int) -> Iterator[Row]:
+    site, client = _client(lake)
+
+    def ours() -> Any:
+        return client.get("/api/heatmap", params={"asset": "sales_0"})
+
+    def every() -> bytes:
+        found = site.watch.newest.rows("SELECT partition_key, mark FROM partitions WHERE asset = 0")
+        return json.dumps(found).encode()
+
+    answer = ours()
+    assert answer.json()["partitions"] == len(json.loads(every())) == size
+    sent = int(answer.headers.get("content-length", 0))
+    yield compare(
+        f"heat map of {size:,} partitions",
+        ours=Side(f"/api/heatmap: {sent:,} bytes", ours),
+        theirs=Side(f"every key and state as JSON: {len(every()):,} bytes", every),
+        goal=within(0.1),
+    )
+    zoomed = answer.json()["view"].split(",")
+    near = ",".join([zoomed[0], str(int(zoomed[0]) + 60), zoomed[2], zoomed[2]])
+    yield measure(
+        f"a part of the map of {size:,} partitions",
+        Side("/api/heatmap?view=...", lambda: client.get("/api/heatmap", params={"asset": "sales_0", "view": near})),
+        goal=within(0.1),
+    )
+    yield measure(
+        f"snapshot of {size:,} partitions, in the background",
+        Side("take_snapshot", lambda: take_snapshot(lake)),
+        repeat=1,
+    )
+    client.close()
+
+
+def _wide(lake: Lake) -> Iterator[Row]:
+    _, client = _client(lake)
+    for name, path in (
+        ("overview", "/"),
+        ("asset's page", "/asset?asset=sales_7"),
+        ("list of what is stale", "/asset/partitions?asset=sales_7&state=stale"),
+    ):
+        yield measure(
+            f"{name} of {ASSETS} assets with {SIZES[-1]:,} partitions",
+            Side(path.partition("?")[0], lambda path=path: client.get(path)),  # type: ignore[misc] # a default
+            goal=within(0.1),
+        )
+    days = count()
+
+    def asked() -> Any:
+        """A predicate that was not asked before: the answers to others are kept."""
+        where = f"shard = 3 AND date > '{date(2020, 1, 1) + timedelta(days=next(days))}'"
+        return client.get("/api/heatmap", params={"asset": "sales_7", "where": where})
+
+    assert asked().json()["partitions"] == DAYS - 1
+    name = f"heat map with a new predicate of {ASSETS} assets with {SIZES[-1]:,} partitions"
+    yield measure(name, Side("/api/heatmap?where=...", asked), goal=within(0.1))
+    client.close()
+
+
+def _client(lake: Lake) -> tuple[Site, TestClient]:
+    site = Site.of(lake, Keeper(TOKEN, port=1))
+    site.watch.take()
+    app = make_app(site)
+    return site, TestClient(app, base_url="http://127.0.0.1:1", headers={"Authorization": f"Bearer {TOKEN}"})
+
+
+def _made(lake: Lake, size: int, assets: int) -> Lake:
+    """A lake whose every asset has so many partitions, a tenth of them made with an earlier version of its code."""
+    shards = max(1, size // DAYS)
+    end = date(2020, 1, 1) + timedelta(days=size // shards)
+    partitions = pt.daily("date", start="2020-01-01", end=end) * pt.static("shard", range(shards))
+    for version in ("1", "2"):
+        lake.register(
+            *(pt.asset(name=f"sales_{n}", partitions=partitions, code_version=version)(print) for n in range(assets))
+        )
+    values = {
+        "kind": "'succeeded'", "tenant_id": "'default'", "workspace_id": "'default'",
+        "asset_key": f"'sales_' || (i // {size})::VARCHAR",
+        "partition_key": f"'date=d:' || (DATE '2020-01-01' + (i % {size} // {shards})::INTEGER)::VARCHAR "
+                         f"|| ',shard=i:' || (i % {shards})::VARCHAR",
+        "event_id": "printf('%026d', i + 1)", "occurred_at": "make_timestamptz(1735689600000000 + i)",
+        "run_id": "'run-' || (i // 1000)::VARCHAR", "attempt": "1",
+        "code_version": "CASE WHEN hash(i) % 10 = 0 THEN '1' ELSE '2' END", "rows": "i", "files": "1",
+    }  # fmt: skip
+    schema = event_schema()
+    selected = ", ".join(f"{values.get(name, 'NULL')} AS {name}" for name in schema.names)
+    with connect() as connection:
+        events = connection.sql(
+            f"SELECT {selected} FROM (SELECT range AS i FROM range({size * assets}))"  # noqa: S608 - our own names
+        ).to_arrow_table()
+    lake._workspace.ledger.append_rows(events.cast(schema))  # noqa: SLF001 - as rows, which the face has no use for
+    lake.fold()
+    return lake

@@ -1,0 +1,185 @@
+"""The pages, as HTML: each a template over the answer that the API gives too.
+
+What reads the lake itself, and not the snapshot, is a part of a page that comes after it.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from partita.algebra.key import PartitionKey
+from partita.status.shown import one_line
+from partita.web import partition, words
+from partita.web.api import asked, bins_of, page_of
+from partita.web.bins import key_label
+from partita.web.gate import CSRF_HEADER
+from partita.web.graph import HEIGHT, WIDTH, make_graph
+from partita.web.marks import FILTERS, MARKS
+from partita.web.overview import attention, overview
+from partita.web.snapshot import REASON_BITS
+from partita.web.view import read_view
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from partita.web.site import Site
+
+
+def routes() -> list[Route]:
+    """Every page, and the parts of pages that come later."""
+    return [
+        Route("/", _overview, name="page_overview"),
+        Route("/asof", _as_of, name="part_asof"),
+        Route("/asset", _asset, name="page_asset"),
+        Route("/asset/partitions", _asset_partitions, name="part_partitions"),
+        Route("/asset/summary", _asset_summary, name="part_summary"),
+        Route("/partition", _partition, name="page_partition"),
+        Route("/partition/why", _partition_why, name="part_why"),
+        Route("/partition/history", _partition_history, name="part_history"),
+        Route("/partition/files", _partition_files, name="part_files"),
+        Route("/table", _table, name="page_table"),
+        Route("/table/facts", _table_facts, name="part_table"),
+    ]
+
+
+def show(request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    """A template as the answer to a request."""
+    site: Site = request.app.state.site
+    snapshot = site.watch.newest
+    shared = {
+        "site": site,
+        "as_of": snapshot.as_of,
+        "problem": site.watch.problem,
+        "csrf_header": CSRF_HEADER,
+        "ago": partial(words.age, now=snapshot.as_of),
+    }
+    return HTMLResponse(_environment().get_template(template).render(**shared, **values), status)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("partita.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"clock": words.clock, "size": words.size, "key_label": key_label, "one_line": one_line}
+    environment.globals |= {
+        "marks": MARKS,
+        "mark_of": {mark.name: mark for mark in MARKS},
+        "reasons": tuple(REASON_BITS),
+        "filters": FILTERS,
+        "link": _link,
+    }
+    return environment
+
+
+def _link(path: str, **query: str) -> str:
+    return f"{path}?{urlencode(query)}"
+
+
+def _site(request: Request) -> Site:
+    site: Site = request.app.state.site
+    return site
+
+
+def _overview(request: Request) -> Response:
+    snapshot = _site(request).watch.newest
+    search = request.query_params.get("q") or ""
+    found = overview(snapshot, search)
+    names = {asset["asset"] for asset in found["assets"]}
+    upstreams = {
+        facts.name: [u for u in facts.upstreams if not search or u in names]
+        for facts in snapshot.assets.values()
+        if facts.name in names and not facts.retired
+    }
+    joined = {u for found_above in upstreams.values() for u in found_above}
+    upstreams = {name: above for name, above in upstreams.items() if above or name in joined}
+    part = request.query_params.get("part") == "board"
+    return show(
+        request,
+        "_board.html" if part else "overview.html",
+        search=search,
+        board=found,
+        graph=make_graph(upstreams),
+        box=(WIDTH, HEIGHT),
+        facts=snapshot.assets,
+    )
+
+
+def _as_of(request: Request) -> Response:
+    return show(request, "_asof.html")
+
+
+def _asset(request: Request) -> Response:
+    site = _site(request)
+    view = read_view(request.query_params)
+    facts = site.watch.newest.asset(view.asset)
+    below = sorted(f.name for f in site.watch.newest.assets.values() if view.asset in f.upstreams)
+    return show(
+        request, "asset.html", facts=facts, view=view, below=below, page=page_of(site, request.query_params),
+        wrong=next((one for one in attention(site.watch.newest) if one["asset"] == view.asset), None),
+    )  # fmt: skip
+
+
+def _asset_partitions(request: Request) -> Response:
+    page = page_of(_site(request), request.query_params)
+    return show(request, "_partitions.html", page=page, view=read_view(request.query_params))
+
+
+def _asset_summary(request: Request) -> Response:
+    bins = bins_of(_site(request), request.query_params)
+    width = len(bins.across.labels)
+    starts = range(0, len(bins.cells), width)
+    sums = [
+        [sum(n) for n in zip(*(bins.mixes[cell] for cell in bins.cells[at : at + width]), strict=True)] for at in starts
+    ]
+    lines = list(zip(bins.down.labels, sums, strict=True))
+    return show(request, "_summary.html", lines=lines, down=bins.down, across=bins.across)
+
+
+def _partition(request: Request) -> Response:
+    asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
+    site = _site(request)
+    found = partition.identity(site.watch.newest, asset, key)
+    return show(request, "partition.html", partition=found, facts=site.watch.newest.asset(asset))
+
+
+def _partition_why(request: Request) -> Response:
+    asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
+    site = _site(request)
+    site.watch.newest.asset(asset)
+    return show(request, "_why.html", why=site.lake.why(asset, PartitionKey.parse(key)).document())
+
+
+def _partition_history(request: Request) -> Response:
+    asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
+    return show(request, "_history.html", history=partition.history(_site(request).lake, asset, key))
+
+
+def _partition_files(request: Request) -> Response:
+    asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
+    site = _site(request)
+    return show(request, "_files.html", found=partition.files(site.watch.newest, site.tables, asset, key))
+
+
+def _table(request: Request) -> Response:
+    name = asked(request.query_params, "name")
+    site = _site(request)
+    # What is no table's name, or leaves the lake, is refused here and not in a part of the page.
+    site.lake.table(name)
+    writers = [facts.name for facts in site.watch.newest.assets.values() if facts.table == name]
+    return show(request, "table.html", name=name, writers=writers)
+
+
+def _table_facts(request: Request) -> Response:
+    facts = _site(request).tables.facts(asked(request.query_params, "name"))
+    return show(request, "_table.html", table=facts.document)

@@ -1,0 +1,396 @@
+// The map of an asset: bins that the server counted, on a canvas. The URL holds what is looked at and selected.
+(() => {
+  "use strict";
+  const map = document.getElementById("map");
+  if (!map) return;
+  const canvas = map.querySelector("canvas");
+  const tip = document.getElementById("tip");
+  const readout = document.getElementById("readout");
+  const count = document.getElementById("map-count");
+  const STATES = ["current", "stale", "retry-failed", "missing", "failed", "running", "unexpected", "unknown"];
+  const WORDS = ["current", "stale", "last attempt failed", "missing", "failed", "running", "not expected", "not known"];
+  const WORST = [4, 2, 1, 7, 5, 6, 3, 0];
+  const TOP = 20, MOST_HEIGHT = 440, MOST_CELL = 26;
+  let bins = null, colours = null, shape = null, cursor = [0, 0], anchor = null, drag = null, asking = 0, asOf = null;
+
+  // --- the URL
+
+  const query = () => new URLSearchParams(location.search);
+  const box = (name) => {
+    const text = query().get(name);
+    return text ? text.split(",").map(Number) : null;
+  };
+  function change(name, value, push) {
+    const params = query();
+    params.delete("after");
+    params.delete("before");
+    if (value) params.set(name, value.join(","));
+    else params.delete(name);
+    history[push ? "pushState" : "replaceState"](null, "", `${location.pathname}?${params}`);
+  }
+
+  // --- what the server says
+
+  async function load() {
+    const mine = ++asking;
+    const params = query();
+    params.set("columns", Math.max(20, Math.min(240, Math.floor((map.clientWidth - 120) / 5))));
+    params.set("rows", Math.floor((MOST_HEIGHT - TOP) / 7));
+    const answer = await fetch(`/api/heatmap?${params}`, { headers: { Accept: "application/json" } });
+    const found = await answer.json();
+    if (mine !== asking) return;
+    if (!answer.ok) {
+      readout.textContent = found.error.message;
+      return;
+    }
+    bins = found;
+    asOf = bins.as_of;
+    cursor = [clamp(cursor[0], 0, columns() - 1), clamp(cursor[1], 0, rows() - 1)];
+    count.textContent = `${bins.partitions.toLocaleString("en")} partitions shown`;
+    map.dataset.view = bins.view;
+    map.dataset.cells = bins.cells.length;
+    draw();
+  }
+  const columns = () => bins.across.labels.length;
+  const rows = () => bins.down.labels.length;
+  const mixAt = (column, row) => bins.mixes[bins.cells[row * columns() + column]];
+  const clamp = (n, low, high) => Math.max(low, Math.min(high, n));
+
+  function places(column, row, column2 = column, row2 = row) {
+    const whole = bins.whole.split(",").map(Number);
+    const [c0, c1] = [Math.min(column, column2), Math.max(column, column2)];
+    const [r0, r1] = [Math.min(row, row2), Math.max(row, row2)];
+    return [
+      Math.max(whole[0], bins.across.first + c0 * bins.across.step),
+      Math.min(whole[1], bins.across.first + (c1 + 1) * bins.across.step - 1),
+      Math.max(whole[2], bins.down.first + r0 * bins.down.step),
+      Math.min(whole[3], bins.down.first + (r1 + 1) * bins.down.step - 1),
+    ];
+  }
+
+  // --- drawing
+
+  function palette() {
+    const style = getComputedStyle(document.documentElement);
+    const of = (name) => style.getPropertyValue(`--${name}`).trim();
+    colours = { states: STATES.map(of), ink: of("ink"), quiet: of("quiet"), none: of("none"), panel: of("panel"), focus: of("focus") };
+  }
+
+  function draw() {
+    if (!bins) return;
+    palette();
+    const pen = canvas.getContext("2d");
+    pen.font = "12px system-ui, 'DejaVu Sans', sans-serif";
+    const widest = Math.max(...bins.down.labels.map((label) => pen.measureText(cut(label)).width), 20);
+    const left = Math.ceil(Math.min(widest, map.clientWidth * 0.25, 200)) + 10;
+    const width = map.clientWidth;
+    const cell = Math.max(2, Math.min(MOST_CELL, (width - left - 2) / columns()));
+    const tall = Math.max(6, Math.min(MOST_CELL, Math.floor((MOST_HEIGHT - TOP) / rows())));
+    shape = { left, cell, tall, width, height: TOP + tall * rows() + 2 };
+    const ratio = window.devicePixelRatio || 1;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(shape.height * ratio);
+    // A property of the object, not an attribute: the policy forbids those.
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${shape.height}px`;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, shape.height);
+    labels(pen);
+    for (let row = 0; row < rows(); row++)
+      for (let column = 0; column < columns(); column++) {
+        const which = bins.cells[row * columns() + column];
+        if (!which) continue;
+        // On whole points, or neighbours would shine through each other's edges.
+        const [x, y] = corner(column, row).map(Math.round);
+        bin(pen, bins.mixes[which], x, y, Math.round(corner(column + 1, row)[0]) - x, shape.tall);
+      }
+    overlay(pen);
+  }
+  const corner = (column, row) => [shape.left + column * shape.cell, TOP + row * shape.tall];
+  const cut = (label) => (label.length > 30 ? `${label.slice(0, 29)}…` : label);
+
+  function labels(pen) {
+    pen.fillStyle = colours.quiet;
+    pen.font = "12px system-ui, 'DejaVu Sans', sans-serif";
+    pen.textBaseline = "middle";
+    pen.textAlign = "right";
+    const every = Math.ceil(14 / shape.tall);
+    for (let row = 0; row < rows(); row += every)
+      pen.fillText(cut(bins.down.labels[row]), shape.left - 6, TOP + (row + 0.5) * shape.tall, shape.left - 8);
+    pen.textAlign = "left";
+    let free = 0;
+    for (let column = 0; column < columns(); column++) {
+      const text = bins.across.labels[column].split(" to ")[0];
+      const at = shape.left + column * shape.cell;
+      const room = pen.measureText(text).width;
+      if (at < free || at + room > shape.width) continue;
+      pen.fillText(text, at + 1, TOP / 2);
+      free = at + room + 14;
+    }
+  }
+
+  function bin(pen, mix, x, y, w, h) {
+    // Bins of many partitions touch: gaps would say more than the few that aren't like the rest.
+    const many = bins.across.step > 1 || bins.down.step > 1;
+    const gap = many ? 0 : w > 5 ? 1 : w > 3 ? 0.5 : 0;
+    if (many) h += 1;
+    const total = mix.reduce((sum, n) => sum + n, 0);
+    const only = mix.indexOf(total);
+    if (only >= 0) return mark(pen, only, x, y, w - gap, h - 1);
+    // Several states: from below, the worst first, each at least a point high.
+    let bottom = y + h - 1;
+    for (const state of WORST) {
+      if (!mix[state]) continue;
+      const part = Math.max(1, ((h - 1) * mix[state]) / total);
+      const top = Math.max(y, bottom - part);
+      pen.fillStyle = state === 3 ? colours.none : colours.states[state];
+      pen.fillRect(x, top, w - gap, bottom - top);
+      bottom = top;
+      if (bottom <= y) break;
+    }
+  }
+
+  // Each state has a shape of its own, so that none is told by colour alone.
+  function mark(pen, state, x, y, w, h) {
+    const colour = colours.states[state];
+    const path = (...points) => {
+      pen.beginPath();
+      points.forEach(([px, py], at) => pen[at ? "lineTo" : "moveTo"](x + px * w, y + py * h));
+    };
+    pen.lineWidth = Math.max(1, Math.min(w, h) / 8);
+    pen.fillStyle = pen.strokeStyle = colour;
+    if (state === 0) {
+      pen.fillRect(x, y, w, h);
+      return;
+    }
+    pen.globalAlpha = state === 3 ? 1 : 0.22;
+    pen.fillStyle = state === 3 ? colours.none : colour;
+    pen.fillRect(x, y, w, h);
+    pen.globalAlpha = 1;
+    pen.fillStyle = colour;
+    if (state === 1) path([0, 0], [1, 1], [0, 1]), pen.fill();
+    else if (state === 2) path([0.5, 0.08], [0.95, 0.95], [0.05, 0.95]), pen.fill();
+    else if (state === 3) {
+      const r = Math.max(0.7, Math.min(w, h) / 9);
+      pen.beginPath(), pen.arc(x + w / 2, y + h / 2, r, 0, 7), pen.fill();
+    } else if (state === 4) path([0.15, 0.15], [0.85, 0.85]), pen.stroke(), path([0.85, 0.15], [0.15, 0.85]), pen.stroke();
+    else if (state === 5) path([0.15, 0.08], [0.92, 0.5], [0.15, 0.92]), pen.fill();
+    else if (state === 6) pen.strokeRect(x + 1, y + 1, w - 2, h - 2), path([0.5, 0.25], [0.5, 0.75]), pen.stroke();
+    else pen.beginPath(), pen.ellipse(x + w / 2, y + h / 2, w / 3, h / 3, 0, 0, 7), pen.stroke();
+  }
+
+  function overlay(pen) {
+    const chosen = drag ? places(...drag.from, ...drag.to) : box("selected");
+    if (chosen) {
+      const [x0, x1, y0, y1] = chosen;
+      const c0 = clamp((x0 - bins.across.first) / bins.across.step, 0, columns());
+      const c1 = clamp((x1 + 1 - bins.across.first) / bins.across.step, 0, columns());
+      const r0 = clamp((y0 - bins.down.first) / bins.down.step, 0, rows());
+      const r1 = clamp((y1 + 1 - bins.down.first) / bins.down.step, 0, rows());
+      if (c1 > c0 && r1 > r0) frame(pen, c0, r0, c1 - c0, r1 - r0, colours.ink, 2);
+    }
+    if (document.activeElement === map) frame(pen, cursor[0], cursor[1], 1, 1, colours.focus, 3);
+    for (const button of document.querySelectorAll('[data-do="selection"], [data-do="clear"]')) button.disabled = !box("selected");
+  }
+  function frame(pen, column, row, wide, high, colour, thick) {
+    const [x, y] = corner(column, row);
+    pen.strokeStyle = colours.panel;
+    pen.lineWidth = thick + 2;
+    pen.strokeRect(x - 1, y - 1, wide * shape.cell + 1, high * shape.tall + 1);
+    pen.strokeStyle = colour;
+    pen.lineWidth = thick;
+    pen.strokeRect(x - 1, y - 1, wide * shape.cell + 1, high * shape.tall + 1);
+  }
+
+  // --- words
+
+  function said(column, row) {
+    const name = [bins.down.labels[row], bins.across.labels[column]].filter((text) => text && text !== "+0").join(", ");
+    const mix = mixAt(column, row);
+    const parts = STATES.map((_, state) => (mix[state] ? `${mix[state].toLocaleString("en")} ${WORDS[state]}` : "")).filter(Boolean);
+    return [name || "the whole asset", parts.join(", ") || "no partition"];
+  }
+  function speak() {
+    const [name, parts] = said(...cursor);
+    readout.textContent = `${name}: ${parts}`;
+  }
+
+  // --- what people do
+
+  function setView(view) {
+    change("view", view, true);
+    load().then(refreshTable);
+  }
+  function zoom(factor, column = cursor[0], row = cursor[1]) {
+    if (!bins) return;
+    const whole = bins.whole.split(",").map(Number);
+    const now = bins.view.split(",").map(Number);
+    const at = places(column, row);
+    const middle = [(at[0] + at[1]) / 2, (at[2] + at[3]) / 2];
+    const next = [0, 1].flatMap((axis) => {
+      const [low, high] = [now[axis * 2], now[axis * 2 + 1]];
+      const size = Math.max(1, Math.round((high - low + 1) * factor));
+      const share = (middle[axis] - low) / Math.max(1, high - low + 1);
+      const start = clamp(Math.round(middle[axis] - share * size), whole[axis * 2], Math.max(whole[axis * 2], whole[axis * 2 + 1] - size + 1));
+      return [start, Math.min(whole[axis * 2 + 1], start + size - 1)];
+    });
+    setView(next.join() === whole.join() ? null : next);
+  }
+  function select(chosen) {
+    change("selected", chosen, false);
+    draw();
+    htmx.ajax("GET", `/asset/partitions?${query()}`, { target: "#list", swap: "innerHTML" });
+  }
+  function refreshTable() {
+    if (document.getElementById("summary").open)
+      htmx.ajax("GET", `/asset/summary?${query()}`, { target: "#summary-table", swap: "innerHTML" });
+  }
+  async function open(column, row) {
+    const mix = mixAt(column, row);
+    const total = mix.reduce((sum, n) => sum + n, 0);
+    const at = places(column, row);
+    if (total > 1) return setView(at);
+    if (!total) return;
+    const params = query();
+    params.set("selected", at.join(","));
+    params.set("limit", 1);
+    params.delete("after");
+    params.delete("before");
+    const found = await (await fetch(`/api/partitions?${params}`)).json();
+    if (found.rows.length) location.assign(`/partition?${new URLSearchParams({ asset: bins.asset, key: found.rows[0].key })}`);
+  }
+  function pan(dx, dy) {
+    const whole = bins.whole.split(",").map(Number);
+    const now = bins.view.split(",").map(Number);
+    const move = (low, high, first, last, by) => {
+      const step = clamp(by, first - low, last - high);
+      return [low + step, high + step];
+    };
+    const next = [
+      ...move(now[0], now[1], whole[0], whole[1], dx * Math.ceil((now[1] - now[0] + 1) / 4)),
+      ...move(now[2], now[3], whole[2], whole[3], dy * Math.ceil((now[3] - now[2] + 1) / 4)),
+    ];
+    if (next.join() !== now.join()) setView(next);
+  }
+
+  function cellAt(event) {
+    const rect = canvas.getBoundingClientRect();
+    const column = Math.floor((event.clientX - rect.left - shape.left) / shape.cell);
+    const row = Math.floor((event.clientY - rect.top - TOP) / shape.tall);
+    return column < 0 || row < 0 || column >= columns() || row >= rows() ? null : [column, row];
+  }
+  canvas.addEventListener("pointermove", (event) => {
+    const at = bins && cellAt(event);
+    tip.hidden = !at;
+    if (!at) return;
+    if (drag) {
+      drag.to = at;
+      drag.moved ||= at.join() !== drag.from.join();
+      draw();
+    }
+    tip.textContent = said(...at).join("\n");
+    const rect = map.getBoundingClientRect();
+    const x = event.clientX - rect.left, y = event.clientY - rect.top;
+    tip.style.left = `${Math.min(x + 14, Math.max(0, rect.width - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${y + 16}px`;
+  });
+  canvas.addEventListener("pointerleave", () => (tip.hidden = true));
+  canvas.addEventListener("pointerdown", (event) => {
+    const at = bins && cellAt(event);
+    if (!at || event.button) return;
+    canvas.setPointerCapture(event.pointerId);
+    drag = { from: at, to: at, moved: false };
+    cursor = at;
+  });
+  canvas.addEventListener("pointerup", () => {
+    if (!drag) return;
+    const { from, to } = drag;
+    drag = null;
+    cursor = to;
+    speak();
+    select(places(...from, ...to));
+  });
+  canvas.addEventListener("dblclick", (event) => {
+    const at = bins && cellAt(event);
+    if (at) open(...at);
+  });
+  canvas.addEventListener("wheel", (event) => {
+    const at = bins && cellAt(event);
+    if (!at || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    zoom(event.deltaY < 0 ? 0.5 : 2, ...at);
+  }, { passive: false });
+
+  const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], Home: [-1e9, 0], End: [1e9, 0], PageUp: [0, -10], PageDown: [0, 10] };
+  const DOES = {
+    in: () => zoom(0.5),
+    out: () => zoom(2),
+    whole: () => setView(null),
+    clear: () => { anchor = null; select(null); },
+    selection: () => box("selected") && setView(box("selected")),
+  };
+  const KEYS = { "+": "in", "=": "in", "-": "out", "0": "whole", z: "selection", Escape: "clear" };
+  map.addEventListener("keydown", (event) => {
+    if (!bins || event.ctrlKey || event.metaKey || event.altKey) return;
+    const move = MOVES[event.key];
+    if (move) {
+      const next = [cursor[0] + move[0], cursor[1] + move[1]];
+      const held = [clamp(next[0], 0, columns() - 1), clamp(next[1], 0, rows() - 1)];
+      if (Math.abs(move[0] + move[1]) === 1 && next.join() !== held.join() && !event.shiftKey) pan(...move);
+      if (event.shiftKey) {
+        anchor ||= cursor;
+        cursor = held;
+        select(places(...anchor, ...cursor));
+      } else {
+        anchor = null;
+        cursor = held;
+      }
+      speak();
+      draw();
+    } else if (event.key === "Enter") open(...cursor);
+    else if (KEYS[event.key]) DOES[KEYS[event.key]]();
+    else return;
+    event.preventDefault();
+  });
+  map.addEventListener("focus", () => { if (bins) { speak(); draw(); } });
+  map.addEventListener("blur", draw);
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-do]");
+    if (button && bins) DOES[button.dataset.do]();
+  });
+
+  // --- the rest of the page
+
+  const form = document.getElementById("filters");
+  form.addEventListener("submit", () => {
+    for (const name of ["view", "selected"]) form.elements[name].value = query().get(name) || "";
+    for (const field of form.querySelectorAll("input:not([type=checkbox])")) field.disabled = !field.value;
+  });
+  form.addEventListener("change", (event) => event.target.type === "checkbox" && form.requestSubmit());
+  window.addEventListener("pageshow", () => {
+    for (const field of form.querySelectorAll("input")) field.disabled = false;
+  });
+  document.getElementById("summary").addEventListener("toggle", refreshTable);
+  window.addEventListener("popstate", () => {
+    load();
+    htmx.ajax("GET", `/asset/partitions?${query()}`, { target: "#list", swap: "innerHTML" });
+  });
+  document.addEventListener("partita:theme", () => { draw(); legend(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { draw(); legend(); });
+  new ResizeObserver(() => { if (bins && map.clientWidth !== shape.width) load(); }).observe(map);
+  // A newer snapshot is there: the map is asked for anew.
+  new MutationObserver(() => {
+    const said = document.querySelector("[data-as-of]");
+    if (asOf && said && new Date(said.dataset.asOf).getTime() !== new Date(asOf).getTime()) load();
+  }).observe(document.getElementById("asof"), { childList: true, subtree: true });
+  function legend() {
+    palette();
+    for (const key of document.querySelectorAll("canvas.key")) {
+      const pen = key.getContext("2d");
+      pen.clearRect(0, 0, 14, 14);
+      mark(pen, Number(key.dataset.mark), 1, 1, 12, 12);
+    }
+  }
+  legend();
+  load();
+})();

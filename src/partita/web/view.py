@@ -1,0 +1,132 @@
+"""What is looked at: a part of an asset's map and filters, as it stands in URLs, and as conditions in SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlencode
+
+from partita.errors import StatusError
+from partita.web.marks import FILTERS
+from partita.web.predicates import matching_sql
+from partita.web.snapshot import REASON_BITS, STATE_BITS, AssetFacts, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A part of a map, from place to place, with both ends; in URLs four numbers, across first."""
+
+    x0: int
+    x1: int
+    y0: int
+    y1: int
+
+    def __str__(self) -> str:
+        return f"{self.x0},{self.x1},{self.y0},{self.y1}"
+
+    def within(self, other: Box) -> Box:
+        """What both have; all of the other where they have nothing in common."""
+        x0, x1, y0, y1 = (
+            max(self.x0, other.x0),
+            min(self.x1, other.x1),
+            max(self.y0, other.y0),
+            min(self.y1, other.y1),
+        )
+        return Box(x0, x1, y0, y1) if x0 <= x1 and y0 <= y1 else other
+
+
+class Query(Protocol):
+    """The parameters of a URL, of which some are there more than once."""
+
+    def get(self, key: str, /) -> str | None: ...
+    def getlist(self, key: Any, /) -> list[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is looked at. `view` is the part of the map that is shown, `selected` the part that the list is of.
+
+    Of several states, and of several reasons, any is enough; a partition must meet states, reasons and predicate.
+    """
+
+    asset: str
+    view: Box | None = None
+    selected: Box | None = None
+    states: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    where: str | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether some partitions are left out for what they are."""
+        return bool(self.states or self.reasons or self.where)
+
+    def query(self, **changes: Any) -> str:
+        """The view as the query of a URL, with parts changed; one that is None is left out."""
+        parts: dict[str, Any] = {
+            "asset": self.asset,
+            "view": self.view,
+            "selected": self.selected,
+            "state": self.states,
+            "reason": self.reasons,
+            "where": self.where,
+            **changes,
+        }
+        return urlencode({k: v if isinstance(v, tuple) else str(v) for k, v in parts.items() if v}, doseq=True)
+
+
+def read_view(query: Query) -> View:
+    """The view that a URL holds; what it can't mean is refused."""
+    asset = query.get("asset")
+    if not asset:
+        raise StatusError("say which asset: ?asset=NAME")
+    return View(
+        asset,
+        _read_box(query.get("view")),
+        _read_box(query.get("selected")),
+        _known("state", query.getlist("state"), FILTERS),
+        _known("reason", query.getlist("reason"), REASON_BITS),
+        (query.get("where") or "").strip() or None,
+    )
+
+
+def _read_box(text: str | None) -> Box | None:
+    if not text:
+        return None
+    if not re.fullmatch(r"-?\d{1,9}(,-?\d{1,9}){3}", text):
+        raise StatusError(f"{text!r} is no part of a map; write four whole numbers, as in 0,30,0,5")
+    x0, x1, y0, y1 = map(int, text.split(","))
+    return Box(min(x0, x1), max(x0, x1), min(y0, y1), max(y0, y1))
+
+
+def _known(what: str, given: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    words = {word.lower(): word for word in known}
+    asked = [word for word in given if word]
+    wrong = next((word for word in asked if word.lower() not in words), None)
+    if wrong is not None:
+        raise StatusError(f"no {what} {wrong!r}; there is: {', '.join(words.values())}")
+    return tuple(dict.fromkeys(words[word.lower()] for word in asked))
+
+
+def filter_sql(snapshot: Snapshot, view: View) -> str:
+    """The condition that a row of `partitions` is of the view's asset and passes its filters."""
+    conditions = [f"asset = {snapshot.asset(view.asset).number:d}"]
+    for column, bits, words in (("states", STATE_BITS, view.states), ("reasons", REASON_BITS, view.reasons)):
+        if words:
+            conditions.append(f"{column} & {sum(bits[word] for word in words):d} <> 0")
+    if view.where is not None:
+        conditions.append(matching_sql(snapshot, view.asset, view.where))
+    return " AND ".join(conditions)
+
+
+def box_sql(box: Box) -> str:
+    """The condition that a row of `partitions` lies in a part of the map."""
+    return f"x BETWEEN {box.x0:d} AND {box.x1:d} AND y BETWEEN {box.y0:d} AND {box.y1:d}"
+
+
+def whole(facts: AssetFacts) -> Box:
+    """The whole map of an asset."""
+    across, down = facts.layout.across, facts.layout.down
+    return Box(across.first, across.last, down.first, down.last)

@@ -1,0 +1,207 @@
+"""`partita.toml`: what it may say, where it is found, and what wins over it."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from partita.cli.lake_option import open_lake
+from partita.cli.project import KEYS, find_project, read_project
+from partita.cli.spark_option import Chosen, chosen
+from partita.errors import ProjectError
+from tests.cli.projects import stand_in
+from tests.cli.terminal import Partita
+from tests.cli.test_command import HEAVY, WHAT_IS_LOADED
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
+WHOLE = """
+[lake]
+uri = "warehouse"
+tenant = "acme"
+workspace = "prod"
+[lake.options]
+region = "eu-west-1"
+allow_http = true
+[lake.catalog]
+type = "rest"
+uri = "https://ice"
+s3.endpoint = "http://minio"
+[spark]
+master = "spark://host:7077"
+[spark.conf]
+spark.driver.memory = "4g"
+"spark.sql.shuffle.partitions" = 8
+[pipeline]
+module = "shop.pipeline"
+[run]
+parallel = 4
+max_failures = 0
+batch_partitions = 100
+batch_bytes = 1_000_000
+wait = 1.5
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "partita.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_all_that_a_file_may_say(tmp_path: Path) -> None:
+    said = read_project(written(tmp_path, WHOLE))
+    assert (said.lake_uri, said.tenant, said.workspace) == (str(tmp_path / "warehouse"), "acme", "prod")
+    assert said.options == {"region": "eu-west-1", "allow_http": "true"}
+    assert said.catalog == {"type": "rest", "uri": "https://ice", "s3.endpoint": "http://minio"}
+    assert (said.master, said.remote, said.module) == ("spark://host:7077", None, "shop.pipeline")
+    assert said.conf == {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8"}
+    assert said.run == {
+        "parallel": 4, "max_failures": 0, "batch_partitions": 100, "batch_bytes": 1_000_000, "wait": 1.5
+    }  # fmt: skip
+    assert {key for table in KEYS.values() for key in table} <= {*WHOLE.replace("]", " ").replace(".", " ").split()} | {
+        "remote"
+    }
+
+
+def test_an_empty_file_is_a_project_whose_lake_is_its_folder(tmp_path: Path) -> None:
+    assert read_project(written(tmp_path, "")).lake_uri == str(tmp_path)
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/lake", "file:///x", "/abs"])
+def test_a_uri_that_is_not_relative_stays(tmp_path: Path, uri: str) -> None:
+    assert read_project(written(tmp_path, f'[lake]\nuri = "{uri}"')).lake_uri == uri
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "words"),
+    [
+        ("[lakes]", "lakes", "there is [lake], [spark], [pipeline], [run]"),
+        ("lake = 1", "lake", "is a table, [lake], and not 1"),
+        ("[lake]\nurl = ''", "lake.url", "[lake] has uri, tenant, workspace, options, catalog"),
+        ("[lake]\nuri = 1", "lake.uri", "is text, and not 1"),
+        ("[lake]\nuri = ''", "lake.uri", "is text, and not ''"),
+        ("[lake]\noptions = 'x'", "lake.options", "a table of settings"),
+        ("[spark.conf]\na.b = [1]", "spark.conf", "a table of settings"),
+        ("[spark]\nmaster = 'local'\nremote = 'sc://x'", "spark.remote", "spark.master"),
+        ("[run]\nparallel = 0", "run.parallel", "a whole number from 1 on, and not 0"),
+        ("[run]\nparallel = true", "run.parallel", "a whole number from 1 on, and not True"),
+        ("[run]\nmax_failures = -1", "run.max_failures", "a whole number from 0 on"),
+        ("[run]\nwait = inf", "run.wait", "a number of seconds"),
+        ("[run", None, "TOML"),
+    ],
+)
+def test_what_a_file_may_not_say(tmp_path: Path, text: str, key: str | None, words: str) -> None:
+    file = written(tmp_path, text)
+    with pytest.raises(ProjectError) as raised:
+        read_project(file)
+    assert (raised.value.file, raised.value.key) == (str(file), key)
+    assert str(raised.value).startswith(f"{file}: {'' if key is None else key}")
+    assert words in str(raised.value)
+
+
+def test_a_file_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "partita.toml").write_bytes(b"\xff")
+    with pytest.raises(ProjectError, match="TOML"):
+        find_project(tmp_path)
+
+
+def test_it_is_found_from_below_and_the_nearest_counts(tmp_path: Path) -> None:
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    written(tmp_path, '[lake]\ntenant = "far"')
+    found = find_project(below)
+    assert found is not None
+    assert (found.tenant, found.folder) == ("far", tmp_path)
+    written(tmp_path / "a", '[lake]\ntenant = "near"')
+    found = find_project(below)
+    assert found is not None
+    assert found.tenant == "near"
+
+
+def where(*, lake: str | None = None, tenant: str | None = None, workspace: str | None = None) -> argparse.Namespace:
+    return argparse.Namespace(lake=lake, tenant=tenant, workspace=workspace)
+
+
+def test_arguments_and_the_environment_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch)
+    written(tmp_path, '[lake]\nuri = "w"\ntenant = "t"\nworkspace = "s"\n[lake.options]\nallow_http = true')
+    lake = open_lake(where())
+    assert (lake.uri, lake.tenant, lake.workspace) == (str(tmp_path / "w"), "t", "s")
+    assert lake.storage.options == (("allow_http", "true"),)
+    monkeypatch.setenv("PARTITA_TENANT", "env")
+    assert open_lake(where()).tenant == "env"
+    assert open_lake(where(tenant="said")).tenant == "said"
+    # The options are those of the file's lake.
+    assert open_lake(where(lake=str(tmp_path / "other"))).storage.options == ()
+    monkeypatch.setenv("PARTITA_LAKE", str(tmp_path / "third"))
+    assert open_lake(where()).uri == str(tmp_path / "third")
+
+
+def test_without_a_project_the_lake_is_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch)
+    lake = open_lake(where())
+    assert (lake.uri, lake.tenant, lake.workspace) == (str(tmp_path), "default", "default")
+
+
+def test_every_command_with_a_lake_reads_the_file(
+    partita: Partita, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch)
+    written(tmp_path, "[lak]")
+    for words in (
+        ["status"], ["why", "a"], ["history", "a"], ["record", "a", "--outcome", "failed"], ["fold"], ["sweep"],
+        ["sql", "select 1"], ["plan"], ["run"], ["observe"], ["adopt", "x", "--format", "delta"], ["tables"],
+        ["partitions", "t"], ["evolve", "t", "--drop", "x"],
+    ):  # fmt: skip
+        done = partita(*words)
+        assert (done.code, done.out) == (2, ""), words
+        assert f"{tmp_path / 'partita.toml'}: lak is not known" in done.err, words
+
+
+@pytest.mark.parametrize(
+    ("said", "remote_here", "expected"),
+    [
+        ((None, []), None, Chosen(None, {"a": "1", "spark.master": "yarn"})),
+        (("local[2]", [("a", "2")]), None, Chosen(None, {"a": "2", "spark.master": "local[2]"})),
+        ((None, []), "sc://env", Chosen("sc://env", {"a": "1"})),
+        (("local[2]", []), "sc://env", Chosen(None, {"a": "1", "spark.master": "local[2]"})),
+        (("sc://said", []), None, Chosen("sc://said", {"a": "1"})),
+    ],
+)
+def test_which_spark(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: tuple[str | None, list[tuple[str, str]]],
+    remote_here: str | None,
+    expected: Chosen,
+) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    if remote_here is not None:
+        monkeypatch.setenv("SPARK_REMOTE", remote_here)
+    project = read_project(written(tmp_path, '[spark]\nmaster = "yarn"\n[spark.conf]\na = 1'))
+    assert chosen(argparse.Namespace(master=said[0], conf=said[1]), project) == expected
+
+
+def test_a_remote_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    project = read_project(written(tmp_path, '[spark]\nremote = "sc://there"'))
+    assert chosen(argparse.Namespace(master=None, conf=[]), project) == Chosen("sc://there")
+    assert chosen(argparse.Namespace(master=None, conf=[]), None) == Chosen()
+
+
+def test_every_key_is_in_the_reference() -> None:
+    text = REFERENCE.read_text(encoding="utf-8")
+    assert not [f"{table}.{key}" for table, keys in KEYS.items() for key in keys if f"`{table}.{key}`" not in text]
+
+
+def test_a_project_file_costs_no_heavy_import(tmp_path: Path) -> None:
+    written(tmp_path, WHOLE)
+    done = subprocess.run(
+        [sys.executable, "-c", WHAT_IS_LOADED, ",".join(HEAVY), "plan", "--help"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr.splitlines()[-1] == ""

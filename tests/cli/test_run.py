@@ -1,0 +1,244 @@
+"""`partita run`: exit codes, plans from files, resuming, and signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from partita.cli.interrupting import interruptible
+from partita.lake import Lake
+from tests.cli.projects import TOML, stand_in, write_project
+from tests.cli.terminal import PARTITA, Partita
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """The lake of a project in which the commands run."""
+    stand_in(write_project(tmp_path / "shop"), monkeypatch)
+    monkeypatch.delenv("POISON", raising=False)
+    return Lake(str(tmp_path / "shop" / "lake"))
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_run_plans_and_makes_all(shop: Lake, partita: Partita) -> None:
+    done = partita("run")
+    lines = done.out.splitlines()
+    assert done.code == 0, done.out + done.err
+    assert lines[0].endswith(": 8 partitions of orders, sums")
+    assert lines[1:5] == [
+        "orders: 4 partitions started",
+        "orders: 4 partitions made, 4 rows  [4/8]",
+        "sums: 4 partitions started",
+        "sums: 4 partitions made, 4 rows  [8/8]",
+    ]
+    assert "8 partitions made, in " in lines[5]
+    assert done.err == "orders: making 4\n"
+    assert sorted(row["n"] for row in shop.table("sums").read().collect()) == [1, 1, 1, 1]
+    again = partita("run")
+    assert (again.code, again.out, again.err) == (0, "", "nothing to run\n")
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_fails_and_what_is_skipped_for_it_is_exit_code_1(
+    shop: Lake, partita: Partita, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POISON", "2025-01-03")
+    done = partita("run", "--json")
+    assert done.code == 1
+    events = [json.loads(line) for line in done.out.splitlines()]
+    assert [events[0]["event"], events[-2]["event"]] == ["begun", "ended"]
+    result = events[-1]
+    assert {name: result[name] for name in ("event", "succeeded", "failed", "skipped", "left", "ok")} == {
+        "event": "result", "succeeded": 6, "failed": 1, "skipped": 1, "left": 0, "ok": False
+    }  # fmt: skip
+    (failure,) = result["failures"]
+    assert (failure["asset"], failure["key"]) == ("orders", "date=d:2025-01-03")
+    assert "ValueError: poisoned" in failure["error"]
+    assert partita("status", "orders", "--failed").out.startswith("orders  date=2025-01-03")
+    stopped = partita("run", "--max-failures", "0", "--select", "orders")
+    assert stopped.code == 1
+    assert "failed: orders date=2025-01-03" in stopped.out
+    monkeypatch.delenv("POISON")
+    assert partita("run", "--failed", "--select", "orders").code == 0
+    assert partita("run").code == 0
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_plan_is_run_later_unless_the_world_has_moved(shop: Lake, partita: Partita) -> None:
+    partita("plan", "--out", "plan.jsonl", "--select", "orders", "--where", "date = '2025-01-01'")
+    assert partita("run", "plan.jsonl").code == 0
+    moved = partita("run", "plan.jsonl")
+    assert moved.code == 2
+    assert "the plan is out of date: orders changed" in moved.err
+    assert partita("run", "no-such-file").code == 2
+    Path("plan.jsonl").write_text("{}")
+    assert "no plan of Partita's" in partita("run", "plan.jsonl").err
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_another_recorded_since_the_plan_is_planned_again(
+    shop: Lake, partita: Partita, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from partita.cli import run
+    from partita.cli.plan_option import make_plan
+
+    made = []
+
+    def disturbed(*given: Any) -> object:
+        plan = make_plan(*given)
+        made.append(plan)
+        if len(made) == 1:
+            shop.record("orders", {"date": date(2025, 1, 1)}, outcome="failed")
+        return plan
+
+    monkeypatch.setattr(run, "make_plan", disturbed)
+    done = partita("run")
+    assert done.code == 0, done.err
+    assert len(made) == 2
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_is_held_back_does_not_start_spark(shop: Lake, partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
+    from partita.cli import run
+
+    monkeypatch.setattr(run, "start_spark", pytest.fail)
+    done = partita("run", "--select", "sums")
+    assert (done.code, done.out, done.err) == (0, "", "nothing to run, 4 held back\n")
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_cannot_be_resumed(shop: Lake, partita: Partita) -> None:
+    assert "there is nothing to resume" in partita("run", "--resume").err
+    assert "'nonsense' is no run's id" in partita("run", "--resume", "nonsense").err
+
+
+SLOW = """
+import os, time
+from pathlib import Path
+
+import partita as pt
+
+DAYS = pt.daily("date", start="2025-01-01", end="2025-01-04")
+
+
+@pt.asset(table="orders", partitions=DAYS, code_version="1")
+def orders(ctx):
+    rows = ctx.spark.createDataFrame([(key["date"], 1) for key in ctx.keys], "date date, n int")
+    if Path("stop").exists() and any(key["date"].day == 2 for key in ctx.keys):
+        return rows.mapInArrow(slowly, rows.schema)
+    return rows
+
+
+def slowly(batches):
+    for batch in batches:
+        Path(os.environ["AT_WORK"]).touch()
+        time.sleep(120)
+        yield batch
+"""
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_cancels_and_the_run_is_resumed(tmp_path: Path, how: signal.Signals) -> None:
+    shop = write_project(tmp_path / "shop", TOML + "batch_partitions = 1\n", SLOW)
+    at_work = tmp_path / "at_work"
+    (shop / "stop").touch()
+    environ = {**os.environ, "AT_WORK": str(at_work)}
+    environ.pop("PARTITA_LAKE", None)
+    with subprocess.Popen(
+        [PARTITA, "run", "--json"], cwd=shop, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=_hear_interrupts,  # noqa: PLW1509 - a background shell ignores them, and processes inherit that
+    ) as running:  # fmt: skip
+        _wait_for(at_work.exists, running)
+        running.send_signal(how)
+        out, err = running.communicate(timeout=120)
+    assert running.returncode == 130, err
+    ended = json.loads(out.splitlines()[-1])
+    assert (ended["event"], ended["succeeded"], ended["cancelled"], ended["left"]) == ("ended", 1, 1, 1)
+    run_id = ended["run_id"]
+    assert f"run {run_id} was interrupted: 1 succeeded, 0 failed, 1 cancelled, 1 left" in err
+    assert f"`partita run --resume {run_id}` goes on" in err
+    history = Lake(str(shop / "lake")).history("orders", "date=d:2025-01-02").to_pylist()
+    assert [event["kind"] for event in history] == ["started", "cancelled"]
+    (shop / "stop").unlink()
+    done = subprocess.run(
+        [PARTITA, "run", "--resume"], cwd=shop, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"run {run_id}: 3 partitions made" in done.stdout
+    assert Lake(str(shop / "lake")).table("orders").partitions()["rows"].to_pylist() == [1, 1, 1]
+
+
+def _hear_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _wait_for(done: Callable[[], bool], running: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 180
+    while not done():
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+@pytest.mark.jvm
+def test_a_terminal_gets_a_live_display(tmp_path: Path) -> None:
+    shop = write_project(tmp_path / "shop")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [PARTITA, "run"], cwd=shop, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"}, stdout=theirs, stderr=theirs
+    ) as running:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:
+                # Linux says so when the other end is closed.
+                break
+            if not part:
+                break
+            shown += part
+    os.close(ours)
+    text = shown.decode()
+    assert running.returncode == 0, text
+    assert "at work on orders: 4 partitions" in text
+    assert "partitions/s" in text
+    assert "8/8" in text
+    assert text.rstrip().endswith(" s")
+    assert "8 partitions made, in " in text
+
+
+def test_both_signals_interrupt_and_are_as_before_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        handler = signal.getsignal(signal.SIGTERM)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with pytest.raises(KeyboardInterrupt), interruptible():
+                signal.raise_signal(number)
+        assert signal.getsignal(signal.SIGTERM) == handler
+        assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_only_the_main_thread_hears_signals() -> None:
+    script = (
+        "import threading\nfrom partita.cli.interrupting import interruptible\n"
+        "def f():\n    with interruptible():\n        print('ok')\nt = threading.Thread(target=f); t.start(); t.join()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "ok\n"

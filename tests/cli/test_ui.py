@@ -1,0 +1,60 @@
+"""`partita ui`: what it refuses, and that it serves until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from partita.lake import Lake
+from tests.cli.terminal import Partita
+
+
+def test_another_host_needs_a_token(lake: Lake, partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PARTITA_TOKEN", raising=False)
+    shown = partita("ui", "--host", "0.0.0.0", "--no-open", "--lake", lake.uri)  # noqa: S104 - refused
+    assert shown.code == 2
+    assert "--token or $PARTITA_TOKEN" in shown.err
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_is_a_number(partita: Partita, port: str) -> None:
+    assert partita("ui", "--port", port).code == 2
+
+
+def test_it_serves_and_stops(lake: Lake) -> None:
+    command = [sys.executable, "-m", "partita.cli", "ui", "--lake", lake.uri, "--port", "0", "--no-open"]
+    environment = {**os.environ, "PARTITA_TOKEN": "a-token-of-one-test"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as server:
+        assert server.stdout is not None
+        assert server.stderr is not None
+        url = server.stdout.readline().strip()
+        base, _, query = url.partition("/?")
+        assert query == "token=a-token-of-one-test"
+        request = urllib.request.Request(f"{base}/api/version", headers={"Authorization": "Bearer a-token-of-one-test"})  # noqa: S310
+        with urllib.request.urlopen(request) as answer:  # noqa: S310 - ours
+            assert lake.uri in answer.read().decode()
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{base}/api/version")  # noqa: S310 - ours
+        server.send_signal(signal.SIGINT)
+        said = server.stderr.read()
+        assert server.wait() in {0, 130}
+    assert "Traceback" not in said
+    assert "a-token-of-one-test" not in said
+
+
+def test_a_port_that_is_taken_is_said(lake: Lake, partita: Partita) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        shown = partita("ui", "--no-open", "--port", str(taken.getsockname()[1]), "--lake", lake.uri)
+    assert shown.code == 2
+    assert "choose another --port" in shown.err

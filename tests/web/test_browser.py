@@ -1,0 +1,324 @@
+"""The pages in a real Chromium: zoom, filters, keys, why, hostile values; no error, no outside request."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+import partita as pt
+from partita.lake import Lake
+from tests.web.driving import Seen, served
+from tests.web.lakes import ERROR, HOSTILE, HOSTILE_ASSET
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+HOSTILE_PARTITION = {
+    "asset": "daily_sales",
+    "key": str(pt.PartitionKey.of(date=date(2026, 7, 22), region=HOSTILE)),
+}
+PATIENCE = 20_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, headless."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if not found:
+        pytest.fail("no Chromium is named by $CHROMIUM; `make test-ui` finds one, or installs it")
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox needs rights that containers and root don't have.
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def address(sample_lake: Lake) -> Iterator[str]:
+    """The URL that `partita ui` printed for the sample."""
+    with served(sample_lake) as url:
+        yield url
+
+
+@pytest.fixture
+def seen(browser: Browser, address: str) -> Iterator[Seen]:
+    """A fresh browser that has entered; at the end, nothing was wrong with what it saw."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light", locale="en-US")
+    context.set_default_timeout(PATIENCE)
+    parts = urlsplit(address)
+    seen = Seen(context.new_page(), f"{parts.scheme}://{parts.netloc}")
+    seen.open(f"/?{parts.query}")
+    yield seen
+    seen.check()
+    context.close()
+
+
+def asset(seen: Seen, name: str = "daily_sales", **query: str) -> Page:
+    seen.open(f"/asset?{urlencode({'asset': name, **query})}")
+    seen.page.wait_for_selector("#map[data-cells]")
+    return seen.page
+
+
+def test_the_token_leaves_the_url(seen: Seen) -> None:
+    assert seen.page.url == f"{seen.base}/"
+    assert seen.page.evaluate("document.cookie") == ""
+
+
+def test_without_the_token_the_browser_is_refused(browser: Browser, address: str) -> None:
+    parts = urlsplit(address)
+    page = browser.new_page()
+    answer = page.goto(f"{parts.scheme}://{parts.netloc}/")
+    assert answer is not None
+    assert answer.status == 401
+    assert "daily_sales" not in page.content()
+    page.close()
+
+
+def test_the_overview(seen: Seen) -> None:
+    page = seen.page
+    expect(page.get_by_text("6 of 7 assets need attention.")).to_be_visible()
+    assert page.locator("table tbody tr").count() == 7
+    assert page.locator(".graph a").count() == 4
+    seen.shoot("overview", full_page=True)
+    page.locator(".graph a", has_text="daily_sales").click()
+    page.wait_for_url("**/asset?asset=daily_sales")
+
+
+def test_search_narrows_as_one_types(seen: Seen) -> None:
+    page = seen.page
+    page.get_by_role("searchbox").press_sequentially("sal")
+    expect(page.locator("table tbody tr")).to_have_count(1)
+    expect(page.locator("table tbody th")).to_have_text("daily_sales")
+    page.get_by_role("searchbox").fill("no such thing")
+    expect(page.get_by_text("No asset or table has “no such thing” in its name.")).to_be_visible()
+
+
+def test_hover_tells_what_is_there(seen: Seen) -> None:
+    page = asset(seen)
+    page.hover("#map canvas", position={"x": 600, "y": 60})
+    expect(page.locator("#tip")).to_contain_text(re.compile(r"region=ap, 2026-\d\d-\d\d\s*1 (current|stale)"))
+    seen.shoot("asset")
+
+
+def test_zoom_and_back(seen: Seen) -> None:
+    page = asset(seen)
+    whole = page.get_attribute("#map", "data-view")
+    page.click("[data-do=in]")
+    expect(page.locator("#map")).not_to_have_attribute("data-view", str(whole))
+    nearer = page.get_attribute("#map", "data-view")
+    assert width(nearer) < width(whole)
+    assert f"view={str(nearer).replace(',', '%2C')}" in page.url
+    page.hover("#map canvas", position={"x": 600, "y": 60})
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    expect(page.locator("#map")).not_to_have_attribute("data-view", str(nearer))
+    page.go_back()
+    expect(page.locator("#map")).to_have_attribute("data-view", str(nearer))
+    page.reload()
+    page.wait_for_selector("#map[data-cells]")
+    assert page.get_attribute("#map", "data-view") == nearer
+    page.click("[data-do=whole]")
+    expect(page.locator("#map")).to_have_attribute("data-view", str(whole))
+    assert "view=" not in page.url
+
+
+def width(view: str | None) -> int:
+    first, last, *_ = map(int, str(view).split(","))
+    return last - first + 1
+
+
+def test_a_drag_selects_what_the_list_shows(seen: Seen) -> None:
+    page = asset(seen)
+    box = page.locator("#map canvas").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 500, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 620, box["y"] + 70, steps=5)
+    page.mouse.up()
+    expect(page.locator("#list")).to_contain_text("in the selection")
+    assert "selected=" in page.url
+    listed = int(page.locator("#list p").first.inner_text().split()[0])
+    assert 1 < listed < 50
+    seen.shoot("selection")
+    page.click("[data-do=selection]")
+    expect(page.locator("#map-count")).to_have_text(f"{listed} partitions shown")
+    page.click("[data-do=clear]")
+    expect(page.locator("#list")).to_contain_text("242 partitions")
+
+
+def test_filters_are_in_the_url(seen: Seen) -> None:
+    page = asset(seen)
+    page.get_by_label("failed").check()
+    page.wait_for_url("**state=failed*")
+    page.wait_for_selector("#map[data-cells]")
+    expect(page.locator("#map-count")).to_have_text("7 partitions shown")
+    page.get_by_label("where").fill("region = 'us'")
+    page.get_by_label("where").press("Enter")
+    page.wait_for_url("**where=*")
+    expect(page.locator("#map-count")).to_have_text("3 partitions shown")
+    assert page.locator("table.partitions tbody tr").count() == 3
+    assert "view=" not in page.url
+    seen.shoot("filters")
+    page.get_by_text("Clear filters").click()
+    expect(page.locator("#map-count")).to_have_text("242 partitions shown")
+
+
+def test_the_map_by_keys(seen: Seen) -> None:
+    page = asset(seen)
+    page.focus("#map")
+    readout = page.locator("#readout")
+    expect(readout).to_contain_text(", 2026-05-30: no partition")
+    assert readout.get_attribute("aria-live") == "polite"
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowRight")
+    expect(readout).to_have_text("region=eu, 2026-06-01: 1 stale")
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page.locator("#list")).to_contain_text("2 partitions in the selection")
+    page.keyboard.press("Escape")
+    expect(page.locator("#list")).to_contain_text("242 partitions")
+    page.keyboard.press("+")
+    page.wait_for_url("**view=*")
+    page.keyboard.press("0")
+    page.wait_for_url(lambda url: "view=" not in url)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/partition?*")
+    expect(page.locator("h1")).to_have_text("date=2026-06-02, region=eu")
+
+
+def test_the_map_as_a_table(seen: Seen) -> None:
+    page = asset(seen)
+    page.get_by_text("The map as a table").click()
+    expect(page.locator("#summary-table tbody tr")).to_have_count(4)
+    expect(page.locator("#summary-table")).to_contain_text("2026-05-30 to 2026-07-30")
+
+
+@pytest.mark.parametrize("name", ["raw_orders", "clicks", "shards", "report", "unregistered"])
+def test_every_shape_of_map_is_drawn(seen: Seen, name: str) -> None:
+    page = asset(seen, name)
+    inked = page.evaluate("""() => {
+        const canvas = document.querySelector("#map canvas");
+        const points = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        return points.filter((value, at) => at % 4 === 3 && value > 0).length;
+    }""")
+    assert inked > 100
+    seen.shoot(f"map-{name}")
+
+
+def test_pages_of_the_list(seen: Seen) -> None:
+    page = asset(seen)
+    first = page.locator("table.partitions tbody th").first.inner_text()
+    page.get_by_role("navigation", name="Pages").get_by_text("after").click()
+    expect(page.locator("table.partitions tbody th").first).not_to_have_text(first)
+    page.get_by_role("navigation", name="Pages").get_by_text("before").click()
+    expect(page.locator("table.partitions tbody th").first).to_have_text(first)
+
+
+def test_why_goes_to_the_root(seen: Seen) -> None:
+    seen.open("/partition?" + urlencode({"asset": "daily_sales", "key": "date=d:2026-06-21,region=s:dXM"}))
+    page = seen.page
+    expect(page.locator(".chain")).to_have_count(2)
+    expect(page.locator(".chain").first).to_contain_text("upstream changed since 2026-08-01 02:00:00Z")
+    seen.shoot("partition", full_page=True)
+    page.locator(".chain .chain a").click()
+    expect(page.locator("h1")).to_have_text("date=2026-06-21")
+
+
+def test_a_partition_has_history_and_files(seen: Seen) -> None:
+    seen.open("/partition?" + urlencode({"asset": "daily_sales", "key": "date=d:2026-06-06,region=s:dXM"}))
+    page = seen.page
+    expect(page.get_by_role("region", name="List of files")).to_contain_text(".parquet")
+    expect(page.get_by_text("data/date=2026-06-06/region=us", exact=True)).to_be_visible()
+    expect(page.get_by_role("region", name="List of events")).to_contain_text("sales-1")
+
+
+def test_hostile_values_are_text(seen: Seen) -> None:
+    page = seen.page
+    expect(page.locator("tbody th").first).to_contain_text(HOSTILE_ASSET)
+    seen.open(f"/partition?{urlencode(HOSTILE_PARTITION)}")
+    expect(page.locator("pre.error")).to_have_text(ERROR)
+    expect(page.locator("table.narrow")).to_contain_text(HOSTILE)
+    seen.shoot("hostile", full_page=True)
+    asset(seen, HOSTILE_ASSET)
+    expect(page.locator("h1")).to_have_text(HOSTILE_ASSET)
+    asset(seen)
+    page.hover("#map canvas", position={"x": 600, "y": 30})
+    expect(page.locator("#tip")).to_contain_text(HOSTILE[:30])
+    assert page.locator("main img").count() == 0
+    assert page.title() != "owned"
+
+
+def test_a_table(seen: Seen) -> None:
+    seen.open("/table?name=web.sales")
+    page = seen.page
+    expect(page.get_by_label("Warnings")).to_contain_text("skew: the largest partition")
+    expect(page.get_by_text("date, region", exact=True)).to_be_visible()
+    seen.shoot("table", full_page=True)
+
+
+def test_light_and_dark(seen: Seen) -> None:
+    page = asset(seen)
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.click("#theme")
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert light != dark
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+    page.wait_for_selector("#map[data-cells]")
+    seen.shoot("asset-dark")
+    page.click("#theme")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == light
+    page.evaluate("localStorage.clear()")
+    page.emulate_media(color_scheme="dark")
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+
+
+def test_what_has_the_focus_shows_it(seen: Seen) -> None:
+    page = seen.page
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        ring = page.evaluate("""() => {
+            const style = getComputedStyle(document.activeElement);
+            return [document.activeElement.tagName, style.outlineStyle, parseFloat(style.outlineWidth)];
+        }""")
+        assert ring[1] != "none", ring
+        assert ring[2] >= 1, ring
+
+
+def test_the_button_has_the_lake_read_anew(seen: Seen) -> None:
+    with seen.page.expect_response("**/api/refresh") as answered:
+        seen.page.get_by_role("button", name="Refresh").click()
+    assert answered.value.status == 200
+
+
+def test_what_is_recorded_appears_by_itself(browser: Browser, lake: Lake) -> None:
+    lake.register(pt.asset(name="fresh", partitions=pt.static("n", [1, 2, 3]))(print))
+    with served(lake) as url:
+        parts = urlsplit(url)
+        page = browser.new_page()
+        seen = Seen(page, f"{parts.scheme}://{parts.netloc}")
+        seen.open(f"/?{parts.query}")
+        asset(seen, "fresh")
+        page.focus("#map")
+        expect(page.locator("#readout")).to_have_text("n=1: 1 missing")
+        lake.record("fresh", {"n": 1}, outcome="succeeded", at=datetime.now(UTC))
+        page.wait_for_function(
+            """() => {
+                const map = document.getElementById("map");
+                map.dispatchEvent(new Event("focus"));
+                return document.getElementById("readout").textContent === "n=1: 1 current";
+            }""",
+            timeout=60_000,
+        )
+        seen.check()
+        page.close()

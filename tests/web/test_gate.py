@@ -1,0 +1,199 @@
+"""Who may ask: without a token, with a wrong one, from another host or origin, or out of the lake, nobody."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from partita.errors import StatusError
+from partita.lake import Lake
+from partita.web.gate import CSRF_HEADER, POLICY, Keeper, is_loopback
+from partita.web.serve import Address, serve, url
+from tests.web.conftest import TOKEN
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
+
+    from partita.web.site import Site
+
+PATHS = ("/", "/asset?asset=daily_sales", "/api/overview", "/api/openapi.json", "/static/partita.css", "/nothing")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_without_a_token_nothing_is_answered(stranger: TestClient, path: str) -> None:
+    answer = stranger.get(path)
+    assert answer.status_code == 401
+    assert "daily_sales" not in answer.text
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("given", ["", "wrong", TOKEN[:-1], TOKEN + "x", TOKEN.upper(), "tökén"])
+def test_with_a_wrong_token_nothing_is_answered(stranger: TestClient, path: str, given: str) -> None:
+    assert stranger.get(path, headers={b"Authorization": f"Bearer {given}".encode()}).status_code == 401
+    joined = "&" if "?" in path else "?"
+    answer = stranger.get(f"{path}{joined}token={given}")
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_url(stranger: TestClient, site: Site) -> None:
+    answer = stranger.get(f"/asset?asset=daily_sales&token={TOKEN}&state=stale")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/asset?asset=daily_sales&state=stale"
+    cookie = answer.headers["set-cookie"]
+    assert cookie.startswith(f"partita_8765={site.keeper.session}; ")
+    assert {part.strip().lower() for part in cookie.split(";")[1:]} == {"httponly", "samesite=strict", "path=/"}
+    assert TOKEN not in cookie
+    assert stranger.get(answer.headers["location"]).status_code == 200
+
+
+def test_a_redirect_never_leaves_the_server(stranger: TestClient) -> None:
+    for path in ("//elsewhere.example/", "/\\elsewhere.example"):
+        answer = stranger.get(f"http://127.0.0.1:8765{path}?token={TOKEN}")
+        assert answer.headers["location"].startswith("/")
+        assert not answer.headers["location"].startswith(("//", "/\\"))
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8765", "127.0.0.1:1", "127.0.0.1.evil.example:8765", ""]
+)
+def test_another_host_is_refused(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"Host": host}).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8765", "localhost:8765", "LOCALHOST:8765", "[::1]:8765"])
+def test_this_machine_has_several_names(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://127.0.0.1:9999"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+    ],
+)
+def test_another_origin_is_refused(client: TestClient, headers: dict[str, str]) -> None:
+    assert client.get("/api/overview", headers=headers).status_code == 403
+
+
+def test_our_own_origin_is_not(client: TestClient) -> None:
+    own = {"Origin": "http://127.0.0.1:8765", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+    assert client.get("/api/overview", headers=own).status_code == 200
+
+
+def test_a_change_by_cookie_needs_the_csrf_token(stranger: TestClient, site: Site) -> None:
+    stranger.get(f"/?token={TOKEN}")
+    assert stranger.get("/api/version").status_code == 200
+    assert stranger.post("/api/refresh").status_code == 403
+    assert stranger.post("/api/refresh", headers={CSRF_HEADER: "wrong"}).status_code == 403
+    assert stranger.post("/api/refresh", headers={CSRF_HEADER: site.keeper.csrf}).status_code == 200
+    foreign = {CSRF_HEADER: site.keeper.csrf, "Origin": "http://evil.example"}
+    assert stranger.post("/api/refresh", headers=foreign).status_code == 403
+
+
+def test_a_change_with_the_token_itself_needs_no_other(client: TestClient) -> None:
+    assert client.post("/api/refresh").status_code == 200
+    assert client.get("/api/refresh").status_code == 405
+
+
+def test_a_page_has_the_csrf_token_and_not_the_token(client: TestClient, site: Site) -> None:
+    page = client.get("/").text
+    assert site.keeper.csrf in page
+    assert TOKEN not in page
+    assert site.keeper.session not in page
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/api/asset?asset=nothing", "/table?name=.."])
+def test_every_answer_has_the_headers(client: TestClient, stranger: TestClient, path: str) -> None:
+    for answer in (client.get(path), stranger.get(path)):
+        assert answer.headers["content-security-policy"] == POLICY
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        kept = "no-cache" if path.startswith("/static") and answer.status_code == 200 else "no-store"
+        assert answer.headers["cache-control"] == kept
+
+
+def test_the_policy_allows_our_own_files_and_nothing_inline() -> None:
+    assert POLICY.startswith("default-src 'none'; script-src 'self'; style-src 'self'; ")
+    assert "unsafe" not in POLICY
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc", "..", "/etc/passwd", "a/../../b", "_partita.default", "a..b", "", "a\x00b"]
+)
+@pytest.mark.parametrize("path", ["/table", "/table/facts", "/api/table"])
+def test_a_table_out_of_the_lake_is_refused(client: TestClient, path: str, name: str) -> None:
+    answer = client.get(path, params={"name": name})
+    assert answer.status_code == 400
+    assert "no table&#39;s name" in answer.text or "no table's name" in answer.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py",
+        "/static/%2e%2e/app.py",
+        "/static/..%2fapp.py",
+        "/static//etc/passwd",
+        "/static/%2fetc%2fpasswd",
+    ],
+)
+def test_a_file_out_of_the_static_folder_is_refused(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert "make_app" not in answer.text
+    assert "root:" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "known"),
+    [
+        ("127.0.0.1", "localhost:80", True),
+        ("localhost", "127.0.0.1:80", True),
+        ("10.0.0.5", "10.0.0.5:80", True),
+        ("10.0.0.5", "localhost:80", False),
+        ("lake.example", "LAKE.example:80", True),
+        ("lake.example", "other.example:80", False),
+        ("0.0.0.0", "10.1.2.3:80", True),  # noqa: S104
+        ("0.0.0.0", "[fe80::1]:80", True),  # noqa: S104
+        ("0.0.0.0", "rebound.example:80", False),  # noqa: S104
+        ("::", "localhost:80", True),
+        ("127.0.0.1", "127.0.0.1", True),
+    ],
+)
+def test_which_hosts_are_known(host: str, given: str, *, known: bool) -> None:
+    assert Keeper(TOKEN, host, 80).knows_host(given) is known
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_what_is_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "example.com", ""])  # noqa: S104
+def test_other_hosts_need_a_token(lake: Lake, host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(StatusError, match="--token"):
+        serve(lake, Address(host, 0), allow_run=False, opened=print)
+
+
+def test_a_short_token_is_refused(lake: Lake) -> None:
+    with pytest.raises(StatusError, match="16 characters"):
+        serve(lake, Address(token="short"), allow_run=False, opened=print)  # noqa: S106 - that is the test
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:1/?token=t"),
+        ("::1", "http://[::1]:1/?token=t"),
+        ("0.0.0.0", "http://127.0.0.1:1/?token=t"),  # noqa: S104 - shown as what reaches it from here
+    ],
+)
+def test_the_address_to_open(host: str, expected: str) -> None:
+    assert url(host, 1, "t") == expected

@@ -1,0 +1,143 @@
+"""The pages as HTML: what they show, and that hostile text stays text."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.testclient import TestClient
+
+import partita.web
+from partita.algebra.key import PartitionKey
+from partita.web.app import make_app
+from partita.web.gate import Keeper
+from partita.web.site import Site
+from tests.web.conftest import BASE, TOKEN
+from tests.web.lakes import ERROR, HOSTILE, HOSTILE_ASSET
+
+if TYPE_CHECKING:
+    from partita.lake import Lake
+
+HOSTILE_KEY = str(PartitionKey.of(date=date(2026, 7, 22), region=HOSTILE))
+PAGES: list[tuple[str, dict[str, Any]]] = [
+    ("/", {}),
+    ("/", {"q": HOSTILE}),
+    ("/", {"part": "board"}),
+    ("/asof", {}),
+    ("/asset", {"asset": "daily_sales"}),
+    ("/asset", {"asset": HOSTILE_ASSET}),
+    ("/asset", {"asset": "daily_sales", "where": "region <> '<script>'", "state": ["failed", "stale"]}),
+    ("/asset/partitions", {"asset": "daily_sales", "state": "failed"}),
+    ("/asset/summary", {"asset": "daily_sales"}),
+    ("/partition", {"asset": "daily_sales", "key": HOSTILE_KEY}),
+    ("/partition/why", {"asset": "daily_sales", "key": HOSTILE_KEY}),
+    ("/partition/history", {"asset": "daily_sales", "key": HOSTILE_KEY}),
+    ("/partition/files", {"asset": "daily_sales", "key": "date=d:2026-06-06,region=s:dXM"}),
+    ("/partition", {"asset": HOSTILE_ASSET, "key": ""}),
+    ("/partition/history", {"asset": HOSTILE_ASSET, "key": ""}),
+    ("/table", {"name": "web.sales"}),
+    ("/table/facts", {"name": "web.sales"}),
+    ("/table/facts", {"name": "web.orders"}),
+]
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("/asset", {"asset": HOSTILE}),
+    ("/partition", {"asset": "daily_sales", "key": HOSTILE}),
+    ("/table", {"name": HOSTILE}),
+    ("/asset", {"asset": "daily_sales", "where": HOSTILE}),
+    ("/asset", {"asset": "daily_sales", "state": HOSTILE}),
+    ("/nothing", {}),
+]
+
+
+class Page(HTMLParser):
+    """The tags and attributes of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+@pytest.mark.parametrize(("path", "query"), PAGES + REFUSED)
+def test_no_page_has_what_the_policy_forbids_or_what_values_say(
+    client: TestClient, path: str, query: dict[str, Any]
+) -> None:
+    answer = client.get(path, params=query)
+    assert answer.status_code == (200 if (path, query) in PAGES else 404 if answer.status_code == 404 else 400)
+    page = Page(answer.text)
+    assert not [attrs for tag, attrs in page.tags if tag == "script" and "src" not in attrs]
+    assert not [tag for tag, _ in page.tags if tag in {"img", "b", "style", "iframe"}]
+    assert not [name for _, attrs in page.tags for name in attrs if name.startswith("on") or name == "style"]
+    for _, attrs in page.tags:
+        for name in ("src", "href", "action", "hx-get", "hx-post"):
+            target = attrs.get(name)
+            assert target is None or target.startswith(("/", "#", "?")), f"{name}={target!r}"
+            assert target is None or not target.startswith("//")
+
+
+def test_hostile_values_are_shown(client: TestClient) -> None:
+    shown = client.get("/partition", params={"asset": "daily_sales", "key": HOSTILE_KEY}).text
+    assert "&lt;img src=x onerror=" in shown
+    history = client.get("/partition/history", params={"asset": HOSTILE_ASSET, "key": ""}).text
+    assert "&lt;/pre&gt;&lt;/table&gt;&lt;b&gt;bold&lt;/b&gt;" in history
+    assert ERROR not in history
+    assert HOSTILE not in history
+
+
+def test_the_overview_has_each_asset_and_its_upstreams(client: TestClient) -> None:
+    page = Page(client.get("/").text)
+    linked = {attrs["href"] for tag, attrs in page.tags if tag == "a"}
+    assert {"/asset?asset=daily_sales", "/asset?asset=unregistered", "/table?name=web.sales"} <= linked
+    assert "/asset?asset=daily_sales&state=failed" in linked
+    assert len([1 for tag, attrs in page.tags if tag == "path" and attrs.get("class") == "edge"]) == 3
+
+
+def test_a_view_comes_back_from_the_url(client: TestClient) -> None:
+    query = {"asset": "daily_sales", "state": ["stale"], "where": "region = 'eu'", "view": "1,2,3,4"}
+    page = Page(client.get("/asset", params=query).text)
+    inputs = [attrs for tag, attrs in page.tags if tag == "input"]
+    assert {i["value"] for i in inputs if "checked" in i} == {"stale"}
+    assert {i["name"]: i["value"] for i in inputs if i["name"] in {"where", "view"}} == {
+        "where": "region = 'eu'",
+        "view": "1,2,3,4",
+    }
+
+
+def test_an_empty_lake_says_how_to_begin(lake: Lake) -> None:
+    client = TestClient(make_app(Site.of(lake, Keeper(TOKEN, port=8765))), base_url=BASE)
+    page = client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).text
+    client.close()
+    assert "Nothing is registered or recorded in default/default" in page
+
+
+def test_a_fault_of_ours_says_little(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError(HOSTILE)
+
+    monkeypatch.setattr(type(site.lake), "history", broken)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    client = TestClient(make_app(site), base_url=BASE, headers=headers, raise_server_exceptions=False)
+    for path in ("/partition/history", "/api/history"):
+        answer = client.get(path, params={"asset": "report", "key": ""})
+        assert answer.status_code == 500
+        assert "owned" not in answer.text
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    client.close()
+
+
+def test_files_name_no_other_host() -> None:
+    folder = Path(partita.web.__file__).parent
+    ours = [path for path in folder.rglob("*") if path.suffix in {".html", ".js", ".css", ".svg"}]
+    assert len(ours) > 15
+    for path in ours:
+        if path.parent.name != "vendor":
+            found = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+", path.read_text(encoding="utf-8")))
+            assert found <= {"http://www.w3.org"}, path
