@@ -46,6 +46,11 @@ class Table:
         return self._store.uri
 
     @property
+    def format(self) -> str:
+        """The format that it is in, as `create_table` takes it."""
+        return self._store.form.lower()
+
+    @property
     def version(self) -> int:
         """The newest version."""
         return self._store.state().version
