@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from partita.algebra.key_text import KeyValue
 from partita.algebra.partition_sets import PartitionSet
 from partita.algebra.transforms import PartitionFunction
-from partita.errors import DefinitionError, PartitaError, TableError, TableMissing
+from partita.errors import DefinitionError, TableError, TableExists, TableMissing
 from partita.status.definitions import Definition
 from partita.status.events import ADDED, OF_PARTITIONS, REMOVED, WIPED
 from partita.status.ledger import Files, of_workspace
@@ -86,6 +86,10 @@ class Lake:
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         """Make a table; `schema` is Partita's, Arrow's or Spark's, and `properties` are the format's own settings."""
+        from partita.assets.adopting import is_adopted
+
+        if is_adopted(self.storage, _checked(name)):
+            raise TableExists(f"{name}, which was adopted")
         return self._tables().create(_checked(name), schema, format, partition_by, properties or {})
 
     def table(self, name: str) -> Table:
@@ -151,14 +155,16 @@ class Lake:
         definition = getattr(asset, "definition", None)
         if definition is None or definition.table is None:
             return
-        from partita.assets.holding import Holding
+        from partita.assets.holding import Holding, check_format
 
         try:
-            spec = self.table(definition.table).spec
+            table = self.table(definition.table)
         except TableMissing:
+            check_format(definition, asset.making.format)
             return
         try:
-            Holding.of(definition.asset, definition.partitions, spec)
+            check_format(definition, table.format)
+            Holding.of(definition.asset, definition.partitions, table.spec)
         except DefinitionError as error:
             raise DefinitionError(f"{asset.place}: {error}" if asset.place else str(error)) from None
 
@@ -186,8 +192,8 @@ class Lake:
         """
         from partita.assets.adopting import adopt
 
-        adopted = adopt(self.storage, _checked(uri if name is None and format == "iceberg" else name or _last(uri)),
-                        uri, format, partitions, catalog, freshness)  # fmt: skip
+        own = name if name is not None else uri if format == "iceberg" else _last(uri)
+        adopted = adopt(self.storage, _checked(own), uri, format, partitions, catalog, freshness)
         self.register(adopted)
         self.observe()
         return adopted
@@ -223,7 +229,7 @@ class Lake:
         from partita.assets.planning import NEEDS, Asked, make_plan
 
         if observe:
-            self.observe()
+            self._observe_sources()
         chosen = dict(zip(NEEDS, (missing, stale, failed), strict=True))
         needs = tuple(need for need in NEEDS if chosen[need]) or NEEDS
         given = {"partitions": batch_partitions, "bytes": batch_bytes}
@@ -250,7 +256,7 @@ class Lake:
         run. Partitions that another run holds are waited for, `wait` seconds at most. `listener` hears of progress.
         """
         if observe:
-            self.observe()
+            self._observe_sources()
         return self._launch(spark, parallel, max_failures, wait, listener).run(plan)
 
     def resume(  # noqa: PLR0913 - how a run works
@@ -360,10 +366,9 @@ class Lake:
     def _observe_sources(self) -> None:
         """Observe before a question, which is answered all the same where a source can't be; none take no time."""
         if next(self.storage.list(f"{self._workspace.folder}/observed"), None) is not None:
-            try:
-                self.observe()
-            except PartitaError as error:
-                logging.getLogger("partita").warning("the sources can't all be observed: %s", error)
+            for seen in self.observe():
+                if seen.error is not None:
+                    logging.getLogger("partita").warning("the source %s can't be observed: %s", seen.asset, seen.error)
 
     def ask_status(self, asset: AssetGiven | Sequence[AssetGiven] | None = None, **question: Any) -> Answering:
         """The relations of DuckDB that `status` answers from, to be closed; `where`, `now`, `transitive` as there."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -119,3 +121,42 @@ def test_lambdas_and_what_calls_itself() -> None:
     assert fingerprint(lambda x: x + 1) != fingerprint(lambda x: x + 2)
     assert fingerprint(len) == fingerprint(len)
     assert fingerprint(print) != fingerprint(len)
+
+
+SHARED = """
+    def job(ctx):
+        from shared.helpers import rate
+        return rate(1)
+
+    def dotted(ctx):
+        import shared.helpers
+        return shared.helpers.rate(1)
+
+    def among(ctx):
+        return (lambda r: r in {"eu", "us", "jp", "br"})(ctx)
+
+    CHOSEN = {len, str.upper, "a", 2}
+
+    def chosen(ctx):
+        return CHOSEN
+"""
+PRINTED = (
+    "import jobs; from partita.assets.fingerprint import fingerprint; "
+    "print(*map(fingerprint, (jobs.job, jobs.dotted, jobs.among, jobs.chosen)))"
+)
+
+
+def test_the_same_in_every_process_and_other_where_a_helper_changes(tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(textwrap.dedent(SHARED))
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "__init__.py").touch()
+
+    def printed(seed: str, rate: int) -> list[str]:
+        (tmp_path / "shared" / "helpers.py").write_text(f"def rate(x):\n    return x * {rate}\n")
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, "-c", PRINTED], cwd=tmp_path, env=env, capture_output=True, check=True)
+        return done.stdout.decode().split()
+
+    first, again, changed = printed("1", 2), printed("2", 2), printed("1", 3)
+    assert first == again
+    assert [old != new for old, new in zip(first, changed, strict=True)] == [True, True, False, False]

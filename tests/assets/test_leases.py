@@ -117,3 +117,13 @@ def test_old_changes_are_removed_and_a_slow_writer_does_not_count(
     with pytest.raises(pt.Held):
         take("b", "1")
     assert [one.run_id for one in leases.all()] == ["a"]
+
+
+def test_letting_go_of_a_lost_lease_leaves_the_one_who_has_it_now(leases: Leases, take: Callable[..., Lease]) -> None:
+    lost = take("a", "1", term=0.1)
+    time.sleep(0.2)
+    now = take("a", "1")
+    leases.release(lost)
+    assert not leases.renew(lost)
+    assert leases.renew(now)
+    assert [one.token for one in leases.all()] == [now.token]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -176,3 +178,84 @@ def test_a_table_that_lies_elsewhere_is_adopted_with_its_history(
     lake.observe()
     assert lake.history("far.raw", "day=d:2025-01-02").num_rows == 2
     assert Lake(lake.uri).table("far.raw").read().count() == 4
+
+
+def counting(lake: Lake, raw: pt.Asset, form: str) -> None:
+    @pt.asset(name="counts", table="counts", format=form, partitions=DAYS, upstream=[raw], code_version="1")
+    def counts(ctx: Any) -> Any:
+        return ctx.read(raw).groupBy("day").sum("n").toDF("day", "n")
+
+    lake.register(raw, counts)
+    assert lake.run(lake.plan(allow_missing=True)).ok
+
+
+def test_a_commit_that_came_to_light_after_a_read_counts_after_it_whatever_its_writer_says(
+    lake: Lake, raw: pt.Asset, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from partita.formats.table import Table
+
+    counting(lake, raw, form)
+    STRANGERS[form](lake, rows(2))
+    commits = Table.commits
+
+    def slow_clock(self: Table, after: str | None = None) -> Any:
+        found = commits(self, after)
+        return replace(found, commits=tuple(replace(c, at=c.at - timedelta(hours=1)) for c in found.commits))
+
+    monkeypatch.setattr(Table, "commits", slow_clock)
+    assert lake.plan(stale=True).partitions["partition_key"].to_pylist() == ["day=d:2025-01-02"]
+
+
+def test_a_source_that_gets_another_dimension_is_observed_anew(lake: Lake, spark: SparkSession) -> None:
+    assert spark is not None
+    lake.create_table("raw", SCHEMA, format="delta", partition_by=["day", "region"]).append(rows(1, 2))
+    lake.register(pt.source("raw", partitions=DAYS))
+    assert lake.status("raw", state="materialized").num_rows == 2
+    lake.register(pt.source("raw", partitions=DAYS * pt.static("region", ["us", "eu"])))
+    found = lake.status("raw", state="materialized")["partition_key"].to_pylist()
+    assert str(pt.PartitionKey.of(day=date(2025, 1, 1), region="us")) in found
+
+
+@pytest.mark.parametrize("form", ["delta", "lance"], indirect=True)
+def test_a_source_that_was_made_anew_takes_back_what_it_no_longer_has(
+    lake: Lake, raw: pt.Asset, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    counting(lake, raw, form)
+    shutil.rmtree(lake.table("raw").uri)
+    assert len(lake.plan()) == 0
+    assert "the source raw can't be observed" in caplog.text
+    lake.create_table("raw", SCHEMA, format=form, partition_by=["day"]).append(rows(2))
+    assert lake.run(lake.plan()).ok
+    assert sorted(map(tuple, lake.table("counts").read().collect())) == [(date(2025, 1, 2), 2)]
+
+
+@pytest.mark.parametrize("form", ["delta"], indirect=True)
+def test_one_source_that_cannot_be_read_leaves_the_others(lake: Lake, raw: pt.Asset) -> None:
+    lake.create_table("other", SCHEMA, format="delta", partition_by=["day"]).append(rows(3))
+    lake.register(raw, pt.source("other", partitions=DAYS))
+    lake.observe()
+    (Path(lake.table("raw").uri) / "_delta_log" / f"{2:020}.json").write_text("nonsense")
+    delta_stranger_of(lake, "other", rows(1))
+    seen = {one.asset: one for one in lake.observe()}
+    assert seen["raw"].error is not None
+    assert (seen["other"].commits, seen["other"].error) == (1, None)
+
+
+def delta_stranger_of(lake: Lake, name: str, table: pa.Table) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(lake.table(name).uri, table, mode="append")
+
+
+def test_secrets_of_a_catalog_are_not_kept(lake: Lake, tmp_path: Path, spark: SparkSession) -> None:
+    assert spark is not None
+    other = Lake(str(tmp_path / "other"))
+    table = other.create_table("far.raw", SCHEMA, format="iceberg", partition_by=["day"])
+    store = table._store._table  # type: ignore[attr-defined] # Iceberg's own
+    secrets = {"adls.account-key": "hush", "header.Authorization": "hush", "ssl.client.key": "hush", "token": "hush"}
+    lake.adopt("far.raw", "iceberg", catalog={"name": store.catalog.name, **store.catalog.properties, **secrets})
+    assert "hush" not in (Path(lake.uri) / "_partita" / "adopted" / "far.raw.json").read_text()
+    with pytest.raises(pt.TableExists, match="adopted"):
+        lake.create_table("far.raw", SCHEMA, format="delta")
+    with pytest.raises(pt.TableError, match="no table's name"):
+        lake.adopt("far.raw", "iceberg", name="", catalog={})

@@ -88,9 +88,20 @@ def test_no_module_and_no_assets(tmp_path: Path) -> None:
         load(tmp_path, "x = 1")
 
 
-def test_an_import_that_fails_inside_of_the_module_is_told_as_what_it_is(tmp_path: Path) -> None:
-    with pytest.raises(ModuleNotFoundError, match="nowhere"):
-        load(tmp_path, "import nowhere")
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x = 1\nimport nowhere", r"jobs.py:2: ModuleNotFoundError: No module named 'nowhere'"),
+        ("x = 1\ny = (", r"jobs.py:2: SyntaxError"),
+        ("def f():\n    return 1 / 0\nf()", r"jobs.py:2: ZeroDivisionError"),
+        ("import sys\nsys.exit(0)", r"jobs.py:2: SystemExit: 0"),
+        ("import partita as pt\n\npt.asset(retries='3')", r"jobs.py:3: retries are counted"),
+        ("import partita as pt\n\npt.asset(format='parquet')", r"jobs.py:3: there is no format 'parquet'"),
+    ],
+)
+def test_what_fails_in_a_module_is_told_with_its_line(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(pt.DefinitionError, match=reason):
+        load(tmp_path, text)
 
 
 def test_a_dimension_that_the_table_cannot_hold_is_refused_with_the_line(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ import partita as pt
 from partita.assets.batching import Sizes, batch_numbers, transaction_of
 from partita.lake import Lake
 
+LOCAL = SimpleNamespace(conf={"spark.master": "local"})
+"""In place of a Spark that nothing asks for more than this."""
 DAYS = pt.daily("date", start="2025-01-01", end="2025-01-05")
 BOTH = DAYS * pt.static("region", ["eu", "us"])
 
@@ -211,6 +214,46 @@ def test_a_key_that_is_none_in_a_file_is_refused(shop: Lake, tmp_path: Path) -> 
     file.write_text(wrong)
     with pytest.raises(pt.PlanError, match="no plan"):
         pt.load_plan(str(file))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        (lambda head, rows: (head, [*rows, rows[0]]), "there twice"),
+        (lambda head, rows: (head, [{**rows[0], "partition_key": "date=d:2031-01-01"}]), "does not expect"),
+        (lambda head, rows: (head, [{**rows[0], "partition_key": "region=s:dXM"}]), "does not expect"),
+        (lambda head, rows: ({**head, "world": {}}, rows), "doesn't say what it was made from"),
+        (lambda head, rows: ({**head, "world": []}, rows), "no plan"),
+        (lambda head, rows: (head, [{**rows[0], "batch": None}]), "no plan"),
+        (lambda head, rows: (head, [{**rows[0], "asset_key": None}]), "no plan"),
+        (lambda head, rows: (head, [{**rows[0], "asset_key": "elsewhere"}]), "no function for"),
+    ],
+)
+def test_a_plan_that_was_changed_by_hand_is_checked(lake: Lake, tmp_path: Path, changed: Any, error: str) -> None:
+    lake.register(define("sales", DAYS))
+    file = tmp_path / "plan.jsonl"
+    lake.plan().save(str(file))
+    head, *rows = map(json.loads, file.read_text().splitlines())
+    head, rows = changed(head, rows)
+    file.write_text("\n".join(map(json.dumps, [head, *rows])))
+    with pytest.raises(pt.PlanError, match=error):
+        lake.run(pt.load_plan(str(file)), spark=LOCAL)
+
+
+def test_assets_that_a_predicate_does_not_speak_of_are_named(shop: Lake) -> None:
+    plan = shop.plan(where="region = 'us'")
+    assert plan.assets == ("orders",)
+    assert "sales is left out" in str(plan)
+
+
+def test_a_text_that_delta_cannot_tell_from_null_is_refused(lake: Lake) -> None:
+    for form in ("iceberg", "delta"):
+        odd = define("odd", pt.static("region", ["", "us"]), table="odd", format=form)
+        if form == "delta":
+            with pytest.raises(pt.DefinitionError, match="can't tell from null"):
+                lake.register(odd)
+        else:
+            lake.register(odd)
 
 
 def test_values_that_no_line_holds_are_shown_whole(lake: Lake) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -345,3 +346,105 @@ def test_two_runs_over_the_same_partitions_one_works_and_the_other_waits(lake: L
     assert told == ["waiting"]
     assert (results[0].ok, len(made)) == (True, 1)
     assert len(other.plan()) == 0
+
+
+def test_a_ledger_that_fails_after_a_commit_is_told_again_and_nothing_is_committed_twice(
+    lake: Lake, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from partita.assets import running
+
+    tried: list[int] = []
+    report = running.report_success
+
+    def failing(*given: Any) -> None:
+        tried.append(1)
+        if len(tried) < 3:
+            raise pt.StorageError("the disk is away")
+        report(*given)
+
+    monkeypatch.setattr(running, "report_success", failing)
+    lake.register(*shop.assets())
+    assert lake.run(lake.plan(select="orders")).ok
+    assert (shop.calls, len(tried)) == ([("orders", 8)], 3)
+    assert len(lake.table("shop.orders").commits().commits) == 1
+    assert history(lake, "orders", key(30, "us")) == [("started", 1), ("succeeded", 1)]
+
+
+def test_a_ledger_that_stays_away_stops_the_run_which_can_be_resumed(
+    lake: Lake, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from partita.assets import running
+
+    def failing(*_: Any) -> None:
+        raise pt.StorageError("the disk is away")
+
+    lake.register(*shop.assets(version="1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "report_success", failing)
+        patch.setattr(running, "_TELLINGS", 2)
+        with pytest.raises(pt.PlanError, match="resume it later: the disk is away"):
+            lake.run(lake.plan(select="orders"))
+    lake.register(*shop.assets(version="2"))
+    assert lake.resume().ok
+    assert len(lake.table("shop.orders").commits().commits) == 1
+    versions = lake.status("orders")["last_materialization_code_version"].to_pylist()
+    assert set(versions) == {"1"}, "the code that made it, not the one that found it made"
+
+
+@pytest.mark.parametrize("error", [pt.SchemaError("other columns"), NameError("name 'x' is not defined")])
+def test_an_error_that_is_not_of_some_partitions_is_not_looked_for_in_each(lake: Lake, error: Exception) -> None:
+    calls: list[int] = []
+
+    @pt.asset(table="bad", partitions=pt.static("p", list(range(100))))
+    def bad(ctx: Any) -> Any:
+        calls.append(len(ctx.keys))
+        raise error
+
+    lake.register(bad)
+    assert lake.run(lake.plan()).failed == 100
+    assert calls == [100]
+
+
+def test_sys_exit_in_a_function_is_a_failure_and_long_errors_are_cut(lake: Lake) -> None:
+    def leave(_: Any) -> Any:
+        sys.exit(0)
+
+    def shout(_: Any) -> Any:
+        raise ValueError("x" * 10_000_000 + "end")
+
+    one = pt.static("p", ["a"])
+    lake.register(pt.asset(name="leave", partitions=one)(leave), pt.asset(name="shout", partitions=one)(shout))
+    result = lake.run(lake.plan())
+    errors = {failure.asset: failure.error for failure in result.failures}
+    assert "called sys.exit(0)" in errors["leave"]
+    assert len(errors["shout"]) < 5_000
+    assert "end" in errors["shout"]
+
+
+def test_what_ctrl_c_finds_in_python_commits_nothing_afterwards(lake: Lake, spark: SparkSession) -> None:
+    at_work, go_on = threading.Event(), threading.Event()
+
+    @pt.asset(table="slow", partitions=pt.static("p", ["a"]), code_version="1")
+    def slow(ctx: Any) -> Any:
+        at_work.set()
+        go_on.wait(20)
+        return ctx.spark.createDataFrame([("a", 1)], "p string, n int")
+
+    lake.register(slow)
+    plan = lake.plan()
+    main = threading.main_thread()
+
+    def press() -> None:
+        at_work.wait(60)
+        assert main.ident is not None
+        signal.pthread_kill(main.ident, signal.SIGINT)
+        threading.Event().wait(2)
+        go_on.set()
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        lake.run(plan, spark=spark)
+    presser.join()
+    assert lake.table("slow").read().count() == 0
+    assert lake.status("slow", state="cancelled").num_rows == 1

@@ -23,7 +23,8 @@ from partita.formats.table import Table
 from partita.status.workspace import FOLDER
 from partita.storage import Storage
 
-_SECRET = re.compile("secret|token|credential|password|key-id|access.key", re.IGNORECASE)
+_KEPT = ("name", "type", "uri", "warehouse", "jdbc.schema-version", "catalog-impl", "py-catalog-impl")
+"""What is kept of a catalog's settings; anything else may be a secret."""
 
 
 def adopt(  # noqa: PLR0913, PLR0917 - what there is to say of a table
@@ -36,7 +37,7 @@ def adopt(  # noqa: PLR0913, PLR0917 - what there is to say of a table
     freshness: timedelta | Freshness | None,
 ) -> Asset:
     """Note where a table is; the source that it makes. A name that stands for another table is refused."""
-    kept = None if catalog is None else {k: v for k, v in catalog.items() if not _SECRET.search(k)}
+    kept = None if catalog is None else {name: _public(catalog[name]) for name in _KEPT if name in catalog}
     where = uri if format_ == "iceberg" else Storage.at(uri).uri
     table = open_table(where, format=format_, catalog=catalog, name=name)
     wanted = _partitions(table.spec) if partitions is None else partitions
@@ -45,6 +46,11 @@ def adopt(  # noqa: PLR0913, PLR0917 - what there is to say of a table
     if not storage.put_new(_path(name), data) and storage.get(_path(name)) != data:
         raise TableExists(f"{name} (adopted)")
     return source(name, partitions=wanted, freshness=freshness)
+
+
+def is_adopted(storage: Storage, name: str) -> bool:
+    """Whether a table was adopted under a name."""
+    return storage.exists(_path(name))
 
 
 def adopted_table(storage: Storage, name: str) -> Table | None:
@@ -71,6 +77,11 @@ def _partitions(spec: PartitionSpec) -> PartitionSet:
         except KeyValueError as error:
             raise KeyValueError(field.name, f"{error.reason}; say which partitions the source has") from None
     return found
+
+
+def _public(value: str) -> str:
+    """A setting without the user and the password of a URI."""
+    return re.sub(r"(?<=://)[^/@]*@", "", value)
 
 
 def _path(name: str) -> str:

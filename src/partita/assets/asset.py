@@ -16,6 +16,7 @@ from partita.algebra.partition_sets import NOT_PARTITIONED, PartitionSet
 from partita.algebra.transforms import PartitionFunction
 from partita.assets.fingerprint import fingerprint
 from partita.errors import DefinitionError
+from partita.formats.names import FORMATS
 from partita.status.definitions import Definition, Upstream
 
 
@@ -98,6 +99,8 @@ def asset(  # noqa: PLR0913 - what there is to define
     _check(partitions, code_version, retries)
     upstreams = tuple(map(_upstream, upstream))
     labels = _tags(tags)
+    if format not in FORMATS:
+        raise DefinitionError(f"there is no format {format!r}; there is {', '.join(FORMATS)}")
     by = None if partition_by is None else tuple(partition_by)
     making = Making(format, by, dict(properties or {}), schema)
 

@@ -8,11 +8,13 @@ libraries do is not looked into, nor is what an object holds that is neither pla
 from __future__ import annotations
 
 import ast
+import dis
+import importlib.util
 import inspect
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -28,8 +30,8 @@ _PLAIN = (str, bytes, int, float, complex, bool, type(None), Decimal, date, date
           range, type(Ellipsis))  # fmt: skip
 
 
-def fingerprint(function: Callable[..., Any]) -> str:
-    """The fingerprint of a function; the same in every process that has the same code."""
+def fingerprint(function: Any) -> str:
+    """The fingerprint of a function, or of a value; the same in every process that has the same code."""
     told = "\n".join(_Telling().of(function))
     return f"code-{sha256(told.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGITS]}"
 
@@ -66,7 +68,7 @@ class _Telling:
             for held in value:
                 yield from self.of(held)
         elif isinstance(value, set | frozenset):
-            yield f"{type(value).__name__} {sorted(map(repr, value))}"
+            yield f"{type(value).__name__} {sorted(fingerprint(held) for held in value)}"
         elif isinstance(value, Enum):
             yield f"enum {_name(value)}.{value.name} {value.value!r}"
         elif isinstance(value, FunctionType):
@@ -96,6 +98,8 @@ class _Telling:
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             yield from self.of(default)
         names = sorted(_names(function.__code__))
+        for module, taken in _imports(function.__code__):
+            yield from self._of_global(module, [*names, *taken])
         closed = inspect.getclosurevars(function).nonlocals
         for name in names:
             if name in closed:
@@ -111,10 +115,16 @@ class _Telling:
             yield from self.of(value)
             return
         yield f"module {value.__name__}"
+        if id(value) in self._known:
+            return
+        self._known[id(value)] = len(self._known)
+        self._kept.append(value)
         for name in names:
             if name in vars(value):
                 yield f"{name}:"
-                yield from self.of(vars(value)[name])
+                yield from self._of_global(vars(value)[name], names)
+        # Another function may take other things from the same module.
+        del self._known[id(value)]
 
     def _of_class(self, class_: type) -> Iterator[str]:
         yield f"class {_name(class_)}"
@@ -142,6 +152,23 @@ def _names(code: CodeType) -> set[str]:
     return {*code.co_names, *code.co_freevars, *(name for each in inner for name in _names(each))}
 
 
+def _imports(code: CodeType) -> Iterator[tuple[ModuleType, list[str]]]:
+    """The modules of the project that code imports as it runs, and what it takes from them."""
+    steps = list(dis.get_instructions(code))
+    for at, step in enumerate(steps):
+        if step.opname == "IMPORT_NAME" and _is_of_project(str(step.argval)):
+            taken = []
+            for later in steps[at + 1 :]:
+                if later.opname == "IMPORT_NAME":
+                    break
+                taken += [str(later.argval)] if later.opname == "IMPORT_FROM" else []
+            with suppress(Exception):
+                yield importlib.import_module(str(step.argval)), taken
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _imports(const)
+
+
 def _source(function: FunctionType) -> str | None:
     """The function's own text in one form; None where it has no text, or not one of its own, as a lambda."""
     if function.__name__ == "<lambda>":
@@ -166,8 +193,13 @@ class _WithoutDocstrings(ast.NodeTransformer):
 
 def _code(code: CodeType) -> str:
     """What compiled code is, without where it stands."""
-    consts = [_code(const) if isinstance(const, CodeType) else repr(const) for const in code.co_consts]
+    consts = [_code(const) if isinstance(const, CodeType) else _const(const) for const in code.co_consts]
     return f"{code.co_code.hex()} {consts} {code.co_names} {code.co_varnames}"
+
+
+def _const(const: object) -> str:
+    """A constant of code; the order in a set is of the process."""
+    return f"set {sorted(map(repr, const))}" if isinstance(const, frozenset) else repr(const)
 
 
 def _is_of_project(module: str | None) -> bool:
@@ -176,6 +208,9 @@ def _is_of_project(module: str | None) -> bool:
     if top in sys.stdlib_module_names or top == "partita":
         return False
     file = getattr(sys.modules.get(module or ""), "__file__", None)
+    if file is None and module not in sys.modules:
+        with suppress(ImportError, ValueError, AttributeError):
+            file = getattr(importlib.util.find_spec(top), "origin", None)
     return file is None or is_of_user(file)
 
 

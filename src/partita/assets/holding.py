@@ -34,6 +34,7 @@ from partita.arrow.buffers import one_array
 from partita.arrow.key import key_texts
 from partita.arrow.schema import to_arrow
 from partita.errors import DefinitionError
+from partita.status.definitions import Definition
 
 
 class Count(Enum):
@@ -99,6 +100,16 @@ class Holding:
         if not self.held:
             return pa.array([""] * partitions.num_rows, pa.string())
         return key_texts({held.name: held.shown(partitions[held.field.name]) for held in self.held})
+
+
+def check_format(definition: Definition, format_: str) -> None:
+    """Refuse values that no table of a format can hold."""
+    for dimension in definition.partitions.dimensions:
+        if format_ == "delta" and isinstance(dimension, Static) and "" in dimension.values:
+            raise DefinitionError(
+                f"the asset {definition.asset!r} has an empty text in {dimension.dimension!r}, which a Delta table "
+                "can't tell from null; use None, another text, or another format"
+            )
 
 
 def _held(asset: str, dimension: Dimension, spec: PartitionSpec) -> Held:

@@ -19,10 +19,11 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any, Self
+from uuid import uuid4
 
 from partita.errors import Conflict, Held, PartitaError
 from partita.process import may_live, this_process
@@ -38,13 +39,14 @@ _NAME = re.compile(r"(\d{20})\.json$")
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A run's hold on the partitions of its plan; `until` is in seconds from 1970."""
+    """A run's hold on the partitions of its plan; `until` is in seconds from 1970. `token` is of this hold alone."""
 
     run_id: str
     holder: str
     until: float
     assets: tuple[str, ...]
     process: Mapping[str, Any]
+    token: str
 
     @property
     def is_live(self) -> bool:
@@ -62,7 +64,7 @@ class Leases:
 
     def take(self, run_id: str, wanted: Mapping[str, frozenset[str]], term: float = TERM) -> Lease:
         """Hold partitions by asset; where another run holds some of them, that is `Held`."""
-        mine = Lease(run_id, holder(), time.time() + term, tuple(sorted(wanted)), this_process())
+        mine = Lease(run_id, holder(), time.time() + term, tuple(sorted(wanted)), this_process(), uuid4().hex)
 
         def taken(live: list[Lease]) -> list[Lease]:
             for other in live:
@@ -86,15 +88,15 @@ class Leases:
         held = [True]
 
         def renewed(live: list[Lease]) -> list[Lease]:
-            held[0] = any(one.run_id == lease.run_id and one.process == lease.process for one in live)
-            return [_until(one, until) if one.run_id == lease.run_id and held[0] else one for one in live]
+            held[0] = any(one.token == lease.token for one in live)
+            return [replace(one, until=until) if one.token == lease.token else one for one in live]
 
         self._change(renewed)
         return held[0]
 
     def release(self, lease: Lease) -> None:
         """Let go."""
-        self._change(lambda live: [one for one in live if one.run_id != lease.run_id])
+        self._change(lambda live: [one for one in live if one.token != lease.token])
 
     def all(self) -> list[Lease]:
         """The leases that hold now."""
@@ -177,10 +179,6 @@ def holder() -> str:
     except (KeyError, OSError):
         user = "somebody"
     return f"{user}@{socket.gethostname()}, process {this_process()['pid']}"
-
-
-def _until(lease: Lease, until: float) -> Lease:
-    return Lease(lease.run_id, lease.holder, until, lease.assets, lease.process)
 
 
 def _lease(document: Mapping[str, Any]) -> Lease:

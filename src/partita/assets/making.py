@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from partita.assets.batching import transaction_of
 from partita.assets.context import Context
 from partita.assets.ground import Ground
 from partita.assets.holding import Holding
+from partita.assets.observing import observe
 from partita.errors import DefinitionError, TableExists, TableMissing
 from partita.status.definitions import Definition
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from partita.spark.rows import DataFrame, SparkSession
 
 COUNTS = ("rows", "files", "bytes")
+_LOOKING = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,12 @@ class Maker:
         from partita.spark.rows import as_frame
 
         asked = [PartitionKey.parse(key) for key in keys]
+        above = {u.asset for u in asset.definition.upstreams}
+        sources = [name for name in above if self.assets[name].is_source]
+        if sources:
+            # After the attempt began, so that what comes to light later counts as later.
+            with _LOOKING:
+                observe(self.ground, sources, reading=True)
         rows = asset(Context(self.ground, asset, self._known(), asked, self.run_id, self.spark))
         if asset.table is None:
             self.check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from types import ModuleType
 from partita.algebra.mappings import WindowOffset
 from partita.algebra.windows import Windows
 from partita.assets.asset import Asset
+from partita.assets.fingerprint import is_of_user
 from partita.errors import DefinitionError
 from partita.status.definitions import find_cycle
 
@@ -64,23 +66,38 @@ def load_pipeline(module: str, folder: str = ".") -> Pipeline:
 
 def _load(module: str, folder: Path) -> ModuleType:
     path = folder / module
+    if module.endswith(".py") and not path.exists():
+        raise DefinitionError(f"no pipeline at {path}; say in partita.toml which module has the assets")
     try:
-        if module.endswith(".py"):
-            name = path.stem
-            spec = importlib.util.spec_from_file_location(name, path)
-            if spec is None or spec.loader is None or not path.exists():
-                raise DefinitionError(f"no pipeline at {path}; say in partita.toml which module has the assets")
-            loaded = importlib.util.module_from_spec(spec)
-            sys.modules[name] = loaded
-            spec.loader.exec_module(loaded)
-            return loaded
-        return importlib.import_module(module)
+        return _loaded(path) if module.endswith(".py") else importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name != module.partition(".")[0]:
-            raise
+            raise _told(module, error) from error
         raise DefinitionError(
             f"no module {module!r} in {folder.resolve()}; say in partita.toml which module has the assets"
         ) from None
+    except (Exception, SystemExit) as error:
+        raise _told(module, error) from error
+
+
+def _loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None  # noqa: S101 - it ends with .py
+    assert spec.loader is not None  # noqa: S101 - the same
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def _told(module: str, error: BaseException) -> DefinitionError:
+    """What went wrong while a module was loaded, with the file and the line of the user's own code."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if is_of_user(frame.filename)]
+    place = f"{own[-1].filename}:{own[-1].lineno}" if own else f"the module {module!r}"
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        place = f"{error.filename}:{error.lineno}"
+    said = str(error) if isinstance(error, DefinitionError) else f"{type(error).__name__}: {error}"
+    return DefinitionError(said if said.startswith(place) else f"{place}: {said}")
 
 
 @contextmanager

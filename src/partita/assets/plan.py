@@ -143,12 +143,19 @@ def plan_of(lines: Iterator[str] | Sequence[str], where: str) -> Plan:
                 rows[document.pop("state")].append(_typed(document))
         if head is None:
             raise PlanError(f"{where} is empty, and no plan")
+        _check_head(head)
         return Plan(
             head["lake"], head["tenant"], head["workspace"], datetime.fromisoformat(head["made_at"]), head["asked"],
             pa.Table.from_pylist(rows["run"], PLANNED), pa.Table.from_pylist(rows["blocked"], BLOCKED), head["world"],
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise PlanError(f"{where} is no plan of Partita's: {error}") from error
+
+
+def _check_head(head: Mapping[str, Any]) -> None:
+    for name, kind in (("lake", str), ("tenant", str), ("workspace", str), ("asked", dict), ("world", dict)):
+        if not isinstance(head[name], kind):
+            raise TypeError(f"{name} is not what it should be")
 
 
 def key_words(text: str) -> str:
@@ -162,6 +169,8 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _typed(row: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(row["asset_key"], str) or not isinstance(row.get("batch", 0), int):
+        raise TypeError("a partition has an asset and the number of a batch")
     PartitionKey.parse(row["partition_key"])
     since = row.get("since")
     return row if since is None else {**row, "since": datetime.fromisoformat(since)}
@@ -196,6 +205,8 @@ def _lines(plan: Plan) -> Iterator[str]:
             yield f"  {key_words(row['partition_key'])}  {_reasons(row)}"
         if rows.num_rows > _SHOWN:
             yield f"  and {rows.num_rows - _SHOWN:,} more"
+    for asset in plan.asked.get("left_out", ()):
+        yield f"{one_line(asset)} is left out: its keys don't have what the predicate names"
     if plan.blocked.num_rows:
         yield "held back:"
     for row in plan.blocked.slice(0, _SHOWN).to_pylist():

@@ -68,8 +68,9 @@ def make_plan(answer: Answering, asked: Asked, lake: str, tenant: str, workspace
     planning = _Planning(answer, asked)
     planning.run()
     partitions, blocked = planning.found()
+    question = {**asked.document(), "left_out": planning.left_out}
     return Plan(
-        lake, tenant, workspace, answer.now, asked.document(), partitions, blocked,
+        lake, tenant, workspace, answer.now, question, partitions, blocked,
         world_of(answer, planning.involved(partitions)),
     )  # fmt: skip
 
@@ -90,6 +91,20 @@ def world_of(answer: Answering, assets: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def unexpected(answer: Answering, partitions: pa.Table) -> tuple[str, str, str] | None:
+    """A partition of a plan that can't be run, and why: nobody expects it, or it is there twice."""
+    answer.connection.register("plan_given", partitions.select(["asset_key", "partition_key"]))
+    sql = f"""
+        SELECT asset_key, partition_key, 'which is there twice' FROM plan_given GROUP BY ALL HAVING count(*) > 1
+        UNION ALL
+        SELECT asset_key, partition_key, 'which its definition does not expect' FROM plan_given
+        ANTI JOIN (FROM {BOARD} WHERE expected IS NOT FALSE) USING (asset_key, partition_key) LIMIT 1
+    """  # noqa: S608 - our own names
+    found = listed(answer.connection, sql)
+    answer.connection.unregister("plan_given")
+    return found[0] if found else None
+
+
 class _Planning:
     """The relations of one plan: `plan_board`, what is known, and `plan_found`, what came into it."""
 
@@ -107,6 +122,7 @@ class _Planning:
         self.selected = selected(asked.select, self.definitions)
         self.judged = asked.where is None
         self.problem: PredicateError | None = None
+        self.left_out: list[str] = []
 
     def run(self) -> None:
         self.connection.execute(f"""
@@ -146,7 +162,7 @@ class _Planning:
             self._group(name, link)
             if "stale" in self.asked.needs:
                 self._add_downstream(name, link)
-        self._narrow()
+        self._narrow(asset)
         for name, link in named:
             self._hold_back(name, link)
         ordered = f"[{', '.join(map(quoted, REASONS))}]"
@@ -224,7 +240,7 @@ class _Planning:
             ) AS held WHERE held.ours_key = plan_new.partition_key AND held_asset IS NULL
         """)  # noqa: S608 - our own names
 
-    def _narrow(self) -> None:
+    def _narrow(self, asset: str) -> None:
         where = self.asked.where
         if where is None:
             return
@@ -234,6 +250,7 @@ class _Planning:
             self.judged = self.judged or bool(len(keys))
         except PredicateError as error:
             self.problem, found = self.problem or error, keys.slice(0, 0)
+            self.left_out.append(asset)
         self.connection.register("plan_matching", pa.table({"partition_key": found}))
         self.connection.execute(
             "DELETE FROM plan_new WHERE partition_key NOT IN (SELECT partition_key FROM plan_matching)"

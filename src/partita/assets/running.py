@@ -10,13 +10,12 @@ from __future__ import annotations
 import time
 import traceback
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from partita.algebra.plain import is_unicode
 from partita.assets.asset import Asset
@@ -24,7 +23,15 @@ from partita.assets.downstream import made_from
 from partita.assets.fingerprint import is_of_user
 from partita.assets.making import COUNTS, Made, Maker
 from partita.assets.progress import Failure, Progress
-from partita.errors import Conflict, PlanError
+from partita.errors import (
+    Conflict,
+    DefinitionError,
+    PartitaError,
+    PlanError,
+    SchemaError,
+    SpecError,
+    UnsupportedFeature,
+)
 from partita.status.events import STARTED, Outcome
 from partita.status.recording import record
 
@@ -32,10 +39,16 @@ if TYPE_CHECKING:
     from partita.assets.leases import Heart
     from partita.assets.plan import Batch
 
+T = TypeVar("T")
+
 _CONFLICTS = 5
 """How often a batch is tried again because another writer was first."""
-_LINES = 8
-"""How many of the last lines of an error are kept."""
+_LINES, _CHARACTERS = 8, 4_000
+"""How many of the last lines of an error are kept, and how much of them."""
+_TELLINGS = 6
+"""How often it is tried to record what became of a batch."""
+_OF_ALL = (DefinitionError, SchemaError, SpecError, UnsupportedFeature, NameError, ImportError, SyntaxError)
+"""Errors that have nothing to do with which partitions are asked for."""
 _BACKOFF = 2.0
 """Seconds before a partition is tried again; doubled each time, up to a minute."""
 
@@ -79,7 +92,7 @@ class Runner:
 
     def __init__(  # noqa: PLR0913, PLR0917 - what a run is made of
         self, maker: Maker, batches: Sequence[Batch], attempts: Mapping[tuple[str, str], int], options: Options,
-        progress: Progress, heart: Heart,
+        progress: Progress, heart: Heart, cancelled: Event,
     ) -> None:  # fmt: skip
         self._maker = maker
         self._assets = maker.assets
@@ -88,8 +101,9 @@ class Runner:
         self._heart = heart
         self._attempts = dict(attempts)
         self._tag = f"partita-{maker.run_id}"
+        self._pool = ThreadPoolExecutor(options.parallel, thread_name_prefix=self._tag)
         self._stop = Event()
-        self._cancelled = False
+        self._cancelled = cancelled
         self._futures: dict[Future[Made], Work] = {}
         self._ready: deque[Work] = deque()
         self._later: list[tuple[float, Work]] = []
@@ -104,19 +118,17 @@ class Runner:
 
     def run(self) -> None:
         """Work until everything is decided, or the run stops; Ctrl-C cancels what is at work and goes on."""
-        pool = ThreadPoolExecutor(self._options.parallel, thread_name_prefix=self._tag)
         try:
-            while self._submit(pool):
+            while self._submit():
                 self._wait()
         except BaseException:
             self._cancel()
             raise
-        finally:
-            pool.shutdown(wait=True)
+        self._pool.shutdown(wait=True)
 
     # --- what is next
 
-    def _submit(self, pool: ThreadPoolExecutor) -> bool:
+    def _submit(self) -> bool:
         """Hand out as much as may be at work at once; whether anything is."""
         if self._stop.is_set():
             self._later.clear()
@@ -133,7 +145,7 @@ class Runner:
                 self._ready += works
         while self._ready and len(self._futures) < self._options.parallel:
             work = self._ready.popleft()
-            self._futures[pool.submit(self._attempt, work)] = work
+            self._futures[self._pool.submit(self._attempt, work)] = work
         return bool(self._futures or self._later)
 
     def _is_over(self, asset: str) -> bool:
@@ -187,6 +199,8 @@ class Runner:
             raise error
         self._progress.tell("failed", asset=work.asset, partitions=len(work.keys), keys=list(work.keys[:10]),
                             error=last_lines(error))  # fmt: skip
+        if isinstance(error, Untold):
+            raise error
         again = self._again(work, error)
         state.at_work += len(again) - 1
         if not again:
@@ -201,6 +215,8 @@ class Runner:
         tried = work.tried + 1
         if isinstance(error, Conflict) and tried <= _CONFLICTS:
             return [(0.1 * 2**tried, Work(work.asset, work.keys, tried))]
+        if isinstance(error, _OF_ALL):
+            return []
         if len(work.keys) > 1:
             half = len(work.keys) // 2
             return [(0.0, Work(work.asset, work.keys[:half])), (0.0, Work(work.asset, work.keys[half:]))]
@@ -220,16 +236,31 @@ class Runner:
         """Stop the jobs, and wait until their attempts are recorded as cancelled."""
         from partita.spark.jobs import interrupt
 
-        self._cancelled = True
+        self._cancelled.set()
         self._stop.set()
-        with suppress(KeyboardInterrupt):
-            interrupt(self._maker.spark, self._tag)
-            wait(self._futures)
-        for future, work in self._futures.items():
-            if future.done() and future.exception() is None:
-                self._progress.succeeded += len(work.keys)
-            else:
-                self._progress.cancelled += len(work.keys)
+        try:
+            while self._futures and wait(self._futures, 0).not_done:
+                # Again and again: a function may only now start a job.
+                interrupt(self._maker.spark, self._tag)
+                wait(self._futures, 1)
+        except KeyboardInterrupt:
+            self._leave()
+            raise
+        finally:
+            for future, work in self._futures.items():
+                if future.done() and future.exception() is None:
+                    self._progress.succeeded += len(work.keys)
+                else:
+                    self._progress.cancelled += len(work.keys)
+
+    def _leave(self) -> None:
+        """Record what is still at work as cancelled, and wait for it no longer."""
+        self._pool.shutdown(wait=False)
+        ledger = self._maker.ground.workspace.ledger
+        for work in (work for future, work in self._futures.items() if not future.done()):
+            number = max(self._attempts[work.asset, key] for key in work.keys)
+            said: dict[str, Any] = {"run_id": self._maker.run_id, "attempt": number}
+            record(ledger, Outcome.CANCELLED.kind, work.asset, work.keys, error="the run was left", **said)
 
     # --- in a thread of its own
 
@@ -243,20 +274,44 @@ class Runner:
         said: dict[str, Any] = {
             "run_id": self._maker.run_id, "attempt": number, "code_version": asset.definition.code_version,
         }  # fmt: skip
-        at = record(ledger, STARTED, work.asset, work.keys, **said).at
+        at = told(lambda: record(ledger, STARTED, work.asset, work.keys, **said)).at
         self._progress.tell("started", asset=work.asset, partitions=len(work.keys), attempt=number)
         said["started_at"] = at
         try:
             with tagged(self._maker.spark, self._tag):
-                made = self._maker.make(asset, work.keys)
+                made = self._made(asset, work.keys)
         except BaseException as error:
-            stopped = self._cancelled or not isinstance(error, Exception)
+            stopped = self._cancelled.is_set() or not isinstance(error, Exception)
             outcome = Outcome.CANCELLED if stopped else Outcome.FAILED
             text = last_lines(error, len(work.keys))
-            record(ledger, outcome.kind, work.asset, work.keys, _after(at), error=text, **said)
+            told(lambda: record(ledger, outcome.kind, work.asset, work.keys, _after(at), error=text, **said))
             raise
-        report_success(self._maker, asset, work.keys, made, said)
+        # What is committed must be known as committed: to try the batch again would commit it again.
+        told(lambda: report_success(self._maker, asset, work.keys, made, said))
         return made
+
+    def _made(self, asset: Asset, keys: Sequence[str]) -> Made:
+        try:
+            return self._maker.make(asset, keys)
+        except SystemExit as error:
+            raise PlanError(f"the function of {asset.name!r} called sys.exit({error.code!r})") from error
+
+
+class Untold(PlanError):
+    """What became of a batch can't be recorded, so the run can't go on."""
+
+
+def told(recording: Callable[[], T]) -> T:
+    """Record something, again and again for a while where that fails."""
+    for number in range(_TELLINGS - 1):
+        try:
+            return recording()
+        except PartitaError:
+            time.sleep(0.1 * 2**number)
+    try:
+        return recording()
+    except PartitaError as error:
+        raise Untold(f"the ledger can't be written, so the run stops; resume it later: {error}") from error
 
 
 def report_success(maker: Maker, asset: Asset, keys: Sequence[str], made: Made, said: Mapping[str, Any]) -> None:
@@ -279,5 +334,12 @@ def last_lines(error: BaseException, partitions: int = 1) -> str:
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if is_of_user(frame.filename)]
     where = [f"at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}"] if own else []
     shared = [f"(in a batch of {partitions:,} partitions)"] if partitions > 1 else []
-    text = "\n".join([*said[:1], *said[1:][-(_LINES - 1) :], *where, *shared])
+    text = _cut("\n".join([*said[:1], *said[1:][-(_LINES - 1) :]]))
+    text = "\n".join([text, *where, *shared])
     return text if is_unicode(text) else text.encode("utf-8", "replace").decode()
+
+
+def _cut(text: str) -> str:
+    """The start and the end of a text that is long."""
+    half = _CHARACTERS // 2
+    return text if len(text) <= _CHARACTERS else f"{text[:half]} … {text[-half:]}"

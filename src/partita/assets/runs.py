@@ -11,20 +11,22 @@ What became of each partition is in the ledger.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-import pyarrow.compute as pc
-
-from partita.algebra.ulid import is_ulid
+from partita.algebra.ulid import is_ulid, ulid_time
 from partita.assets.plan import Plan, plan_of
 from partita.errors import PlanError
 from partita.status.engine import connect, listed, moment, quoted
 from partita.status.events import FINISHED, STARTED, Outcome
 from partita.status.ledger import Ledger
 from partita.storage import Storage
+
+_KEPT = timedelta(days=30)
+"""For how long the plan of a run that has ended is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class Begun:
     asset: str
     attempt: int
     at: datetime
+    code_version: str | None
     keys: tuple[str, ...]
 
 
@@ -70,20 +73,20 @@ class Runs:
             raise PlanError(f"there is no run {run_id!r} here; the last ones are: {', '.join(self._last()) or 'none'}")
         return plan_of(data.decode().splitlines(), f"the plan of run {run_id}")
 
-    def planned(self, run_id: str, asset: str) -> frozenset[str]:
-        """The partitions of an asset that a run has; none where its plan is gone."""
-        try:
-            rows = self.plan(run_id).partitions
-        except PlanError:
-            return frozenset()
-        return frozenset(rows["partition_key"].filter(pc.equal(rows["asset_key"], asset)).to_pylist())
-
     def unfinished(self) -> str:
         """The last run that has not ended."""
         for run_id in reversed(self._all()):
             if not self.storage.exists(self._path(run_id, "ended.json")):
                 return run_id
         raise PlanError("every run here has ended, and there is nothing to resume; say which run to resume it anyway")
+
+    def tidy(self) -> None:
+        """Forget runs that ended long ago; what became of partitions stays in the ledger."""
+        before = time.time() - _KEPT.total_seconds()
+        old = [run_id for run_id in self._all() if ulid_time(run_id) / 1000 < before]
+        ended = [run_id for run_id in old if self.storage.exists(self._path(run_id, "ended.json"))]
+        # The plan last: a run without one is none.
+        self.storage.delete(self._path(run_id, name) for run_id in ended for name in ("ended.json", "plan.jsonl"))
 
     def _all(self) -> list[str]:
         paths = (path.removeprefix(f"{self.folder}/runs/") for path, _ in self.storage.list(f"{self.folder}/runs"))
@@ -105,18 +108,18 @@ def done_by(ledger: Ledger, run_id: str) -> Done:
         ledger.view(connection, "events", ledger.files().of(STARTED, *FINISHED))
         rows = listed(
             connection,
-            "SELECT asset_key, partition_key, attempt, kind, epoch_us(occurred_at) FROM events "  # noqa: S608
+            "SELECT asset_key, partition_key, attempt, kind, epoch_us(occurred_at), code_version FROM events "  # noqa: S608
             f"WHERE run_id = {quoted(run_id)}",
         )
-    ended = {(asset, key, attempt) for asset, key, attempt, kind, _ in rows if kind != STARTED}
-    begun: dict[tuple[str, int, int], set[str]] = {}
+    ended = {(asset, key, attempt) for asset, key, attempt, kind, *_ in rows if kind != STARTED}
+    begun: dict[tuple[str, int, int, str | None], set[str]] = {}
     attempts: dict[tuple[str, str], int] = {}
-    for asset, key, attempt, kind, micros in rows:
+    for asset, key, attempt, kind, micros, version in rows:
         attempts[asset, key] = max(attempts.get((asset, key), 0), attempt)
         if kind == STARTED and (asset, key, attempt) not in ended:
-            begun.setdefault((asset, attempt, micros), set()).add(key)
+            begun.setdefault((asset, attempt, micros, version), set()).add(key)
     return Done(
-        frozenset((asset, key) for asset, key, _, kind, _ in rows if kind == Outcome.SUCCEEDED.kind),
-        tuple(Begun(a, n, moment(micros), tuple(sorted(keys))) for (a, n, micros), keys in sorted(begun.items())),
+        frozenset((asset, key) for asset, key, _, kind, *_ in rows if kind == Outcome.SUCCEEDED.kind),
+        tuple(Begun(a, n, moment(micros), v, tuple(sorted(keys))) for (a, n, micros, v), keys in begun.items()),
         attempts,
     )

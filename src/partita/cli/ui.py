@@ -17,7 +17,7 @@ printed alone. Stop with Ctrl-C.
 
 Only this machine reaches it, and only with the token in the address. Another
 --host needs a token of your own, by --token or $PARTITA_TOKEN; put a proxy that
-speaks TLS before it. Programs ask /api/openapi.json, with the token as a bearer.
+speaks TLS before it. Programs ask /api/openapi.json; the token is a bearer.
 """
 EXAMPLES = (
     "partita ui",

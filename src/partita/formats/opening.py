@@ -13,6 +13,7 @@ from partita.algebra.transforms import PartitionFunction
 from partita.arrow.schema import to_schema
 from partita.errors import TableError, TableExists, TableMissing
 from partita.formats.lance.names import LEAF
+from partita.formats.names import FORMATS
 from partita.formats.nesting import tables_below
 from partita.formats.store import Store
 from partita.formats.table import Table
@@ -21,7 +22,6 @@ from partita.storage import Storage
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog as IcebergCatalog
 
-FORMATS = ("delta", "iceberg", "lance")
 Catalog = Mapping[str, str]
 
 

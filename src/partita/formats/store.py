@@ -133,6 +133,9 @@ class Store(ABC):
     def commits(self, after: str | None) -> Commits:
         """What the table's own log says was done to its data after a cursor, or from the start."""
 
+    def check_chosen(self, chosen: Chosen) -> None:  # noqa: B027 - most hold everything
+        """Refuse partitions that the format can't hold."""
+
     # On Spark.
 
     @abstractmethod

@@ -47,7 +47,7 @@ class Table:
 
     @property
     def format(self) -> str:
-        """The format that it is in, as `create_table` takes it."""
+        """The format that it is in, as `create_table` takes it: "delta", "iceberg" or "lance"."""
         return self._store.form.lower()
 
     @property

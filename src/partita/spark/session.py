@@ -37,6 +37,9 @@ def session(app_name: str = "partita", **conf: str) -> SparkSession:
         builder = builder.config(key, value)
     _quiet_python()
     if _is_connect():
+        if os.environ.get("SPARK_REMOTE", "").startswith("local"):
+            # Such a server is started here, and its workers are to have the packages that this process has.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         return builder.getOrCreate()
     _require_java()
     with _environment(is_local):

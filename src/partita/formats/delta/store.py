@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from partita.algebra.predicate import Predicate
 from partita.algebra.schema import Schema
 from partita.algebra.spark_json import schema_from_json
 from partita.algebra.spec import FIRST_FIELD_ID, PartitionField, PartitionSpec, SpecHistory
 from partita.algebra.transforms import Family, Transform
-from partita.errors import TableError
+from partita.errors import PartitionValueError, TableError
 from partita.formats.chosen import Chosen
 from partita.formats.commits import Commits
 from partita.formats.delta.columns import generated_columns, known_generated, stored_arrow
@@ -145,6 +146,14 @@ class DeltaStore(Store):
         from partita.spark.rows import column
 
         return [column(field.source) for field in fields]
+
+    def check_chosen(self, chosen: Chosen) -> None:
+        """Refuse empty texts, which Delta keeps as null (seed 003)."""
+        for name in chosen.values.column_names:
+            column = chosen.values[name]
+            is_text = pa.types.is_string(column.type) or pa.types.is_binary(column.type)
+            if is_text and pc.any(pc.equal(pc.binary_length(column), 0)).as_py():
+                raise PartitionValueError(name, "text that is not empty, which Delta can't tell from null", "''")
 
     def target(self, state: State, time_zone: str) -> DeltaTarget:
         """Folders by partition value, or random ones where columns are mapped or the table asks for it."""

@@ -29,6 +29,7 @@ def read_partitions(
     """The rows in those partitions; files that may hold others too are looked through on Spark."""
     state = store.state()
     chosen = choose(state, partitions)
+    store.check_chosen(chosen)
     wanted = wanted_columns(state.schema, columns)
     running = spark or session()
     whole, part = chosen.places(state.specs, state.partitions)
@@ -45,6 +46,7 @@ def replace_partitions(store: Store, given: object, partitions: pa.Table, transa
     """Put rows in the place of all that is in those partitions; rows outside of them are refused."""
     job = Job.begin(store, "replace_partitions", removes=True)
     chosen = choose(job.state, partitions)
+    store.check_chosen(chosen)
     if is_done(job, transaction):
         return Outcome(None)
     rows = conformed(job, given)

@@ -1,0 +1,3 @@
+"""The formats by name."""
+
+FORMATS = ("delta", "iceberg", "lance")
