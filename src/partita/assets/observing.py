@@ -51,7 +51,7 @@ def watch(ground: Ground, definition: Definition) -> None:
     path = _path(ground, definition.asset)
     data = ground.storage.get(path)
     wanted = {"asset": definition.asset, "table": definition.table, "dimensions": list(definition.partitions.names)}
-    if data is None or wanted.items() - json.loads(data).items():
+    if data is None or {**json.loads(data), **wanted} != json.loads(data):
         ground.storage.put(path, _document({**wanted, "cursor": None, "looked_at": None}))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +49,9 @@ def load(arguments: argparse.Namespace) -> Loaded:
         return Loaded(lake, project, None)
     from partita.assets.pipeline import load_pipeline
 
-    pipeline = load_pipeline(project.module, str(project.folder))
+    # What a module prints is not what the command says.
+    with redirect_stdout(sys.stderr):
+        pipeline = load_pipeline(project.module, str(project.folder))
     lake.register(*pipeline)
     return Loaded(lake, project, pipeline)
 

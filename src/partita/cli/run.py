@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import threading
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
+from partita.cli.command import INTERRUPTED
 from partita.cli.lake_option import add_lake
 from partita.cli.number import seconds, whole_number
 from partita.cli.plan_option import add_plan, is_asked, make_plan
@@ -73,9 +77,11 @@ def _run(arguments: argparse.Namespace) -> int:
         with interruptible(), display_on(sys.stdout, as_json=arguments.json) as display:
             ended: dict[str, Any] = {}
             try:
-                result = _done(loaded, arguments, plan, spark, _hearing(display, ended))
+                with redirect_stdout(sys.stderr):
+                    result = _done(loaded, arguments, plan, spark, _hearing(display, ended))
             except KeyboardInterrupt:
                 _tell_stopped(ended)
+                _leave_functions()
                 raise
             display.show(result)
     return 0 if result.ok else NOT_ALL
@@ -132,6 +138,13 @@ def _tell_stopped(ended: Mapping[str, Any]) -> None:
     if ended:
         counts = ", ".join(f"{ended[name]:,} {name}" for name in ("succeeded", "failed", "cancelled", "left"))
         _tell(f"run {ended['run_id']} was interrupted: {counts}; `partita run --resume {ended['run_id']}` goes on")
+
+
+def _leave_functions() -> None:
+    """End this process where a function goes on after a second interrupt: Python would wait for it."""
+    if any(thread.name.startswith("partita-") for thread in threading.enumerate() if not thread.daemon):
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
 
 
 def _options(loaded: Loaded, arguments: argparse.Namespace) -> dict[str, Any]:

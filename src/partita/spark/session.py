@@ -120,8 +120,8 @@ def _is_utf8() -> bool:
 
 
 def _quiet_python() -> None:
-    # PySpark logs each failed query as a page of JSON, and then raises the same as an exception.
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    # PySpark logs each failed query as a page of JSON, and py4j each broken connection; both raise the same besides.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
