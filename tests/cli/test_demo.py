@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,6 +109,7 @@ def test_json_and_the_exit_code(partita: Partita, monkeypatch: pytest.MonkeyPatc
         stage.step("Only", "A step.")
         stage.check("size", size if agrees else 0, 3000)
         stage.check("stays", stays, False)
+        stage.check("amount", Decimal("1.5"), Decimal("1.50"))
 
     monkeypatch.setattr("partita.cli.demo_story.tell", told)
     done = partita("demo", "--json", "--size", "3000")

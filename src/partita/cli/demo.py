@@ -55,7 +55,7 @@ def _run(arguments: argparse.Namespace) -> int:
         with Stage(folder, as_json=arguments.json) as stage:
             tell(stage, arguments.size, stays)
         if arguments.json:
-            sys.stdout.write(json.dumps(stage.document(), ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps(stage.document(), ensure_ascii=False, default=str) + "\n")
     return 0 if stage.agrees else DISAGREE
 
 
