@@ -25,10 +25,10 @@ class Killed(BaseException):
 
 
 class Steps:
-    """Counts steps, and dies at one of them: before it where `after` is false, else right after it."""
+    """Counts steps, all or those of one name, and dies at one of them: before it, or with `after` right after it."""
 
-    def __init__(self, last: int | None = None, *, after: bool = False) -> None:
-        self.last, self.after = last, after
+    def __init__(self, last: int | None = None, *, after: bool = False, only: str | None = None) -> None:
+        self.last, self.after, self.only = last, after, only
         self.count = 0
         self.dead = False
 
@@ -36,6 +36,8 @@ class Steps:
         def step(*args: Any, **kwargs: Any) -> Any:
             if self.dead:
                 raise Killed
+            if self.only not in (None, function.__qualname__):
+                return function(*args, **kwargs)
             self.count += 1
             if self.count == self.last and not self.after:
                 self.dead = True

@@ -31,6 +31,7 @@ class Shop:
     empty: set[pt.PartitionKey] = field(default_factory=set)
     stray: list[tuple[date, str, int]] = field(default_factory=list)
     times: int = 1
+    days: pt.PartitionSet = DAYS
     calls: list[tuple[str, int]] = field(default_factory=list)
     reading: Callable[[DataFrame], DataFrame] = field(default=lambda frame: frame)
 
@@ -38,7 +39,7 @@ class Shop:
         """The three assets, which write tables of that format."""
         shop = self
 
-        @pt.asset(table="shop.orders", format=format, partitions=DAYS * pt.static("region", REGIONS),
+        @pt.asset(table="shop.orders", format=format, partitions=self.days * pt.static("region", REGIONS),
                   code_version=version, retries=retries, tags=["raw"])  # fmt: skip
         def orders(ctx: Any) -> Any:
             shop.calls.append(("orders", len(ctx.keys)))
@@ -57,7 +58,7 @@ class Shop:
                 )
             return frame
 
-        @pt.asset(table="shop.daily", format=format, partitions=DAYS, upstream=[orders], code_version="1")
+        @pt.asset(table="shop.daily", format=format, partitions=self.days, upstream=[orders], code_version="1")
         def daily(ctx: Any) -> Any:
             shop.calls.append(("daily", len(ctx.keys)))
             return shop.reading(ctx.read(orders)).groupBy("date").sum("n").toDF("date", "n")

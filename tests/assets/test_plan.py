@@ -254,3 +254,11 @@ def test_a_text_that_delta_cannot_tell_from_null_is_refused(lake: Lake) -> None:
                 lake.register(odd)
         else:
             lake.register(odd)
+
+
+def test_values_that_no_line_holds_are_shown_whole(lake: Lake) -> None:
+    names = ["two", "two\nlines", "\x1b[31m"]
+    lake.register(pt.asset(name="raw", partitions=pt.static("name", names))(print))
+    shown = str(lake.plan()).splitlines()[2:]
+    assert shown == [r"  name=\x1b[31m  MISSING", "  name=two  MISSING", r"  name=two\nlines  MISSING"]
+    assert str(lake.why("raw", {"name": names[1]})).startswith(r"raw[name=two\nlines]: ")

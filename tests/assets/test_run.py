@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import partita as pt
@@ -336,6 +337,20 @@ def test_one_lake_with_all_three_formats(lake: Lake) -> None:
     assert lake.run(lake.plan()).succeeded == 3 + 2
     assert lake.table("clean").read().count() == 8
     assert lake.status_counts()["current"].to_pylist() == [3, 3, 2]
+
+
+def test_the_schema_of_a_new_table_may_say_what_spark_cannot(lake: Lake) -> None:
+    columns = pa.schema([("id", pa.int64()), ("vector", pa.list_(pa.float32(), 2))])
+
+    @pt.asset(table="vectors", format="lance", partitions=pt.static("id_bucket", [0, 1]), schema=columns,
+              partition_by=[pt.bucket("id", 2)])  # fmt: skip
+    def vectors(ctx: Any) -> Any:
+        return ctx.asked(ctx.spark.range(4).selectExpr("id", "array(float(id), float(1)) AS vector"))
+
+    lake.register(vectors)
+    assert lake.run(lake.plan()).ok
+    found: Any = lake.table("vectors")
+    assert found.search([3.0, 1.0], "vector", k=2)["id"].to_pylist() == [3, 2]
 
 
 def test_two_runs_over_the_same_partitions_one_works_and_the_other_waits(lake: Lake, spark: SparkSession) -> None:

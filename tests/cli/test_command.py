@@ -86,8 +86,8 @@ def test_each_command_has_help_with_an_example(
         (["run", "--wait", "soon"], "'soon' is not a number of seconds"),
         (["run", "--conf", "a"], "'a' is no setting"),
         (["evolve", "t"], "--add, --drop or --rename"),
-        (["demo", "--rows", "0"], "'0' is not a number of rows"),
-        (["demo", "--rows", "many"], "'many' is not a number of rows"),
+        (["demo", "--size", "0"], "'0' is not a number of events"),
+        (["demo", "--size", "many"], "'many' is not a number of events"),
     ],
 )
 def test_a_wrong_command_line_is_refused(partita: Partita, words: list[str], message: str) -> None:

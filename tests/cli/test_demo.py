@@ -1,90 +1,144 @@
-"""`partita demo`: on a real Spark through the entry point, and what it shows without one."""
+"""`partita demo`: the whole story through the entry point, and its parts."""
 
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+import sys
+from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
-from partita import PartitionKey
-from partita.cli import demo_report
-from partita.cli.demo_orders import ASSET, WHERE, Found, Skipped, _prune_orders
-from partita.cli.demo_table import Changed, Version
+import partita as pt
+from partita.cli import demo_look
+from partita.cli.demo_stage import FILES, Stage
+from partita.errors import ProjectError
 from tests.cli.terminal import Partita, run_installed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FOUND = Found(
-    pa.table({"key": ["a=i:1", "a=i:2", "a=i:3"], "id": ["part_1", "part_2", "part_3"], "rows": [5, 1000, 2]}),
-    pa.table({"key": ["a=i:2"], "id": ["part_2"], "rows": [1000]}),
-    (Skipped("country[0] != 'FR'", 1, 5), Skipped("user_id = 4711", 1, 2)),
-    7,
-    7,
-    Changed((Version(1, "append", {"rows_inserted": 1007, "files_added": 3, "files_removed": 0}),), 1007, 1007),
-)
+    from partita.lake import Lake
 
 
 @pytest.mark.jvm
-def test_the_demo_runs() -> None:
-    done = run_installed("demo", "--rows", "20000", COLUMNS="80")
-    assert done.code == 0, done.err
-    assert "20,000 orders in " in done.out
-    assert "country=s:REU,ts_day=d:2025-01-01,user_id_bucket=i:0" in done.out
-    assert "Pruning lost nothing." in done.out
-    assert "Nothing was lost." in done.out
-    assert max(map(len, done.out.splitlines())) <= 80
-    assert "\x1b" not in done.out + done.err
-    assert " s  stopping Spark" in done.err
+def test_the_demo_lives_through_its_story(tmp_path: Path) -> None:
+    folder = tmp_path / "shop"
+    done = run_installed("demo", "--size", "2000", "--folder", str(folder), COLUMNS="100", PARTITA_LAKE="/nowhere")
+    assert done.code == 0, f"{done.out}\n{done.err}"
+    for said in (
+        "$ partita evolve raw.events --add region",
+        "catalog.products is a source now, partitioned by product_bucket",
+        "✓ partitions with the id that the library gives them: 126",
+        "skipped by customer = 'ada'",
+        "13 partitions made, 1 failed, 4 skipped",
+        "region=us                ■■■■■■■■■■■▲■■■■■■■■■",
+        "orders[date=2025-02-02, region=us]: MATERIALIZED_BUT_LAST_ATTEMPT_FAILED",
+        "date=2025-01-22  CODE_CHANGED",
+        "product_bucket=3  UPSTREAM_CHANGED (catalog.products product_bucket=3)",
+        r"date=2025-01-31,region=two\nlines 🛒  UPSTREAM_CHANGED",
+        "3 rows deleted",
+        "✓ orders in all: orders 2,009, daily 2,009, monthly 2,009",
+        "orders: 126 current",
+        f"Where to look next, in {folder}",
+        "Everything is as it should be",
+    ):
+        assert said in done.out
+    assert "✗ " not in done.out.replace("✗ failed  ▶", "")
     assert "Traceback" not in done.err
+    assert "ERROR" not in done.err, "what failed is told once, by the run"
+    assert "\x1b" not in done.out + done.err
+    kept = pt.Lake(str(folder / "lake"))
+    assert kept.tables() == [
+        "catalog.products", "raw.events", "shop.change", "shop.daily", "shop.embeddings", "shop.monthly", "shop.orders",
+    ]  # fmt: skip
+    assert run_installed("demo", "--folder", str(folder)).code == 2
 
 
-def test_what_it_finds(spark: SparkSession) -> None:
-    found = _prune_orders(spark, 200_000, nullcontext).summary()
-    assert found["agree"]
-    assert found["matching"]["kept"] > 0
-    assert {s["reason"] for s in found["skipped"]} == set(WHERE.split(" AND "))
-    parts = [found["kept"], *found["skipped"]]
-    assert sum(part["partitions"] for part in parts) == found["partitions"]
-    assert sum(part["rows"] for part in parts) == found["rows"] == 200_000
+def test_a_stage_says_what_is_run_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = Path.cwd(), list(sys.path)
+    with Stage(tmp_path / "shop") as stage:
+        assert Path.cwd() == tmp_path / "shop"
+        assert sorted(path.name for path in Path().iterdir()) == sorted(FILES)
+        stage.step("First", "A step.")
+        stage.partita("key", "encode", "region=it's")
+        stage.edit("pipeline.py", "TAX = 0.19", "TAX = 0.20")
+        stage.check("rows", 1234, 1234)
+        stage.check("files", {"a": 1}, {"a": 2})
+    assert (Path.cwd(), sys.path) == before
+    assert not stage.agrees
+    assert "TAX = 0.20" in (tmp_path / "shop" / "pipeline.py").read_text(encoding="utf-8")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith("(")]
+    assert lines == [
+        "1. First",
+        "A step.",
+        '$ partita key encode "region=it\'s"',
+        "region=s:aXQncw",
+        "$ sed -i 's/TAX = 0.19/TAX = 0.20/' pipeline.py",
+        "✓ rows: 1,234",
+        "✗ files: a 1, and there should be a 2",
+    ]
+
+
+def test_a_command_that_goes_wrong_ends_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Stage(tmp_path, as_json=True) as stage:
+        stage.step("First", "A step.")
+        stage.partita("status", "nobody")
+        pytest.fail("it should have stopped")
+    document = stage.document()
+    assert not document["agree"]
+    (step,) = document["steps"]
+    assert step["checks"] == [
+        {"what": "exit code of partita status nobody", "found": 2, "expected": 0, "agree": False}
+    ]  # fmt: skip
+    assert capsys.readouterr().out == ""
+
+
+def test_a_project_that_is_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.py").write_text("mine")
+    with pytest.raises(ProjectError, match="nothing was written"):
+        Stage(tmp_path).__enter__()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipeline.py"]
+
+
+@pytest.mark.parametrize(("agrees", "code"), [(True, 0), (False, 1)])
+def test_json_and_the_exit_code(partita: Partita, monkeypatch: pytest.MonkeyPatch, agrees: bool, code: int) -> None:
+    def told(stage: Stage, size: int, stays: bool) -> None:
+        stage.step("Only", "A step.")
+        stage.check("size", size if agrees else 0, 3000)
+        stage.check("stays", stays, False)
+        stage.check("amount", Decimal("1.5"), Decimal("1.50"))
+
+    monkeypatch.setattr("partita.cli.demo_story.tell", told)
+    done = partita("demo", "--json", "--size", "3000")
+    document = json.loads(done.out)
+    assert (done.code, document["agree"]) == (code, agrees)
+    assert not Path(document["folder"]).exists()
+
+
+def test_too_few_events_are_refused(partita: Partita) -> None:
+    done = partita("demo", "--size", "999")
+    assert done.code == 2
+    assert "number of events from 1000 on" in done.err
 
 
 def test_keys_and_ids_are_those_of_the_library(spark: SparkSession) -> None:
-    partitions = _prune_orders(spark, 1_000, nullcontext).partitions
-    for row in partitions.to_pylist():
-        key = PartitionKey({name: row[name] for name in ("ts_day", "user_id_bucket", "country")})
-        assert (row["key"], row["id"]) == (str(key), key.id(ASSET))
+    events = spark.range(40).selectExpr(
+        "timestamp_seconds(1735689600 + id * 7200) AS ts", "CASE WHEN id % 2 = 0 THEN 'a/b=c,ü' END AS region"
+    )
+    found = demo_look.tagged(events, "raw.events")
+    assert demo_look.of_library(found, "raw.events") == found.num_rows == 8
+    for row in found.to_pylist():
+        assert row["id"] == pt.PartitionKey.parse(row["key"]).id("raw.events")
 
 
-def test_json(partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("partita.cli.demo_orders.prune_orders", lambda *_: FOUND)
-    code, out, _ = partita("demo", "--json")
-    assert (code, json.loads(out)) == (0, FOUND.summary())
-
-
-def test_the_report(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    demo_report.show(FOUND)
-    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    for line in (
-        "1,007 orders in 3 partitions by day(ts), bucket(16, user_id), country",
-        "Kept: 1 partitions with 1,000 rows (99.3%)",
-        "Skipped: 2 partitions with 7 rows (0.7%)",
-        "Spark counts 7 matching rows in all partitions, 7 in the kept.",
-        "Pruning lost nothing.",
-        "Spark counts 1,007 rows in the table, and there should be 1,007.",
-        "Nothing was lost.",
-    ):
-        assert line in shown
-    assert any(line.split() == ["country[0]", "!=", "'FR'", "1", "5"] for line in shown)
-
-
-def test_rows_that_pruning_lost_are_an_error(partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = Found(FOUND.partitions, FOUND.kept, FOUND.skipped, 8, 7, FOUND.changed)
-    monkeypatch.setattr("partita.cli.demo_orders.prune_orders", lambda *_: lost)
-    code, out, _ = partita("demo")
-    assert code == 1
-    assert "Spark counts 8 matching rows in all partitions, 7 in the kept.\nPruning lost rows!\n" in out
+def test_what_is_skipped_and_why(lake: Lake, spark: SparkSession) -> None:
+    assert spark is not None
+    table = lake.create_table(
+        "t", pa.schema([("d", pa.int64()), ("n", pa.int64())]), format="delta", partition_by=["d"]
+    )
+    table.append(pa.table({"d": [1, 1, 2, 3], "n": [1, 2, 3, 9]}))
+    found = demo_look.parts(table, "d < 3 AND n < 3")
+    assert [(part.reason, part.files, part.rows) for part in found] == [(None, 1, 2), ("d < 3", 1, 1), ("n < 3", 1, 1)]

@@ -22,11 +22,15 @@ from partita.status.definitions import Definition, Upstream
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """How the table of an asset is made where there is none yet; without `partition_by`, its dimensions are columns."""
+    """How the table of an asset is made where there is none yet.
+
+    Without `partition_by`, its dimensions are columns; without a `schema`, it has that of the first rows.
+    """
 
     format: str = "delta"
     partition_by: tuple[PartitionFunction | str, ...] | None = None
     properties: NamedValues[str, str] = field(default_factory=dict)
+    schema: object = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,14 +86,15 @@ def asset(  # noqa: PLR0913 - what there is to define
     format: str = "delta",  # noqa: A002 - as create_table calls it
     partition_by: Sequence[PartitionFunction | str] | None = None,
     properties: NamedValues[str, str] | None = None,
+    schema: object = None,
 ) -> Callable[[Callable[..., Any]], Asset]:
     """Make an asset of a function; its name is the function's unless one is given.
 
     `upstream` has assets, or their names, alone or in a pair with a mapping: `(orders, window_offset("date", -1))`.
     `freshness` is a timedelta, the longest time between materializations, or `cron(...)`. Without a `code_version`, it
     is a fingerprint of the function and what it closes over. `retries` is how often a partition that fails is tried
-    again. `format`, `partition_by` and `properties` are for the table where there is none yet; it is partitioned by
-    the asset's dimensions unless it is said otherwise.
+    again. `format`, `partition_by`, `properties` and `schema` are for the table where there is none yet; it is
+    partitioned by the asset's dimensions, and has the columns of the first rows, unless it is said otherwise.
     """
     _check(partitions, code_version, retries)
     upstreams = tuple(map(_upstream, upstream))
@@ -97,7 +102,7 @@ def asset(  # noqa: PLR0913 - what there is to define
     if format not in FORMATS:
         raise DefinitionError(f"there is no format {format!r}; there is {', '.join(FORMATS)}")
     by = None if partition_by is None else tuple(partition_by)
-    making = Making(format, by, dict(properties or {}))
+    making = Making(format, by, dict(properties or {}), schema)
 
     def made(function: Callable[..., Any]) -> Asset:
         if not callable(function):

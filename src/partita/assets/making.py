@@ -124,7 +124,7 @@ class Maker:
                 "partitioned; return one, or say partition_by"
             )
         try:
-            return self.ground.create(asset.table, frame.schema, **options)
+            return self.ground.create(asset.table, frame.schema if making.schema is None else making.schema, **options)
         except TableExists:
             # Another batch was first.
             return self.ground.table(asset.table)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from partita.algebra.key import PartitionKey
 from partita.errors import PlanError
-from partita.status.shown import one_line, value_text
+from partita.status.shown import escaped, one_line, value_text
 
 PLANNED = pa.schema([
     ("asset_key", pa.string()), ("partition_key", pa.string()), ("batch", pa.int64()),
@@ -166,7 +166,7 @@ def _check_head(head: Mapping[str, Any]) -> None:
 def key_words(text: str) -> str:
     """A canonical key as people read it."""
     values = ",".join(f"{name}={value_text(value)}" for name, value in PartitionKey.parse(text).items())
-    return one_line(values) if values else "-"
+    return escaped(values) if values else "-"
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ COMMANDS = {
     "fold": "bring the status table up to the ledger",
     "sweep": "compute staleness for every partition and store it",
     "ui": "a web page to look at the lake",
-    "demo": "see keys, pruning and tables at work on an embedded Spark",
+    "demo": "live through some days of a lake on an embedded Spark",
 }
 
 OK, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141

@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from partita.cli.project import FILE
@@ -45,16 +46,16 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def write_project(folder: Path) -> list[Path]:
+def write_project(folder: Path, files: Mapping[str, Path] = FILES) -> list[Path]:
     """Write the files of a new project, all of them or none; returns where they are."""
-    found = next((folder / name for name in FILES if (folder / name).exists()), None)
+    found = next((folder / name for name in files if (folder / name).exists()), None)
     if found is not None:
         raise ProjectError(str(found), None, "it is there already, and nothing was written; choose another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, source in FILES.items():
+        for name, source in files.items():
             with (folder / name).open("x", encoding="utf-8") as out:
                 out.write(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise ProjectError(str(folder), None, f"the project can't be written: {error}") from error
-    return [folder / name for name in FILES]
+    return [folder / name for name in files]

@@ -11,8 +11,13 @@ _MOST = 200
 def one_line(text: str, most: int = _MOST) -> str:
     """The first line of a text that has something in it, what can't be printed escaped, cut where it is long."""
     start = text[: 50 * most].strip()
-    line = start.splitlines()[0] if start else ""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in line)
+    return escaped(start.splitlines()[0] if start else "", most)
+
+
+def escaped(text: str, most: int = _MOST) -> str:
+    """The whole text with what can't be printed escaped, a line's end too; cut where it is long."""
+    start = text[: most + 1]
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in start)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 

@@ -11,7 +11,7 @@ from partita.algebra.freshness import Deadline, Freshness, MaximumLag
 from partita.algebra.key import PartitionKey
 from partita.status.board import COLUMNS
 from partita.status.definitions import Definition
-from partita.status.shown import one_line, value_text
+from partita.status.shown import escaped, one_line, value_text
 from partita.status.staleness import Reason
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _facts(row: dict[str, Any]) -> Iterator[str]:
 
 def named(asset: str, key: PartitionKey) -> str:
     """A partition as people read it: `orders[date=2025-01-15]`."""
-    values = ", ".join(f"{name}={one_line(value_text(value))}" for name, value in key.items())
+    values = ", ".join(f"{name}={escaped(value_text(value))}" for name, value in key.items())
     return f"{one_line(asset)}[{values}]" if key else one_line(asset)
 
 
