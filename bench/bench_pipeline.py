@@ -106,7 +106,7 @@ def _dagster(lake: Lake, folder: Path) -> Callable[[], None] | None:
 
     partitions = dagster.DailyPartitionsDefinition(start_date=FIRST.isoformat())
 
-    @dagster.asset(partitions_def=partitions)
+    @dagster.asset(partitions_def=partitions)  # type: ignore[untyped-decorator,unused-ignore] # where it is installed
     def totals(context: Any) -> None:
         day = date.fromisoformat(context.partition_key)
         _made(lake, day).write.mode("overwrite").parquet(f"{folder}/dagster-made/day={day}")
