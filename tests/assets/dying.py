@@ -39,11 +39,13 @@ class Steps:
             if self.only not in (None, function.__qualname__):
                 return function(*args, **kwargs)
             self.count += 1
-            if self.count == self.last and not self.after:
+            is_last = self.count == self.last
+            if is_last and not self.after:
                 self.dead = True
                 raise Killed
+            # A commit is a file that is written: a step in a step.
             done = function(*args, **kwargs)
-            if self.count == self.last:
+            if is_last:
                 self.dead = True
                 raise Killed
             return done
