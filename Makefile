@@ -35,8 +35,8 @@ setup: $(INSTALLED)  ## make .venv, install the locked packages, find Java
 demo: $(INSTALLED)  ## see what Partita does, in one run
 	@$(WITH_JAVA) $(BIN)/partita demo
 
-test: $(INSTALLED)  ## every test, in two processes
-	@$(WITH_BOTH) $(BIN)/python -m pytest $(IN_TWO) $(ARGS)
+test: $(INSTALLED)  ## every test but a few long ones, in two processes
+	@$(WITH_BOTH) $(BIN)/python -m pytest $(IN_TWO) -m "not long" $(ARGS)
 
 test-ui: $(INSTALLED)  ## the tests of pages alone, in a real browser; screenshots go to build/screenshots
 	@$(WITH_CHROMIUM) $(BIN)/python -m pytest tests/web $(ARGS)
@@ -52,7 +52,7 @@ lint: $(INSTALLED)  ## ruff and mypy
 bench: $(RACING)  ## side by side with peers, as ratios
 	@$(WITH_JAVA) $(BIN)/python -m bench.run $(ONLY)
 
-prove: $(INSTALLED)  ## every test, with many more random examples
+prove: $(INSTALLED)  ## the long tests too, and many more random examples
 	@$(WITH_BOTH) $(BIN)/python -m pytest $(IN_TWO) --hypothesis-profile=prove $(ARGS)
 
 docs: $(INSTALLED)  ## build the documentation into site/

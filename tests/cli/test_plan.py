@@ -126,7 +126,8 @@ def test_observe_says_what_others_wrote(shop: Lake, partita: Partita) -> None:
     written(shop, 2)
     assert partita("observe").out == "raw.events: 2 commits, 3 partitions\n"
     written(shop, 3)
-    assert json.loads(partita("observe", "--json").out) == {"asset": "raw.events", "commits": 1, "partitions": 1}
+    seen = {"asset": "raw.events", "commits": 1, "partitions": 1, "error": None}
+    assert json.loads(partita("observe", "--json").out) == seen
 
 
 def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: Partita) -> None:

@@ -151,7 +151,7 @@ def slowly(batches):
 
 
 @pytest.mark.jvm
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_signal_cancels_and_the_run_is_resumed(tmp_path: Path, how: signal.Signals) -> None:
     shop = write_project(tmp_path / "shop", TOML + "batch_partitions = 1\n", SLOW)
     at_work = tmp_path / "at_work"

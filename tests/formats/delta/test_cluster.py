@@ -13,6 +13,7 @@ ROWS, SUM = 10_000, sum(i % 7 for i in range(10_000))
 
 
 @pytest.mark.jvm
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["stay", "kill"])
 def test_an_append_is_whole(tmp_path: Path, how: str) -> None:
     done = subprocess.run(

@@ -24,6 +24,7 @@ def expected() -> tuple[int, int, int, int]:
 
 
 @pytest.mark.jvm
+@pytest.mark.long
 def test_a_merge_whose_executor_dies_is_whole(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("cluster.py")), str(tmp_path)],

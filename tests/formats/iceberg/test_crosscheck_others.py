@@ -238,6 +238,7 @@ def test_files_that_are_not_parquet_are_refused(spark: SparkSession, tmp_path: P
         table.delete("id % 2 = 1")
 
 
+@pytest.mark.long
 def test_ten_thousand_files(spark: SparkSession, tmp_path: Path) -> None:
     """Each a name of one of few files on the disk; the table has them all."""
     table = pt.Lake(str(tmp_path)).create_table("db.t", SCHEMA, format="iceberg", partition_by=["p"])
