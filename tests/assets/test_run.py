@@ -219,14 +219,13 @@ def test_ctrl_c_stops_the_jobs_and_records_cancelled_attempts(lake: Lake, spark:
 
 def test_an_event_stops_a_run_from_another_thread_and_it_can_be_resumed(lake: Lake, spark: SparkSession) -> None:
     at_work, stop = threading.Event(), threading.Event()
-    nap = ["600000L"]
 
     @pt.asset(table="slow", partitions=pt.static("p", ["a", "b", "c"]), code_version="1")
     def slow(ctx: Any) -> Any:
+        nap = "''" if stop.is_set() else "IF(id < 0, '', java_method('java.lang.Thread', 'sleep', 600000L))"
         at_work.set()
-        slept = f"IF(id < 0, '', java_method('java.lang.Thread', 'sleep', {nap[0]}))"
         rows = [(n, key["p"]) for n, key in enumerate(ctx.keys)]
-        return ctx.spark.createDataFrame(rows, "id long, p string").selectExpr("p", f"{slept} AS n")
+        return ctx.spark.createDataFrame(rows, "id long, p string").selectExpr("p", f"{nap} AS n")
 
     lake.register(slow)
     plan = lake.plan(batch_partitions=1)
@@ -244,8 +243,7 @@ def test_an_event_stops_a_run_from_another_thread_and_it_can_be_resumed(lake: La
     assert told == ["begun", "started", "ended"]
     counts = lake.status_counts("slow").to_pylist()[0]
     assert (counts["cancelled"], counts["failed"], counts["running"]) == (1, 0, 0)
-    nap[0] = "1L"
-    assert lake.resume(result.run_id, spark=spark).ok
+    assert lake.resume(result.run_id, spark=spark).failures == ()
     assert len(lake.plan()) == 0
 
 
@@ -429,6 +427,19 @@ def test_a_ledger_that_stays_away_stops_the_run_which_can_be_resumed(
     assert len(lake.table("shop.orders").commits().commits) == 1
     versions = lake.status("orders")["last_materialization_code_version"].to_pylist()
     assert set(versions) == {"1"}, "the code that made it, not the one that found it made"
+
+
+def test_an_error_of_the_jvm_is_told_without_its_stack(lake: Lake) -> None:
+    @pt.asset(table="parsed", partitions=pt.static("p", ["a"]), code_version="1")
+    def parsed(ctx: Any) -> Any:
+        rows = ctx.spark.createDataFrame([("a",)], "p string")
+        return rows.selectExpr("p", "java_method('java.lang.Integer', 'parseInt', concat(p, 'x')) AS n")
+
+    lake.register(parsed)
+    error = lake.run(lake.plan()).failures[0].error
+    assert error.startswith("TableError: Spark failed, and nothing was changed")
+    assert 'NumberFormatException: For input string: "ax"' in error
+    assert "java.base" not in error
 
 
 @pytest.mark.parametrize("error", [pt.SchemaError("other columns"), NameError("name 'x' is not defined")])

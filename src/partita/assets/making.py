@@ -68,7 +68,7 @@ class Maker:
             # After the attempt began, so that what comes to light later counts as later.
             with _LOOKING:
                 observe(self.ground, sources, reading=True)
-        rows = asset(Context(self.ground, asset, self._known(), asked, self.run_id, self.spark))
+        rows = asset(Context(self.ground, asset, self.definitions, asked, self.run_id, self.spark))
         if asset.table is None:
             self.check()
             return Made()
@@ -102,7 +102,9 @@ class Maker:
         except TableMissing:
             return False
 
-    def _known(self) -> dict[str, Definition]:
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        """The definitions of all assets by name."""
         return {name: asset.definition for name, asset in self.assets.items()}
 
     def _table(self, asset: Asset, frame: DataFrame) -> Table:

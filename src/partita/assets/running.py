@@ -7,6 +7,7 @@ that is killed can be resumed: what it committed is known by the commit's name, 
 
 from __future__ import annotations
 
+import re
 import time
 import traceback
 from collections import deque
@@ -168,12 +169,10 @@ class Runner:
 
     def _without_bad(self, work: Work) -> Work | None:
         """The work without partitions whose upstreams failed; those are skipped."""
-        asset = self._assets[work.asset]
-        known = {name: one.definition for name, one in self._assets.items()}
         bad = {name: self._states[name].bad for name in self._states[work.asset].upstreams if self._states[name].bad}
         if not bad:
             return work
-        skipped = made_from(asset.definition, known, bad, work.keys)
+        skipped = made_from(self._assets[work.asset].definition, self._maker.definitions, bad, work.keys)
         if skipped:
             self._states[work.asset].bad |= skipped
             self._progress.skipped += len(skipped)
@@ -343,7 +342,7 @@ def _after(start: datetime) -> datetime:
 
 def last_lines(error: BaseException, partitions: int = 1) -> str:
     """The last lines of an error, those of the user's own code among them."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in str(error).splitlines() if line.strip() and not _OF_JAVA.match(line)]
     said = [f"{type(error).__name__}: {lines[0] if lines else ''}".rstrip(": "), *lines[1:]]
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if is_of_user(frame.filename)]
     where = [f"at {own[-1].filename}:{own[-1].lineno}, in {own[-1].name}"] if own else []
@@ -351,6 +350,10 @@ def last_lines(error: BaseException, partitions: int = 1) -> str:
     text = _cut("\n".join([*said[:1], *said[1:][-(_LINES - 1) :]]))
     text = "\n".join([text, *where, *shared])
     return text if is_unicode(text) else text.encode("utf-8", "replace").decode()
+
+
+_OF_JAVA = re.compile(r"\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more|(JVM|Driver) stacktrace:)\s*$")
+"""Lines of a stack of Java, which would leave no room for what went wrong."""
 
 
 def _cut(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -209,7 +210,7 @@ def translated() -> Iterator[None]:
         yield
     except AnalysisException as error:
         raise PredicateError(f"Spark can't make sense of it: {_first_line(str(error))}") from error
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         text = str(error)
         for mark in (_REFUSED, "ConstraintError: "):
             if mark in text:
@@ -224,7 +225,7 @@ def translated() -> Iterator[None]:
         if isinstance(error, PythonException):
             lines = [line for line in text.splitlines() if line.strip()]
             raise TableError(f"an executor failed: {lines[-1].strip()}") from error
-        raise TableError(f"Spark failed, and nothing was changed: {_first_line(text)}") from error
+        raise TableError(f"Spark failed, and nothing was changed: {_problem(text)}") from error
 
 
 _OWN = re.compile(r"^partita\.errors\.(?P<name>\w+): (?P<text>.*)", re.MULTILINE | re.DOTALL)
@@ -243,6 +244,18 @@ def _raised_by_executor(text: str) -> PartitaError | None:
     words = found["text"].partition("\n\nJVM stacktrace")[0].partition(_STATE)[0]
     words = words.partition("\n\tat ")[0].strip()
     return plain(f"on an executor: {words}") if issubclass(plain, PartitaError) else TableError(words)
+
+
+_LOST = re.compile(r"most recent failure: (?:Lost task [^:]*: )?(?P<why>.*)")
+_CAUSE = re.compile(r"^Caused by: (?P<why>.*)", re.MULTILINE)
+
+
+def _problem(text: str) -> str:
+    """What the text of an error of the JVM says of a task that was lost, and of the innermost cause."""
+    lost, causes = _LOST.search(text), _CAUSE.findall(text)
+    if lost is None:
+        return _first_line(text)
+    return "; ".join(dict.fromkeys([lost["why"].strip(), *causes[-1:]]))
 
 
 def _first_line(text: str) -> str:

@@ -51,7 +51,7 @@ def create(folder: Path, by: list[Any], **properties: str) -> pt.Table:
 
 
 def fails_on_the_jvm(jvm: SparkSession, sql: str) -> None:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     with pytest.raises((PySparkException, Py4JJavaError)):
