@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from datetime import date
 from pathlib import Path
@@ -128,6 +129,12 @@ def test_observe_says_what_others_wrote(shop: Lake, partita: Partita) -> None:
     written(shop, 3)
     seen = {"asset": "raw.events", "commits": 1, "partitions": 1, "error": None}
     assert json.loads(partita("observe", "--json").out) == seen
+    shutil.rmtree(f"{shop.uri}/raw/events")
+    done = partita("observe")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("raw.events can't be observed: ")
+    done = partita("observe", "--json")
+    assert (done.code, json.loads(done.out)["commits"], json.loads(done.out)["error"] is None) == (1, 0, False)
 
 
 def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: Partita) -> None:
