@@ -204,7 +204,7 @@ class Lake:
         own = name if name is not None else uri if format == "iceberg" else _last(uri)
         adopted = adopt(self.storage, _checked(own), uri, format, partitions, catalog, freshness)
         self.register(adopted)
-        self.observe()
+        self._observe_sources()
         return adopted
 
     def observe(self) -> list[Observed]:
@@ -235,7 +235,8 @@ class Lake:
         partition whose upstream is missing is held back; with `allow_missing`, not for a source's.
         """
         from partita.assets.batching import Sizes
-        from partita.assets.planning import NEEDS, Asked, make_plan
+        from partita.assets.planning import Asked, make_plan
+        from partita.assets.selection import NEEDS
 
         if observe:
             self._observe_sources()

@@ -16,7 +16,7 @@ from partita.algebra.partition_sets import NOT_PARTITIONED, PartitionSet
 from partita.algebra.transforms import PartitionFunction
 from partita.assets.fingerprint import fingerprint
 from partita.errors import DefinitionError
-from partita.formats.names import FORMATS
+from partita.formats import FORMATS
 from partita.status.definitions import Definition, Upstream
 
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import KeyValue
 from partita.algebra.mappings import Choice
-from partita.algebra.partition_sets import Dimension, Dynamic, PartitionSet, Static
+from partita.algebra.partition_sets import Dimension, PartitionSet, Static
 from partita.algebra.spec import PartitionField, PartitionSpec
 from partita.algebra.transforms import Family
 from partita.algebra.types import INTEGERS, Kind
@@ -123,7 +123,8 @@ def _held(asset: str, dimension: Dimension, spec: PartitionSpec) -> Held:
     kind = field.transform.key_type(field.source_type, spec.family).kind
     if isinstance(dimension, Windows):
         return _held_windows(asset, dimension, field, spec.family, kind)
-    wrong = [value for value in _values(dimension) if value is not None and not _fits(value, kind)]
+    values = dimension.values if isinstance(dimension, Static) else ()
+    wrong = [value for value in values if value is not None and not _fits(value, kind)]
     if wrong or kind not in _KEYED:
         what = f"{wrong[0]!r}" if wrong else "such values"
         raise _refused(asset, dimension, field, f"can't hold {what} in a key")
@@ -150,10 +151,6 @@ def _refused(asset: str, dimension: Dimension, field: PartitionField, why: str) 
     return DefinitionError(
         f"the asset {asset!r} has the dimension {dimension.dimension!r}, and the partition field {field.function} {why}"
     )
-
-
-def _values(dimension: Dimension) -> Sequence[KeyValue]:
-    return () if isinstance(dimension, Dynamic) else dimension.values if isinstance(dimension, Static) else ()
 
 
 _KEYED = frozenset({Kind.STRING, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP, *INTEGERS})

@@ -49,26 +49,27 @@ class Launch:
     def run(self, plan: Plan) -> RunResult:
         """Run a plan that was made here, or stored; one that the world has moved away from is refused."""
         self._check(plan)
-        run_id = new_ulid()
+        run_id, batches = new_ulid(), plan.batches
         self._runs.begin(run_id, plan)
         lease: Lease | None = None
         try:
-            lease = self._taken(run_id, plan.batches)
+            lease = self._taken(run_id, batches)
             check_world(self.ground, plan, self.assets)
         except BaseException as error:
             if lease is not None:
                 self._leases.release(lease)
             self._runs.end(run_id, {"run_id": run_id, "refused": str(error)})
             raise
-        return self._held(run_id, lease, plan.batches, NOTHING_DONE)
+        return self._held(run_id, lease, batches, NOTHING_DONE)
 
     def resume(self, run_id: str | None = None) -> RunResult:
         """Do what a run left: by its id, or the last one that has not ended."""
         which = self._runs.unfinished() if run_id is None else run_id
         plan = self._runs.plan(which)
         self._check(plan)
-        lease = self._taken(which, plan.batches)
-        return self._held(which, lease, plan.batches, done_by(self.ground.workspace.ledger, which))
+        batches = plan.batches
+        lease = self._taken(which, batches)
+        return self._held(which, lease, batches, done_by(self.ground.workspace.ledger, which))
 
     @property
     def _runs(self) -> Runs:

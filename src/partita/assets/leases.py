@@ -108,28 +108,24 @@ class Leases:
             new = changed([lease for lease in leases if lease.is_live])
             data = json.dumps([asdict(lease) for lease in new], ensure_ascii=False).encode()
             # A number so old that it was removed meanwhile is free again: what counts is the newest.
-            if self.storage.put_new(self._path(number + 1), data) and self._newest() <= number + 1 + _KEPT // 2:
-                self._tidy(number + 1)
-                return
+            if self.storage.put_new(self._path(number + 1), data):
+                there = self._numbers()
+                if max(there, default=-1) <= number + 1 + _KEPT // 2:
+                    self.storage.delete(self._path(old) for old in there if old < number + 1 - _KEPT)
+                    return
             time.sleep(0.01)
         raise Conflict("take a lease", f"was first {_TRIES} times")
 
     def _read(self) -> tuple[int, list[Lease]]:
         while True:
-            number = self._newest()
+            number = max(self._numbers(), default=-1)
             data = b"[]" if number < 0 else self.storage.get(self._path(number))
             if data is not None:
                 return number, [_lease(document) for document in json.loads(data)]
 
-    def _newest(self) -> int:
-        return max(self._numbers(), default=-1)
-
     def _numbers(self) -> list[int]:
         found = (_NAME.search(path) for path, _ in self.storage.list(f"{self.folder}/leases"))
         return [int(match[1]) for match in found if match is not None]
-
-    def _tidy(self, newest: int) -> None:
-        self.storage.delete(self._path(number) for number in self._numbers() if number < newest - _KEPT)
 
     def _path(self, number: int) -> str:
         return f"{self.folder}/leases/{number:020}.json"

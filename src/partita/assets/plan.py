@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from partita.algebra.key import PartitionKey
 from partita.errors import PlanError
-from partita.status.shown import escaped, one_line, value_text
+from partita.status.shown import counted, escaped, one_line, size_text, value_text
 
 PLANNED = pa.schema([
     ("asset_key", pa.string()), ("partition_key", pa.string()), ("batch", pa.int64()),
@@ -77,7 +77,7 @@ class Plan:
     @property
     def assets(self) -> tuple[str, ...]:
         """The assets that would run, upstreams first."""
-        return tuple(dict.fromkeys(self.partitions["asset_key"].to_pylist()))
+        return tuple(self.partitions["asset_key"].unique().to_pylist())
 
     @property
     def batches(self) -> tuple[Batch, ...]:
@@ -219,18 +219,3 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield f"  {one_line(row['asset_key'])} {key_words(row['partition_key'])}  waits for {by}"
     if plan.blocked.num_rows > _SHOWN:
         yield f"  and {plan.blocked.num_rows - _SHOWN:,} more"
-
-
-def counted(number: int, what: str) -> str:
-    """So many things, in words."""
-    plural = "" if number == 1 else "es" if what.endswith("ch") else "s"
-    return f"{number:,} {what}{plural}"
-
-
-def size_text(size: float) -> str:
-    """A number of bytes as people read it."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
-        size /= 1024
-    return f"{size:,.1f} TiB"

@@ -19,7 +19,7 @@ from partita.algebra.key_text import tagged
 from partita.algebra.windows import Windows
 from partita.assets.batching import Sizes, batch_numbers
 from partita.assets.plan import BLOCKED, PLANNED, Plan
-from partita.assets.selection import selected
+from partita.assets.selection import NEEDS, selected
 from partita.errors import DefinitionError, PlanError, PredicateError
 from partita.status.board import BOARD, STATES
 from partita.status.engine import fetch, instant, listed, quoted
@@ -30,7 +30,6 @@ from partita.status.query import Answering
 from partita.status.snapshot import ROWS
 from partita.status.staleness import Reason
 
-NEEDS = ("missing", "stale", "failed")
 REASONS = ("MISSING", "FAILED", *(reason.value for reason in Reason), "UPSTREAM_PLANNED")
 """Why a partition is in a plan; the last where one of its upstreams is."""
 GOOD = "display_status IN ('MATERIALIZED', 'STALE')"

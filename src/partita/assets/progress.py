@@ -1,4 +1,4 @@
-"""What a run tells while it works, and what it says at the end."""
+"""What a run tells while it works, as data and in words, and what it says at the end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from threading import Lock
 from typing import Any, TypeAlias
+
+from partita.status.shown import counted, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +93,23 @@ class Progress:
             self.run_id, self.succeeded, self.failed, self.skipped, self.cancelled, left, self.seconds,
             tuple(self.failures),
         )  # fmt: skip
+
+
+_DONE = {"started": "started", "succeeded": "made", "failed": "could not be made", "skipped": "skipped"}
+
+
+def event_text(event: Mapping[str, Any], label: Callable[[str], str]) -> str | None:
+    """An event in words, on one line, keys as `label` has them; None where it says nothing new."""
+    what = event["event"]
+    if what == "begun":
+        assets = ", ".join(map(one_line, event["assets"]))
+        return f"run {event['run_id']}: {counted(event['total'], 'partition')} of {assets}"
+    if what == "waiting":
+        return f"run {event['run_id']} waits for run {event['for']} of {one_line(event['holder'])}"
+    if what not in _DONE:
+        return None
+    keys = event.get("keys") or []
+    many = label(keys[0]) if event["partitions"] == 1 and keys else counted(event["partitions"], "partition")
+    rows = "" if event.get("rows") is None else f", {counted(event['rows'], 'row')}"
+    error = f": {one_line(event['error'])}" if what == "failed" else ""
+    return f"{one_line(event['asset'])}: {many} {_DONE[what]}{rows}{error}"

@@ -14,19 +14,17 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from partita.algebra.ulid import is_ulid, ulid_time
 from partita.assets.plan import Plan, plan_of
 from partita.errors import PlanError
+from partita.formats.transactions import KEPT
 from partita.status.engine import connect, listed, moment, quoted
 from partita.status.events import FINISHED, STARTED, Outcome
 from partita.status.ledger import Ledger
 from partita.storage import Storage
-
-_KEPT = timedelta(days=30)
-"""For how long the plan of a run that has ended is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +80,8 @@ class Runs:
 
     def tidy(self) -> None:
         """Forget runs that ended long ago; what became of partitions stays in the ledger."""
-        before = time.time() - _KEPT.total_seconds()
-        old = [run_id for run_id in self._all() if ulid_time(run_id) / 1000 < before]
+        before = time.time() * 1000 - KEPT
+        old = [run_id for run_id in self._all() if ulid_time(run_id) < before]
         ended = [run_id for run_id in old if self.storage.exists(self._path(run_id, "ended.json"))]
         # The plan last: a run without one is none.
         self.storage.delete(self._path(run_id, name) for run_id in ended for name in ("ended.json", "plan.jsonl"))

@@ -1,4 +1,4 @@
-"""Which assets words name."""
+"""What a plan is asked for: which needs there are, and which assets words name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from partita.errors import PlanError
 from partita.status.definitions import Definition
+
+NEEDS = ("missing", "stale", "failed")
+"""Why a partition may have to run."""
 
 
 def selected(select: Sequence[str], definitions: Mapping[str, Definition]) -> set[str]:

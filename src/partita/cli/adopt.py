@@ -8,6 +8,7 @@ import sys
 
 from partita.cli.lake_option import add_lake, open_lake
 from partita.cli.pair import pair
+from partita.formats import FORMATS
 
 ABOUT = """
 Bring a table that exists elsewhere in as a source, with its whole history; its
@@ -23,7 +24,7 @@ EXAMPLES = (
 def define(parser: argparse.ArgumentParser) -> None:
     """The arguments of `partita adopt`."""
     parser.add_argument("uri", metavar="URI", help="where the table is; of Iceberg, its name")
-    parser.add_argument("--format", required=True, choices=("delta", "iceberg", "lance"), help="its format")
+    parser.add_argument("--format", required=True, choices=FORMATS, help="its format")
     parser.add_argument("--name", metavar="NAME", help="the source's name; else what URI ends with")
     parser.add_argument(
         "--catalog", action="append", type=pair, metavar="NAME=VALUE", help="a setting of Iceberg's catalog"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from partita.assets.selection import NEEDS
 from partita.cli.partition import read_moment
 
 if TYPE_CHECKING:
     from partita.assets.plan import Plan
     from partita.cli.loaded import Loaded
-
-NEEDS = ("missing", "stale", "failed")
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:

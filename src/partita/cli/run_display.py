@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from partita.assets.plan import counted, key_words
-from partita.status.shown import one_line
+from partita.assets.plan import key_words
+from partita.assets.progress import event_text
+from partita.status.shown import counted, one_line
 
 if TYPE_CHECKING:
     from partita.assets.progress import RunResult
@@ -86,28 +87,11 @@ class PlainLines:
 
 
 def line_of(event: Mapping[str, Any]) -> str | None:
-    """An event in words; None where it says nothing new. Texts of others are one line each."""
-    what = event["event"]
-    if what == "begun":
-        assets = ", ".join(map(one_line, event["assets"]))
-        return f"run {event['run_id']}: {counted(event['total'], 'partition')} of {assets}"
-    if what == "waiting":
-        return f"run {event['run_id']} waits for run {event['for']} of {one_line(event['holder'])}"
-    if what not in _DONE:
-        return None
-    many = f"{one_line(event['asset'])}: {_partitions_of(event)} {_DONE[what]}"
-    rows = "" if event.get("rows") is None else f", {counted(event['rows'], 'row')}"
-    error = f": {one_line(event['error'])}" if what == "failed" else ""
-    place = "" if what == "started" else f"  [{event['done']:,}/{event['total']:,}]"
-    return f"{many}{rows}{error}{place}"
-
-
-_DONE = {"started": "started", "succeeded": "made", "failed": "could not be made", "skipped": "skipped"}
-
-
-def _partitions_of(event: Mapping[str, Any]) -> str:
-    keys = event.get("keys") or []
-    return key_words(keys[0]) if event["partitions"] == 1 and keys else counted(event["partitions"], "partition")
+    """An event in words, with how far the run is; None where it says nothing new."""
+    text = event_text(event, key_words)
+    if event["event"] in ("succeeded", "failed", "skipped"):
+        return f"{text}  [{event['done']:,}/{event['total']:,}]"
+    return text
 
 
 def summary_of(result: RunResult) -> Iterator[str]:

@@ -14,9 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 from rich.text import Text
 
-from partita.assets.plan import counted
 from partita.cli.run_display import duration, line_of, summary_of
-from partita.status.shown import one_line
+from partita.status.shown import counted, one_line
 
 if TYPE_CHECKING:
     from partita.assets.progress import RunResult

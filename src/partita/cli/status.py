@@ -12,7 +12,7 @@ from partita.cli.grid import LEGEND, Cell, grid
 from partita.cli.lake_option import add_lake, open_lake
 from partita.cli.partition import key_words, read_moment
 from partita.errors import StatusError, UnknownAsset
-from partita.status.shown import one_line
+from partita.status.shown import one_line, stamp
 
 if TYPE_CHECKING:
     from partita.lake import Lake
@@ -135,7 +135,7 @@ def _json(row: Sequence[Any]) -> str:
 def _moment(micros: int | None) -> str | None:
     from partita.status.engine import moment
 
-    return None if micros is None else moment(micros).replace(tzinfo=None).isoformat() + "Z"
+    return None if micros is None else stamp(moment(micros))
 
 
 def _list(rows: Sequence[Sequence[Any]]) -> Iterator[str]:

@@ -12,8 +12,8 @@ from partita.algebra.schema import Schema
 from partita.algebra.transforms import PartitionFunction
 from partita.arrow.schema import to_schema
 from partita.errors import TableError, TableExists, TableMissing
+from partita.formats import FORMATS
 from partita.formats.lance.names import LEAF
-from partita.formats.names import FORMATS
 from partita.formats.nesting import tables_below
 from partita.formats.store import Store
 from partita.formats.table import Table

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from partita.algebra.ulid import is_ulid, ulid_time
 
 KEPT = 30 * 24 * 3600 * 1000
-"""Milliseconds for which the transactions of a run are kept."""
+"""Milliseconds for which the transactions of a run are kept, and its plan, without which it can't be resumed."""
 
 _RUN = "partita/"
 

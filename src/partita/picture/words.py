@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from partita.status import shown
+
 
 def stamp(at: datetime | None) -> str | None:
     """A moment as JSON has it: in UTC, with its Z."""
-    return None if at is None else at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    return None if at is None else shown.stamp(at)
 
 
 def clock(at: datetime | str | None) -> str:
@@ -34,11 +36,4 @@ def age(at: datetime | str | None, now: datetime) -> str:
 
 def size(octets: int | None) -> str:
     """A number of bytes as people read it: `12.5 MiB`."""
-    if octets is None:
-        return "-"
-    amount = float(octets)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:,.0f} {unit}" if unit == "B" else f"{amount:,.1f} {unit}"
-        amount /= 1024
-    return f"{amount:,.1f} TiB"
+    return "-" if octets is None else shown.size_text(octets)

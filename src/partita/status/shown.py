@@ -1,8 +1,8 @@
-"""Texts as people read them: on one line, with nothing in them that a terminal would obey."""
+"""Values as people read them: texts on one line, with nothing in them that a terminal would obey; moments, sizes."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 _MOST = 200
@@ -24,5 +24,25 @@ def escaped(text: str, most: int = _MOST) -> str:
 def value_text(value: Any) -> str:
     """A value of a key: moments with their Z, nulls and booleans in lower case."""
     if isinstance(value, datetime):
-        return value.replace(tzinfo=None).isoformat() + "Z"
+        return stamp(value)
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def stamp(at: datetime) -> str:
+    """A moment in ISO 8601, in UTC, with its Z."""
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def counted(number: int, what: str) -> str:
+    """So many things, in words."""
+    plural = "" if number == 1 else "es" if what.endswith("ch") else "s"
+    return f"{number:,} {what}{plural}"
+
+
+def size_text(size: float) -> str:
+    """A number of bytes as people read it."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1024
+    return f"{size:,.1f} TiB"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from partita.picture.bins import key_label
 from partita.picture.marks import FILTERS, MARKS
 from partita.picture.snapshot import REASON_BITS, STATE_BITS, Snapshot
 from partita.picture.words import stamp
 from partita.status.engine import moment
+from partita.web.labels import label_of
 from partita.web.view import View, selected_sql
 
 LIMIT, MOST = 50, 1_000
@@ -53,7 +53,7 @@ def _document(row: Sequence[Any]) -> dict[str, Any]:
     said = dict(zip((*_COLUMNS, *_MOMENTS), row, strict=True))
     return {
         "key": said["partition_key"],
-        "label": key_label(said["partition_key"]) or "the whole asset",
+        "label": label_of(said["partition_key"]),
         "mark": MARKS[said["mark"]].name,
         "states": [name for name in FILTERS if said["states"] & STATE_BITS[name]],
         "reasons": [name for name, bit in REASON_BITS.items() if said["reasons"] & bit],

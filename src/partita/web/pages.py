@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
+from partita.assets.selection import NEEDS
 from partita.picture import words
 from partita.picture.bins import key_label
 from partita.picture.marks import FILTERS, MARKS
@@ -24,7 +25,7 @@ from partita.web.api import asked, bins_of, page_of
 from partita.web.gate import CSRF_HEADER
 from partita.web.graph import HEIGHT, WIDTH, make_graph
 from partita.web.overview import attention, overview
-from partita.web.plans import NEEDS, preview, read_question
+from partita.web.plans import preview, read_question
 from partita.web.view import read_view
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import tagged
-from partita.picture.bins import key_label
 from partita.picture.words import stamp
 from partita.status.shown import value_text
+from partita.web.labels import label_of
 from partita.web.listing import find_partition
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def identity(snapshot: Snapshot, asset: str, text: str) -> dict[str, Any]:
         "as_of": stamp(snapshot.as_of),
         "asset": asset,
         "key": str(key),
-        "label": key_label(text) or "the whole asset",
+        "label": label_of(text),
         "id": key.id(asset),
         "values": [
             {"name": name, "type": _TYPES[tagged(value)[0]], "value": value_text(value)} for name, value in key.items()

@@ -14,8 +14,9 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 
 from partita.algebra.ulid import new_ulid
-from partita.picture.bins import key_label
+from partita.assets.selection import NEEDS
 from partita.picture.words import stamp
+from partita.web.labels import label_of
 from partita.web.view import Query, View, known_words, read_view, selected_sql
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from partita.lake import Lake
     from partita.web.watch import Watch
 
-NEEDS = ("missing", "stale", "failed")
 SHOWN = 20
 """How many partitions of each asset are shown, and how many of those that are held back."""
 KEPT = 4
@@ -127,6 +127,7 @@ def preview(number: str, plan: Plan, *, may_run: bool) -> dict[str, Any]:
     """A plan as values that JSON can hold, with the first partitions of each asset."""
     import pyarrow.compute as pc
 
+    assets = list(_assets(plan))
     return {
         "plan": number,
         "made_at": stamp(plan.made_at),
@@ -135,10 +136,10 @@ def preview(number: str, plan: Plan, *, may_run: bool) -> dict[str, Any]:
         "where": plan.asked["where"],
         "chosen": plan.asked.get("chosen"),
         "partitions": len(plan),
-        "batches": sum(one["batches"] for one in _assets(plan)),
+        "batches": sum(one["batches"] for one in assets),
         "bytes": pc.sum(plan.partitions["bytes"]).as_py(),
         "held_back": plan.blocked.num_rows,
-        "assets": list(_assets(plan)),
+        "assets": assets,
         "held": [_held(row) for row in plan.blocked.slice(0, SHOWN).to_pylist()],
         "may_run": may_run,
     }
@@ -169,7 +170,7 @@ def _reasons(rows: pa.Table) -> dict[str, int]:
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "key": row["partition_key"],
-        "label": _label(row["partition_key"]),
+        "label": label_of(row["partition_key"]),
         "batch": row["batch"] + 1,
         "reasons": row["reasons"],
         "since": stamp(row["since"]),
@@ -181,7 +182,7 @@ def _held(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "asset": row["asset_key"],
         "key": row["partition_key"],
-        "label": _label(row["partition_key"]),
+        "label": label_of(row["partition_key"]),
         "reasons": row["reasons"],
         **_by(row),
     }
@@ -189,8 +190,4 @@ def _held(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _by(row: Mapping[str, Any]) -> dict[str, Any]:
     key = row["by_partition"]
-    return {"by_asset": row["by_asset"], "by_key": key, "by_label": None if key is None else _label(key)}
-
-
-def _label(key: str) -> str:
-    return key_label(key) or "the whole asset"
+    return {"by_asset": row["by_asset"], "by_key": key, "by_label": None if key is None else label_of(key)}

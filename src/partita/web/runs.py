@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.exceptions import HTTPException
 
-from partita.assets.plan import counted
-from partita.picture.bins import key_label
-from partita.status.shown import one_line
+from partita.assets.progress import event_text
+from partita.status.shown import counted, one_line
+from partita.web.labels import label_of
 
 if TYPE_CHECKING:
     from partita.assets.plan import Plan
@@ -186,12 +186,6 @@ def _summed(result: RunResult) -> dict[str, Any]:
     return {name: value for name, value in result.document().items() if name != "failures"}
 
 
-def label_of(key: str) -> str:
-    """A key in words."""
-    return key_label(key) or "the whole asset"
-
-
-_DONE = {"started": "started", "succeeded": "made", "failed": "could not be made", "skipped": "skipped"}
 _PLAIN = {
     "starting": "the run starts; the first one of a server starts Spark, which takes a while",
     "stopping": "the run was told to stop; its jobs are being cancelled",
@@ -201,27 +195,9 @@ _PLAIN = {
 def line_of(event: Mapping[str, Any]) -> str | None:
     """An event in words, on one line; None where it says nothing new."""
     what = event["event"]
-    if what in _DONE:
-        return _of_partitions(event)
-    if what == "begun":
-        return f"run {event['run_id']}: {counted(event['total'], 'partition')} of {_names(event['assets'])}"
-    if what == "waiting":
-        return f"run {event['run_id']} waits for run {event['for']} of {one_line(event['holder'])}"
     if what == "refused":
         return f"{event['error']}: {one_line(event['message'])}"
     if what == "result":
         counts = (f", {event[name]:,} {name}" for name in ("failed", "skipped", "cancelled", "left") if event[name])
         return f"{counted(event['succeeded'], 'partition')} made{''.join(counts)}, in {event['seconds']:,.1f} s"
-    return _PLAIN.get(what)
-
-
-def _names(assets: Sequence[str]) -> str:
-    return ", ".join(map(one_line, assets))
-
-
-def _of_partitions(event: Mapping[str, Any]) -> str:
-    keys = event.get("keys") or []
-    many = label_of(keys[0]) if event["partitions"] == 1 and keys else counted(event["partitions"], "partition")
-    rows = "" if event.get("rows") is None else f", {counted(event['rows'], 'row')}"
-    error = f": {one_line(event['error'])}" if event["event"] == "failed" else ""
-    return f"{one_line(event['asset'])}: {many} {_DONE[event['event']]}{rows}{error}"
+    return _PLAIN.get(what) or event_text(event, label_of)

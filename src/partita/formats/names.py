@@ -1,3 +1,0 @@
-"""The formats by name."""
-
-FORMATS = ("delta", "iceberg", "lance")
