@@ -246,7 +246,8 @@ class Lake:
         sizes = Sizes(**{name: value for name, value in given.items() if value is not None})
         words = (select,) if isinstance(select, str) else tuple(select)
         asked = Asked(needs, words, where, since, allow_missing, sizes)
-        with self._workspace.ask(now=now, partly=True) as answer:
+        # What is selected is known by the definitions, and then asked for; without a selection, that is everything.
+        with self._workspace.ask(assets=() if words else None, now=now, partly=True) as answer:
             return make_plan(answer, asked, self.uri, self.tenant, self.workspace)
 
     def run(  # noqa: PLR0913 - how a run works

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -30,14 +31,14 @@ def test_a_port_is_a_number(partita: Partita, port: str) -> None:
 
 
 def test_it_serves_and_stops(lake: Lake) -> None:
-    command = [sys.executable, "-m", "partita.cli", "ui", "--lake", lake.uri, "--port", "0", "--no-open"]
+    command = [sys.executable, "-m", "partita.cli", "ui", "--lake", lake.uri, "--port", "0", "--no-open", "--json"]
     environment = {**os.environ, "PARTITA_TOKEN": "a-token-of-one-test"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as server:
         assert server.stdout is not None
         assert server.stderr is not None
-        url = server.stdout.readline().strip()
+        url = json.loads(server.stdout.readline())["url"]
         base, _, query = url.partition("/?")
         assert query == "token=a-token-of-one-test"
         request = urllib.request.Request(f"{base}/api/version", headers={"Authorization": "Bearer a-token-of-one-test"})  # noqa: S310
@@ -49,6 +50,7 @@ def test_it_serves_and_stops(lake: Lake) -> None:
         said = server.stderr.read()
         assert server.wait() in {0, 130}
     assert "Traceback" not in said
+    assert "nothing is recorded there yet" in said
     assert "a-token-of-one-test" not in said
 
 

@@ -42,7 +42,7 @@ ASKED: dict[str, list[dict[str, Any]]] = {
     "partition": [
         {"asset": "daily_sales", "key": KEY},
         {"asset": "report", "key": ""},
-        {"asset": "report", "key": "n=i:1"},
+        {"asset": "raw_orders", "key": "date=d:1999-01-01"},
     ],
     "why": [{"asset": "daily_sales", "key": KEY}, {"asset": "report", "key": ""}],
     "history": [{"asset": "daily_sales", "key": KEY}, {"asset": HOSTILE_ASSET, "key": ""}],
@@ -305,6 +305,25 @@ def test_pages_of_the_list_go_on_and_back(client: TestClient) -> None:
     assert back == pages[1]
 
 
+def test_after_none_is_the_start(client: TestClient) -> None:
+    first = client.get("/api/partitions", params={"asset": "daily_sales", "limit": "1"}).json()
+    assert client.get("/api/partitions", params={"asset": "daily_sales", "limit": "1", "after": "0"}).json() == first
+
+
+def test_a_predicate_may_have_many_parts(client: TestClient) -> None:
+    many = " AND ".join(["date >= '2026-07-26'", *(f"region <> 'x{n}'" for n in range(1_200))])
+    found = [
+        client.get("/api/partitions", params={"asset": "daily_sales", "where": where}).json()["total"]
+        for where in ("date >= '2026-07-26'", many)
+    ]
+    assert found[0] == found[1] > 0
+
+
+def test_large_pages_are_packed(client: TestClient) -> None:
+    assert client.get("/").headers["Content-Encoding"] == "gzip"
+    assert "Content-Encoding" not in client.get("/", headers={"Accept-Encoding": "identity"}).headers
+
+
 def test_a_selection_of_the_map_is_what_the_list_has(client: TestClient) -> None:
     whole = client.get("/api/heatmap", params={"asset": "daily_sales"}).json()
     first = whole["across"]["first"] + 2
@@ -341,7 +360,7 @@ def test_history_has_whole_errors(client: TestClient) -> None:
     ("asset", "key", "files", "spec"),
     [
         ("daily_sales", "date=d:2026-06-06,region=s:dXM", 1, 1),
-        ("daily_sales", "date=d:2026-06-02,region=s:dXM", 0, None),
+        ("daily_sales", "date=d:2026-06-02,region=s:dXM", 1, 0),
         ("daily_sales", "date=d:2026-07-30,region=s:dXM", 0, None),
         ("raw_orders", "date=d:2026-06-02", 6, 0),
     ],
@@ -354,6 +373,8 @@ def test_a_partition_has_its_files(client: TestClient, asset: str, key: str, fil
         day = key.partition(",")[0].replace("d:", "")
         assert all(day in folder for folder in found["folders"])
         assert not any(file["path"].startswith(("/", "file:")) for file in found["files"])
+        # The first spec is by date alone, and so is the whole of raw_orders.
+        assert all(file["shared"] is (asset == "daily_sales" and spec == 0) for file in found["files"])
 
 
 def test_a_table_has_its_specs_and_warnings(client: TestClient) -> None:
@@ -381,6 +402,12 @@ def test_a_table_has_its_specs_and_warnings(client: TestClient) -> None:
         ("/api/why", {"asset": "nothing", "key": ""}, 404),
         ("/api/history", {"asset": "nothing", "key": ""}, 404),
         ("/api/files", {"asset": "nothing", "key": ""}, 404),
+        ("/api/partition", {"asset": "raw_orders", "key": "zzz=i:1"}, 400),
+        ("/api/files", {"asset": "raw_orders", "key": ""}, 400),
+        ("/api/plan", {"asset": "nothing"}, 404),
+        ("/api/plan", {"asset": "+raw_orders"}, 404),
+        ("/api/partitions", {"asset": "raw_orders", "limit": "0"}, 400),
+        ("/api/heatmap", {"asset": "raw_orders", "columns": "0"}, 400),
         ("/api/table", {"name": "web.nothing"}, 404),
         ("/api/partition", {"asset": "daily_sales", "key": "date=2026-06-21"}, 400),
         ("/api/why", {"asset": "daily_sales", "key": "../.."}, 400),

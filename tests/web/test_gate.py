@@ -73,17 +73,28 @@ def test_this_machine_has_several_names(client: TestClient, host: str) -> None:
         {"Origin": "http://evil.example"},
         {"Origin": "http://127.0.0.1:9999"},
         {"Origin": "null"},
+        {"Origin": "http://["},
+        {"Origin": "http://[abc]:1"},
         {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
         {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
     ],
 )
 def test_another_origin_is_refused(client: TestClient, headers: dict[str, str]) -> None:
-    assert client.get("/api/overview", headers=headers).status_code == 403
+    refused = client.get("/api/overview", headers=headers)
+    assert (refused.status_code, refused.json()["error"]["type"]) == (403, "Refused")
+    assert refused.headers["Content-Security-Policy"] == POLICY
 
 
 def test_our_own_origin_is_not(client: TestClient) -> None:
     own = {"Origin": "http://127.0.0.1:8765", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
     assert client.get("/api/overview", headers=own).status_code == 200
+    behind_tls = {**own, "Origin": "https://127.0.0.1:8765"}
+    assert client.get("/api/overview", headers=behind_tls).status_code == 200
+
+
+def test_how_bearer_is_spelled_does_not_matter(stranger: TestClient) -> None:
+    assert stranger.get("/api/version", headers={"Authorization": f"bearer {TOKEN}"}).status_code == 200
+    assert stranger.get("/api/version", headers={"Authorization": f"Basic {TOKEN}"}).status_code == 401
 
 
 def test_a_change_by_cookie_needs_the_csrf_token(stranger: TestClient, site: Site) -> None:
@@ -197,3 +208,7 @@ def test_a_short_token_is_refused(lake: Lake) -> None:
 )
 def test_the_address_to_open(host: str, expected: str) -> None:
     assert url(host, 1, "t") == expected
+
+
+def test_a_token_may_have_any_signs() -> None:
+    assert url("127.0.0.1", 1, "a b&c=d#/") == "http://127.0.0.1:1/?token=a%20b%26c%3Dd%23%2F"

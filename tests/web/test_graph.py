@@ -23,6 +23,17 @@ def test_an_upstream_that_is_not_registered_has_a_box() -> None:
     assert {node.name for node in make_graph({"a": ["elsewhere"]}).nodes} == {"a", "elsewhere"}
 
 
+def test_a_chain_may_be_long() -> None:
+    graph = make_graph({f"{n:04}": [f"{n + 1:04}"] for n in range(3_000)})
+    x = {node.name: node.x for node in graph.nodes}
+    assert x["3000"] == 0
+    assert sorted(x, key=x.__getitem__) == sorted(x, reverse=True)
+
+
+def test_a_circle_is_drawn() -> None:
+    assert {node.name for node in make_graph({"a": ["b"], "b": ["c"], "c": ["a"]}).nodes} == {"a", "b", "c"}
+
+
 def test_nothing_is_an_empty_graph() -> None:
     graph = make_graph({})
     assert (graph.nodes, graph.edges, graph.width, graph.height) == ((), (), 0, 0)

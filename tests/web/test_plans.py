@@ -59,6 +59,12 @@ def test_it_is_narrowed_to_what_was_chosen_on_a_map(client: TestClient, sample_l
     assert failed["partitions"] == 3
 
 
+def test_a_selection_outside_of_the_map_chooses_nothing(client: TestClient) -> None:
+    nowhere = {"asset": "daily_sales", "selected": "900000,900000,0,0"}
+    assert client.get("/api/partitions", params=nowhere).json()["total"] == 0
+    assert (plan(client, **nowhere)["chosen"], plan(client, **nowhere)["partitions"]) == (0, 0)
+
+
 def test_what_is_current_does_not_run(client: TestClient) -> None:
     assert plan(client, asset="raw_orders", state="current")["partitions"] == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +99,19 @@ def test_what_went_wrong_is_said_and_the_last_snapshot_stays(counted: Lake, monk
     monkeypatch.undo()
     assert watch.take() is not first
     assert [*said, watch.problem] == ["the disk is gone", None]
+
+
+def test_a_lake_that_is_gone_is_a_problem_and_not_empty(counted: Lake) -> None:
+    watch = Watch(counted)
+    first = watch.take()
+    folder = Path(counted.uri.removeprefix("file://"))
+    folder.rename(folder.with_name("elsewhere"))
+    assert watch.take() is first
+    assert watch.problem is not None
+    assert "fewer events than before" in watch.problem
+    folder.with_name("elsewhere").rename(folder)
+    assert watch.take() is not first
+    assert watch.problem is None
 
 
 def test_the_first_snapshot_must_be_had(counted: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ The table may have more fields than the asset has dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
@@ -26,13 +26,14 @@ from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import KeyValue
 from partita.algebra.mappings import Choice
 from partita.algebra.partition_sets import Dimension, PartitionSet, Static
-from partita.algebra.spec import PartitionField, PartitionSpec
+from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
 from partita.algebra.transforms import Family
 from partita.algebra.types import INTEGERS, Kind
 from partita.algebra.windows import DAY, HOUR, MONTH, Windows
 from partita.arrow.buffers import one_array
 from partita.arrow.key import key_texts
 from partita.arrow.schema import to_arrow
+from partita.arrow.spec import spec_columns
 from partita.errors import DefinitionError
 from partita.status.definitions import Definition
 
@@ -100,6 +101,22 @@ class Holding:
         if not self.held:
             return pa.array([""] * partitions.num_rows, pa.string())
         return key_texts({held.name: held.shown(partitions[held.field.name]) for held in self.held})
+
+
+def keys_by_spec(
+    asset: str, wanted: PartitionSet, specs: SpecHistory, partitions: pa.Table
+) -> Iterator[tuple[PartitionSet, np.ndarray, pa.Array]]:
+    """For each spec, which of the asset's dimensions it holds, its rows of a table like `State.partitions`, their keys.
+
+    A key has the held dimensions alone.
+    """
+    ids = np.asarray(partitions["spec_id"])
+    for spec in specs.specs:
+        places = np.flatnonzero(ids == spec.spec_id)
+        if len(places):
+            held = PartitionSet(tuple(d for d in wanted.dimensions if d.dimension in spec.names))
+            columns = spec_columns(specs, spec, partitions.take(pa.array(places)))
+            yield held, places, Holding.of(asset, held, spec).keys(columns)
 
 
 def check_format(definition: Definition, format_: str) -> None:

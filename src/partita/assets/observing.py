@@ -19,14 +19,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from partita.algebra.partition_sets import PartitionSet
 from partita.algebra.ulid import new_ulid
 from partita.arrow.key_reader import key_columns
-from partita.arrow.spec import spec_columns
 from partita.assets.ground import Ground
-from partita.assets.holding import Holding
+from partita.assets.holding import keys_by_spec
 from partita.errors import PartitaError, TableMissing
 from partita.formats.commits import TableCommit
 from partita.status.definitions import Definition
@@ -137,16 +135,10 @@ class _Observing:
     def keys(self, partitions: pa.Table) -> list[str]:
         """The partitions of the source that partitions of the table are a part of."""
         found: dict[str, None] = {}
-        ids = partitions["spec_id"]
-        for spec in self._specs.specs:
-            rows = partitions.filter(pc.equal(ids, spec.spec_id))
-            if rows.num_rows:
-                columns = spec_columns(self._specs, spec, rows)
-                wanted = self._definition.partitions
-                held = PartitionSet(tuple(d for d in wanted.dimensions if d.dimension in spec.names))
-                keys = Holding.of(self._definition.asset, held, spec).keys(columns)
-                whole = held.names == wanted.names
-                found.update(dict.fromkeys((keys if whole else self._spread(keys, held)).to_pylist()))
+        wanted = self._definition.partitions
+        for held, _, keys in keys_by_spec(self._definition.asset, wanted, self._specs, partitions):
+            whole = held.names == wanted.names
+            found.update(dict.fromkeys((keys if whole else self._spread(keys, held)).to_pylist()))
         return list(found)
 
     def _spread(self, keys: pa.Array, held: PartitionSet) -> pa.Array:

@@ -115,10 +115,13 @@ class _Planning:
             if need not in NEEDS:
                 raise PlanError(f"a plan is for what is {', '.join(NEEDS)}, not {need!r}")
         self.since = None if asked.since is None else checked_instant("since", asked.since)
-        known = answer.catalog
-        found = {n: known.definition(n) for n in known.timelines if n not in known.retired and n not in answer.troubles}
-        self.definitions = {name: definition for name, definition in found.items() if definition is not None}
+        self.definitions = answer.definitions()
         self.selected = selected(asked.select, self.definitions)
+        if asked.select:
+            above = {u.asset for name in self.selected for u in self.definitions[name].upstreams}
+            answer.turn_to(sorted(self.selected | (above & set(answer.known))))
+            self.definitions = answer.definitions()
+            self.selected = selected(asked.select, self.definitions)
         self.judged = asked.where is None
         self.problem: PredicateError | None = None
         self.left_out: list[str] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -48,6 +49,7 @@ def define(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
     parser.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"0 for any free one (default: {PORT})")
     parser.add_argument("--token", metavar="TEXT", help="else $PARTITA_TOKEN, or a new one each time")
+    parser.add_argument("--json", action="store_true", help="print the address as a JSON object")
     parser.add_argument("--no-open", action="store_true", help="don't open a browser")
     parser.add_argument("--allow-run", action="store_true", help="let pages run plans of this project")
     add_spark(parser)
@@ -69,9 +71,12 @@ def _run(arguments: argparse.Namespace) -> int:
     token = arguments.token if arguments.token is not None else os.environ.get("PARTITA_TOKEN") or None
     lake = open_lake(arguments) if loaded is None else loaded.lake
     print(f"partita: reading {lake.uri}", file=sys.stderr)  # noqa: T201 - what a command line does
+    if lake.status_version < 0:
+        print("partita: nothing is recorded there yet", file=sys.stderr)  # noqa: T201 - the same
 
     def opened(url: str) -> None:
-        sys.stdout.write(f"{url}\n")
+        said = {"url": url, "lake": lake.uri, "tenant": lake.tenant, "workspace": lake.workspace}
+        sys.stdout.write(f"{json.dumps(said, ensure_ascii=False) if arguments.json else url}\n")
         sys.stdout.flush()
         if not arguments.no_open:
             import webbrowser

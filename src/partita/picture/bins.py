@@ -19,7 +19,7 @@ from partita.picture.layout import Axis, label
 from partita.picture.marks import MARKS
 from partita.picture.placing import ACROSS, DOWN
 from partita.picture.snapshot import AssetFacts, Snapshot
-from partita.status.shown import one_line, value_text
+from partita.status.shown import escaped, one_line, value_text
 
 COLUMNS, ROWS = 240, 60
 """How many bins are made at most, across and down, unless asked otherwise."""
@@ -174,4 +174,4 @@ def key_label(text: str) -> str:
         values = PartitionKey.parse(text).items()
     except KeyFormatError:
         return one_line(text, _LABEL)
-    return one_line(", ".join(f"{name}={one_line(value_text(value), _LABEL)}" for name, value in values), 2 * _LABEL)
+    return one_line(", ".join(f"{name}={escaped(value_text(value), _LABEL)}" for name, value in values), 2 * _LABEL)

@@ -85,7 +85,7 @@ def plan_html(partitions: pa.Table, blocked: pa.Table, made_at: datetime) -> str
         {
             "asset_key": partitions["asset_key"],
             "partition_key": partitions["partition_key"],
-            "mark": pa.array([_mark_of(reasons) for reasons in partitions["reasons"].to_pylist()], pa.int64()),
+            "mark": _marks(partitions["reasons"].combine_chunks()),
         }
     )
     snapshot = snapshot_of_marks(marked, made_at)
@@ -106,8 +106,17 @@ def plan_html(partitions: pa.Table, blocked: pa.Table, made_at: datetime) -> str
     return f"{count}{order}{maps}{waiting}<p>as of {clock(made_at)}</p>"
 
 
-def _mark_of(reasons: Sequence[str]) -> int:
-    return _FAILED if "FAILED" in reasons else _MISSING if "MISSING" in reasons else _STALE
+def _marks(reasons: pa.ListArray) -> pa.Array:
+    """The worst of what each partition is."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = np.full(len(reasons), _STALE)
+    words, places = pc.list_flatten(reasons), pc.list_parent_indices(reasons)
+    for word, mark in (("MISSING", _MISSING), ("FAILED", _FAILED)):
+        found[places.filter(pc.equal(words, word)).to_numpy()] = mark
+    return pa.array(found)
 
 
 def _board(snapshot: Snapshot) -> str:

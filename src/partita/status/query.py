@@ -88,8 +88,8 @@ class Answering:
     def __exit__(self, *_: object) -> None:
         self.connection.close()
 
-    def turn_to(self, assets: Sequence[str], keys: Sequence[str]) -> None:
-        """Ask the same of other partitions, of the same events."""
+    def turn_to(self, assets: Sequence[str], keys: Sequence[str] | None = None) -> None:
+        """Ask the same of other partitions, of the same events; without keys, of all that the assets have."""
         self.question = replace(self.question, assets=assets, keys=keys)
         self.assets = self._assets()
         self._make_board()
@@ -132,10 +132,19 @@ class Answering:
     def _is_strict(self) -> bool:
         return self.question.assets is not None and not self.question.partly
 
-    def _assets(self) -> tuple[str, ...]:
+    def definitions(self) -> dict[str, Definition]:
+        """The definitions of all assets that are made, by name, but for those that can't be judged."""
+        found = self._definitions(self.catalog.timelines)
+        return {definition.asset: definition for definition in found if definition.asset not in self.troubles}
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Every asset that was registered, or that something was recorded of."""
         recorded = listed(self.connection, f"SELECT DISTINCT asset_key FROM {EVERY_ROW}")  # noqa: S608 - our own names
-        known = tuple(sorted({*(name for (name,) in recorded), *self.catalog.timelines}))
-        asked = self.question.assets
+        return tuple(sorted({*(name for (name,) in recorded), *self.catalog.timelines}))
+
+    def _assets(self) -> tuple[str, ...]:
+        known, asked = self.known, self.question.assets
         for name in asked or ():
             if name not in known:
                 raise UnknownAsset(name, known)

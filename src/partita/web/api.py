@@ -68,13 +68,18 @@ class Operation:
 
 
 def json_response(request: Request, document: Any, status: int = 200) -> Response:
-    """A document as JSON, packed where it is large and whoever asks can unpack it."""
+    """A document as JSON."""
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return packed(request, body, status, "application/json")
+
+
+def packed(request: Request, body: bytes, status: int, media_type: str) -> Response:
+    """An answer, packed where it is large and whoever asks can unpack it."""
     headers = {"Vary": "Accept-Encoding"}
     if len(body) > _WORTH_PACKING and "gzip" in request.headers.get("accept-encoding", ""):
         body = gzip.compress(body, 3)
         headers["Content-Encoding"] = "gzip"
-    return Response(body, status, headers, "application/json")
+    return Response(body, status, headers, media_type)
 
 
 def asked(query: Query, name: str) -> str:
@@ -85,21 +90,21 @@ def asked(query: Query, name: str) -> str:
     return str(found)
 
 
-def number(query: Query, name: str, default: int, most: int) -> int:
-    """A parameter that is a whole number from 1 on, cut to the most that is given."""
+def number(query: Query, name: str, default: int, most: int, least: int = 1) -> int:
+    """A parameter that is a whole number, cut to the most that is given; one below the least is refused."""
     text = query.get(name)
     if text in (None, ""):
         return default
-    if not re.fullmatch(r"\d{1,12}", text):
-        raise StatusError(f"{name} is a whole number, not {text!r}")
-    return max(1, min(int(text), most))
+    if not re.fullmatch(r"\d{1,12}", text) or int(text) < least:
+        raise StatusError(f"{name} is a whole number from {least} on, not {text!r}")
+    return min(int(text), most)
 
 
 def page_of(site: Site, query: Query) -> dict[str, Any]:
     """A page of the list of partitions that a URL asks for."""
     limit = number(query, "limit", listing.LIMIT, listing.MOST)
-    after = number(query, "after", 0, 2**40)
-    before = number(query, "before", 0, 2**40) or None
+    after = number(query, "after", 0, 2**40, least=0)
+    before = number(query, "before", 0, 2**40, least=0) or None
     return listing.list_partitions(site.watch.newest, read_view(query), after=after, before=before, limit=limit)
 
 
@@ -196,9 +201,9 @@ OPERATIONS = (
         lambda site, query: partition.history(site.lake, asked(query, "asset"), asked(query, "key")), (_ASSET, _KEY),
     ),
     Operation(
-        "/api/files", "files", "The files of a partition in its asset's table.", "Files",
+        "/api/files", "files", "The files that hold a partition in its asset's table.", "Files",
         lambda site, query: partition.files(
-            site.watch.newest, site.tables, asked(query, "asset"), asked(query, "key")
+            site.lake, site.watch.newest, site.tables, asked(query, "asset"), asked(query, "key")
         ),
         (_ASSET, _KEY),
     ),

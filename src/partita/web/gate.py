@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -126,26 +126,26 @@ class Gate:
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if not self.keeper.knows_host(headers.get("host", "")):
-            return _refused(403, "this server has another name; open the address that `partita ui` printed")
+            return _refused(scope, 403, "this server has another name; open the address that `partita ui` printed")
         if _is_foreign(headers):
-            return _refused(403, "a page of another site can't ask this server")
+            return _refused(scope, 403, "a page of another site can't ask this server")
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         if "token" in query and scope["method"] == "GET":
             return self._entered(scope, query["token"])
-        by_header = _same(headers.get("authorization", ""), f"Bearer {self.keeper.token}")
-        if by_header:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _same(given, self.keeper.token):
             return None
         cookie = cookie_parser(headers.get("cookie", "")).get(self.keeper.cookie, "")
         if not _same(cookie, self.keeper.session):
-            return _refused(401, "this page needs its token; open the address that `partita ui` printed")
+            return _refused(scope, 401, "this page needs its token; open the address that `partita ui` printed")
         if scope["method"] not in _SAFE and not _same(headers.get(CSRF_HEADER, ""), self.keeper.csrf):
-            return _refused(403, f"a change needs the header {CSRF_HEADER}, which pages of this server have")
+            return _refused(scope, 403, f"a change needs the header {CSRF_HEADER}, which pages of this server have")
         return None
 
     def _entered(self, scope: Scope, token: str) -> Response:
         """The same URL without the token, and a cookie in its place."""
         if not _same(token, self.keeper.token):
-            return _refused(401, "that is not the token; open the address that `partita ui` printed")
+            return _refused(scope, 401, "that is not the token; open the address that `partita ui` printed")
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         rest = urlencode([(name, value) for name, value in pairs if name != "token"])
         # One slash: what begins with two would be the address of another host.
@@ -160,13 +160,17 @@ def _is_foreign(headers: Headers) -> bool:
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
     # A page that sends no referrer has the origin "null" in its changes; then the browser's other word counts.
     hidden = origin == "null" and site == "same-origin"
-    if origin is not None and not hidden and urlsplit(origin).netloc != headers.get("host", ""):
+    # A proxy before this server may speak TLS.
+    own = {f"{scheme}://{headers.get('host', '')}" for scheme in ("http", "https")}
+    if origin is not None and not hidden and origin not in own:
         return True
     return site not in ("none", "same-origin") and headers.get("sec-fetch-mode") != "navigate"
 
 
-def _refused(code: int, why: str) -> Response:
+def _refused(scope: Scope, code: int, why: str) -> Response:
     headers = {"WWW-Authenticate": 'Bearer realm="partita"'} if code == 401 else {}
+    if scope["path"].startswith("/api/"):
+        return JSONResponse({"error": {"type": "Refused", "message": why}}, code, headers)
     return PlainTextResponse(f"{code}: {why}\n", code, headers)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 WIDTH, HEIGHT = 190, 40
@@ -62,19 +62,26 @@ def make_graph(upstreams: Mapping[str, Iterable[str]]) -> Graph:
 def _columns(above: Mapping[str, list[str]]) -> list[list[str]]:
     """Each asset one column after the last of its upstreams."""
     depth: dict[str, int] = {}
-
-    def visit(name: str, path: frozenset[str]) -> int:
-        if name not in depth:
-            inner = path | {name}
-            depth[name] = max((visit(u, inner) + 1 for u in above[name] if u not in inner), default=0)
-        return depth[name]
-
-    for name in sorted(above):
-        visit(name, frozenset())
+    for name in _upstreams_first(above):
+        depth[name] = max((depth[u] + 1 for u in above[name] if u in depth), default=0)
     columns: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     for name in sorted(depth):
         columns[depth[name]].append(name)
     return columns
+
+
+def _upstreams_first(above: Mapping[str, list[str]]) -> Iterator[str]:
+    """Every asset after its upstreams, but for those that would close a circle."""
+    seen: set[str] = set()
+    for start in sorted(above):
+        waiting = [(start, False)]
+        while waiting:
+            name, is_done = waiting.pop()
+            if is_done:
+                yield name
+            elif name not in seen:
+                seen.add(name)
+                waiting += [(name, True), *((u, False) for u in above[name] if u not in seen)]
 
 
 def _ordered(columns: list[list[str]], above: Mapping[str, list[str]]) -> list[list[str]]:

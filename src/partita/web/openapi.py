@@ -87,16 +87,16 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         asset=_TEXT, key=_TEXT,
         events=_list(_object(
             kind=_TEXT, event_id=_TEXT, run_id=_or_null(_TEXT), attempt=_or_null(_COUNT), code_version=_or_null(_TEXT),
-            rows=_or_null(_COUNT), files=_or_null(_COUNT), bytes=_or_null(_COUNT), table_version=_or_null(_COUNT),
+            rows=_or_null(_COUNT), files=_or_null(_COUNT), bytes=_or_null(_COUNT), table_version=_or_null(_TEXT),
             error=_or_null(_TEXT), at=_MOMENT, started_at=_or_null(_MOMENT),
         )),
     ),
     "Files": _object(
         asset=_TEXT, key=_TEXT, table=_or_null(_TEXT), folders=_list(_TEXT), count=_COUNT,
-        files=_list(_object(path=_TEXT, spec_id=_COUNT, rows=_or_null(_COUNT), bytes=_COUNT)),
+        files=_list(_object(path=_TEXT, spec_id=_COUNT, rows=_or_null(_COUNT), bytes=_COUNT, shared=_FLAG)),
     ),
     "Table": _object(
-        table=_TEXT, uri=_TEXT, format=_TEXT, version=_COUNT, columns=_list(_object(name=_TEXT, type=_TEXT)),
+        table=_TEXT, uri=_TEXT, format=_TEXT, version=_TEXT, columns=_list(_object(name=_TEXT, type=_TEXT)),
         specs=_list(_object(
             spec_id=_COUNT, fields=_TEXT, current=_FLAG, since=_or_null(_MOMENT), partitions=_COUNT, files=_COUNT,
             rows=_or_null(_COUNT), bytes=_COUNT,
@@ -155,9 +155,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
             "200": {"description": operation.about, "content": _content(operation)},
             "400": refused,
             "404": refused,
-            "401": {"description": "no token, or a wrong one"},
-            "403": {"description": "another host or origin, a change without its token, or a run that isn't allowed"},
-            "409": {"description": "a run is at work"},
+            "401": {"description": "no token, or a wrong one", "content": _json("Error")},
+            "403": {"description": "another host or origin, or a run that isn't allowed", "content": _json("Error")},
+            "409": {"description": "a run is at work", "content": _json("Error")},
+            "500": {"description": "a fault of the server's, which its log says", "content": _json("Error")},
         },
     }
 

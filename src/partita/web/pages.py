@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
@@ -21,7 +21,7 @@ from partita.picture.marks import FILTERS, MARKS
 from partita.picture.snapshot import REASON_BITS
 from partita.status.shown import one_line
 from partita.web import partition
-from partita.web.api import asked, bins_of, page_of
+from partita.web.api import asked, bins_of, packed, page_of
 from partita.web.gate import CSRF_HEADER
 from partita.web.graph import HEIGHT, WIDTH, make_graph
 from partita.web.overview import attention, overview
@@ -67,7 +67,8 @@ def show(request: Request, template: str, status: int = 200, **values: Any) -> R
         "csrf_header": CSRF_HEADER,
         "ago": partial(words.age, now=snapshot.as_of),
     }
-    return HTMLResponse(_environment().get_template(template).render(**shared, **values), status)
+    page = _environment().get_template(template).render(**shared, **values)
+    return packed(request, page.encode("utf-8", "surrogatepass"), status, "text/html")
 
 
 @cache
@@ -177,7 +178,7 @@ def _partition_history(request: Request) -> Response:
 def _partition_files(request: Request) -> Response:
     asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
     site = _site(request)
-    return show(request, "_files.html", found=partition.files(site.watch.newest, site.tables, asset, key))
+    return show(request, "_files.html", found=partition.files(site.lake, site.watch.newest, site.tables, asset, key))
 
 
 def _table(request: Request) -> Response:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import tagged
+from partita.assets.holding import keys_by_spec
+from partita.errors import StatusError
 from partita.picture.words import stamp
 from partita.status.shown import value_text
 from partita.web.labels import label_of
@@ -24,8 +25,7 @@ SHOWN = 1_000
 
 def identity(snapshot: Snapshot, asset: str, text: str) -> dict[str, Any]:
     """The partition's key, id and values, and what the snapshot says of it; a key that isn't canonical is refused."""
-    key = PartitionKey.parse(text)
-    facts = snapshot.asset(asset)
+    key, facts = _key_of(snapshot, asset, text), snapshot.asset(asset)
     return {
         "as_of": stamp(snapshot.as_of),
         "asset": asset,
@@ -43,13 +43,15 @@ def identity(snapshot: Snapshot, asset: str, text: str) -> dict[str, Any]:
 def history(lake: Lake, asset: str, text: str) -> dict[str, Any]:
     """The partition's events, the newest first."""
     events = lake.history(asset, PartitionKey.parse(text)).to_pylist()
-    kept = ("kind", "event_id", "run_id", "attempt", "code_version", "rows", "files", "bytes", "table_version", "error")
+    kept = ("kind", "event_id", "run_id", "attempt", "code_version", "rows", "files", "bytes", "error")
     return {
         "asset": asset,
         "key": text,
         "events": [
             {
                 **{name: event[name] for name in kept},
+                # As text: a snapshot's id has more digits than JavaScript's numbers.
+                "table_version": None if event["table_version"] is None else str(event["table_version"]),
                 "at": stamp(event["occurred_at"]),
                 "started_at": stamp(event["started_at"]),
             }
@@ -58,25 +60,41 @@ def history(lake: Lake, asset: str, text: str) -> dict[str, Any]:
     }
 
 
-def files(snapshot: Snapshot, tables: Tables, asset: str, text: str) -> dict[str, Any]:
-    """The partition's files in its asset's table, and the folders that they are in, as the format writes them.
+def files(lake: Lake, snapshot: Snapshot, tables: Tables, asset: str, text: str) -> dict[str, Any]:
+    """The files in its asset's table that hold the partition, and the folders that they are in, as the format has them.
 
-    An asset's dimensions are partition fields of its table, which may have more of them.
+    A file of a spec that lacks some of the asset's dimensions is `shared`: it may hold rows of it, and of others.
     """
-    PartitionKey.parse(text)
+    key = _key_of(snapshot, asset, text)
     name = snapshot.asset(asset).table
+    wanted = None if name is None else lake.partitions_of(asset)
     found: dict[str, Any] = {"asset": asset, "key": text, "table": name, "files": [], "folders": [], "count": 0}
-    if name is None:
+    if name is None or wanted is None or sorted(key) != sorted(wanted.names):
         return found
+    import numpy as np
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     table = tables.facts(name)
-    rows = table.files
-    for part in text.split(",") if text else ():
-        pattern = f"(^|,){re.escape(part)}(,|$)"
-        rows = rows.filter(pc.fill_null(pc.match_substring_regex(rows["key"], pattern), False))
-    listed = rows.slice(0, SHOWN).select(["path", "spec_id", "rows", "bytes"]).to_pylist()
+    is_shared = np.zeros(table.files.num_rows, bool)
+    is_found = np.zeros(table.files.num_rows, bool)
+    for held, places, keys in keys_by_spec(asset, wanted, table.specs, table.partitions):
+        own = str(PartitionKey.of({name: key[name] for name in held.names}))
+        is_found[places[np.asarray(pc.equal(keys, own))]] = True
+        is_shared[places] = held.names != wanted.names
+    rows = table.files.append_column("shared", pa.array(is_shared)).filter(pa.array(is_found))
+    listed = rows.slice(0, SHOWN).select(["path", "spec_id", "rows", "bytes", "shared"]).to_pylist()
     for file in listed:
         file["path"] = file["path"].removeprefix(f"{table.uri}/").removeprefix(f"{table.uri.removeprefix('file://')}/")
     folders = sorted({file["path"].rpartition("/")[0] for file in listed})
     return {**found, "files": listed, "folders": folders, "count": rows.num_rows}
+
+
+def _key_of(snapshot: Snapshot, asset: str, text: str) -> PartitionKey:
+    """The key that a text is; one with other dimensions than the asset has is refused, unless it had them once."""
+    key, facts = PartitionKey.parse(text), snapshot.asset(asset)
+    is_other = facts.registered and sorted(key) != sorted(facts.dimensions)
+    if is_other and find_partition(snapshot, asset, text) is None:
+        by = ", ".join(facts.dimensions) or "nothing"
+        raise StatusError(f"{asset!r} is partitioned by {by}, and the key {text!r} is not")
+    return key

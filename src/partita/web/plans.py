@@ -85,6 +85,9 @@ class Plans:
 
     def make(self, question: Question) -> tuple[str, Plan]:
         """A plan of how the lake is now, and its id."""
+        if question.view is not None:
+            # What `lake.plan` selects by has signs of its own; here it is a name.
+            self.watch.newest.asset(question.view.asset)
         with self._lock:
             plan = self.lake.plan(
                 missing="missing" in question.needs,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from partita.algebra.predicate import Predicate, Residual, conjuncts
+from partita.algebra.predicate import Predicate, Residual, all_of, conjuncts
 from partita.errors import PartitaError
 from partita.picture.placing import DOWN
 from partita.picture.snapshot import AssetFacts, Snapshot
@@ -93,12 +93,10 @@ def _apart(snapshot: Snapshot, facts: AssetFacts, where: str) -> list[_Judged]:
     tagged = f"'{time}=' || CASE WHEN length(moment) = 10 THEN 'd:' ELSE 't:' END || moment"
     moments = f"SELECT moment, {tagged} FROM partitions WHERE {own} AND moment <> '' GROUP BY moment"  # noqa: S608
     lines = f"SELECT place, value FROM ticks WHERE {own} AND axis = '{DOWN}'"  # noqa: S608 - a number
-    return [
-        _Judged("moment", part, *_columns(snapshot, moments))
-        if time in names
-        else _Judged("y", part, *_columns(snapshot, lines))
-        for part, names in parts
-    ]
+    of_time = [part for part, names in parts if time in names]
+    of_lines = [part for part, names in parts if time not in names]
+    wanted = (("moment", of_time, moments), ("y", of_lines, lines))
+    return [_Judged(column, all_of(some), *_columns(snapshot, sql)) for column, some, sql in wanted if some]
 
 
 def _columns(snapshot: Snapshot, sql: str) -> list[pa.Array]:

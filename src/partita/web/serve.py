@@ -8,6 +8,7 @@ import socket
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import uvicorn
 
@@ -78,13 +79,14 @@ class _Server(uvicorn.Server):
 def url(host: str, port: int, token: str) -> str:
     """The address to open."""
     name = "127.0.0.1" if host in ("0.0.0.0", "") else "[::1]" if host == "::" else f"[{host}]" if ":" in host else host  # noqa: S104
-    return f"http://{name}:{port}/?token={token}"
+    return f"http://{name}:{port}/?token={quote(token, safe='')}"
 
 
 def _bound(address: Address) -> socket.socket:
     """A socket that listens there; one that is taken is refused with the way out."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol said, asyncio sends small answers at once; else they wait 40 ms for the last one to be received.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if sys.platform != "win32":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -14,6 +14,7 @@ from partita.picture.words import size, stamp
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from partita.algebra.spec import SpecHistory
     from partita.formats.table import Table
     from partita.lake import Lake
 
@@ -28,7 +29,7 @@ VERSIONS, LARGEST, KEPT = 50, 20, 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableFacts:
-    """A table at one version. `files` has path, spec_id, key, rows and bytes of every file."""
+    """A table at one version. `files` has path, spec_id, key, rows and bytes of every file, `partitions` its tuple."""
 
     name: str
     uri: str
@@ -36,6 +37,8 @@ class TableFacts:
     version: int
     document: dict[str, Any]
     files: pa.Table
+    partitions: pa.Table
+    specs: SpecHistory
 
 
 class Tables:
@@ -78,7 +81,8 @@ def _facts(table: Table, version: int) -> TableFacts:
         "table": table.name,
         "uri": table.uri,
         "format": form,
-        "version": version,
+        # As text: a snapshot's id has more digits than JavaScript's numbers.
+        "version": str(version),
         "columns": [{"name": column.name, "type": str(column.type)} for column in table.schema.fields],
         "specs": specs,
         "partitions": partitions.num_rows,
@@ -88,7 +92,8 @@ def _facts(table: Table, version: int) -> TableFacts:
         "largest": _largest(partitions),
         "history": [_version(row) for row in table.history().slice(0, VERSIONS).to_pylist()],
     }
-    return TableFacts(table.name, table.uri, form, version, document, plan.files)
+    tuples = plan.state.partitions.take(plan.kept)
+    return TableFacts(table.name, table.uri, form, version, document, plan.files, tuples, table.spec_history)
 
 
 def _sums(partitions: pa.Table, spec_id: int) -> dict[str, Any]:
@@ -151,7 +156,6 @@ def _version(row: dict[str, Any]) -> dict[str, Any]:
         if name not in {"version", "timestamp", "operation"} and value not in (None, [], ""):
             told |= _pairs(name, value)
     return {
-        # As text: a snapshot's id has more digits than JavaScript's numbers.
         "version": str(row["version"]),
         "at": stamp(row["timestamp"]),
         "operation": row["operation"],

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from partita.errors import StatusError
-from partita.picture.box import Box, box_sql, whole
+from partita.picture.box import Box, box_sql
 from partita.picture.marks import FILTERS
 from partita.picture.snapshot import REASON_BITS, STATE_BITS, Snapshot
 from partita.web.predicates import matching_sql
@@ -105,4 +105,4 @@ def selected_sql(snapshot: Snapshot, view: View) -> str:
     condition = filter_sql(snapshot, view)
     if view.selected is None:
         return condition
-    return f"{condition} AND {box_sql(view.selected.within(whole(snapshot.asset(view.asset))))}"
+    return f"{condition} AND {box_sql(view.selected)}"

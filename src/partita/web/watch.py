@@ -7,7 +7,7 @@ from importlib import import_module
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
-from partita.errors import PartitaError
+from partita.errors import PartitaError, StatusError
 from partita.picture.snapshot import Snapshot, take_snapshot
 
 if TYPE_CHECKING:
@@ -46,13 +46,12 @@ class Watch:
         with self._taking:
             before = self._newest
             try:
-                self._newest = take_snapshot(self.lake)
-                self.problem = None
+                self._newest, self.problem = _checked(take_snapshot(self.lake), before), None
             except Exception as error:
                 if before is None:
                     raise
                 # Whatever it was: a page that stands still has to say so.
-                self.problem = str(error) if isinstance(error, PartitaError) else f"{type(error).__name__}: {error}"
+                self.problem = _said(error)
             self._taken = time.monotonic()
             assert self._newest is not None  # noqa: S101 - there was one, or one was taken
             return self._newest
@@ -95,6 +94,19 @@ class Watch:
     def _version(self) -> int:
         try:
             return self.lake.status_version
-        except PartitaError as error:
-            self.problem = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it was: the watch goes on, and says so
+            self.problem = _said(error)
             return self.newest.version
+
+
+def _checked(taken: Snapshot, before: Snapshot | None) -> Snapshot:
+    if before is not None and taken.version < before.version:
+        raise StatusError(
+            "the lake has fewer events than before: it is gone, or another one is in its place; start the server anew "
+            "if that is so"
+        )
+    return taken
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, PartitaError) else f"{type(error).__name__}: {error}"
