@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import date, timedelta
+from http.client import HTTPConnection
 from itertools import count
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.testclient import TestClient
 
@@ -91,7 +97,34 @@ def _wide(lake: Lake) -> Iterator[Row]:
     assert asked().json()["partitions"] == DAYS - 1
     name = f"heat map with a new predicate of {ASSETS} assets with {SIZES[-1]:,} partitions"
     yield measure(name, Side("/api/heatmap?where=...", asked), goal=within(0.1))
+    some = {"asset": "sales_7", "key": "date=d:2020-01-02,shard=i:3"}
+    for name, path in (("why", "/api/why"), ("history", "/api/history"), ("plan of one asset", "/api/plan")):
+        yield measure(
+            f"{name} of {ASSETS} assets with {SIZES[-1]:,} partitions, from the lake itself",
+            Side(path, lambda path=path: client.get(path, params=some)),  # type: ignore[misc] # a default
+            goal=within(0.1),
+        )
     client.close()
+    yield from _over_a_socket(lake)
+
+
+def _over_a_socket(lake: Lake) -> Iterator[Row]:
+    """A server of its own, and one connection that is kept, as a browser has it."""
+    command = [sys.executable, "-m", "partita.cli", "ui", "--lake", lake.uri, "--port", "0", "--no-open", "--json"]
+    with subprocess.Popen(  # noqa: S603 - our own command
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PARTITA_TOKEN": TOKEN}
+    ) as server:
+        assert server.stdout is not None
+        url = urlsplit(json.loads(server.stdout.readline())["url"])
+        connection = HTTPConnection(url.netloc)
+
+        def asked() -> bytes:
+            connection.request("GET", "/api/version", headers={"Authorization": f"Bearer {TOKEN}"})
+            return connection.getresponse().read()
+
+        yield measure("a small answer over a socket", Side("/api/version", asked), goal=within(0.1))
+        connection.close()
+        server.send_signal(signal.SIGINT)
 
 
 def _client(lake: Lake) -> tuple[Site, TestClient]:
