@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
@@ -77,6 +77,10 @@ def test_search_narrows_as_one_types(seen: Seen) -> None:
     expect(page.locator("table tbody th")).to_have_text("daily_sales")
     page.get_by_role("searchbox").fill("no such thing")
     expect(page.get_by_text("No asset or table has “no such thing” in its name.")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("searchbox")).to_have_value("no such thing")
+    page.get_by_role("searchbox").fill("")
+    expect(page).to_have_url(f"{seen.base}/")
 
 
 def test_hover_tells_what_is_there(seen: Seen) -> None:
@@ -89,6 +93,7 @@ def test_hover_tells_what_is_there(seen: Seen) -> None:
 def test_zoom_and_back(seen: Seen) -> None:
     page = asset(seen)
     whole = page.get_attribute("#map", "data-view")
+    entries = page.evaluate("history.length")
     page.click("[data-do=in]")
     expect(page.locator("#map")).not_to_have_attribute("data-view", str(whole))
     nearer = page.get_attribute("#map", "data-view")
@@ -99,14 +104,29 @@ def test_zoom_and_back(seen: Seen) -> None:
     page.mouse.wheel(0, -100)
     page.keyboard.up("Control")
     expect(page.locator("#map")).not_to_have_attribute("data-view", str(nearer))
-    page.go_back()
-    expect(page.locator("#map")).to_have_attribute("data-view", str(nearer))
+    nearest = str(page.get_attribute("#map", "data-view"))
+    assert page.evaluate("history.length") == entries, "steps of a zoom aren't kept"
     page.reload()
-    page.wait_for_selector("#map[data-cells]")
-    assert page.get_attribute("#map", "data-view") == nearer
+    expect(page.locator("#map")).to_have_attribute("data-view", nearest)
     page.click("[data-do=whole]")
     expect(page.locator("#map")).to_have_attribute("data-view", str(whole))
     assert "view=" not in page.url
+    page.go_back()
+    expect(page.locator("#map")).to_have_attribute("data-view", nearest)
+
+
+def test_zoom_stays_with_what_is_looked_at(seen: Seen) -> None:
+    page = asset(seen)
+    page.focus("#map")
+    for _ in range(8):
+        page.keyboard.press("+")
+    expect(page.locator("#map-count")).to_have_text("1 partition shown")
+    assert width(page.get_attribute("#map", "data-view")) == 1, "each step counts, however quick"
+    chosen = "20650,20650,3,3"
+    asset(seen, selected=chosen)
+    for _ in range(8):
+        page.click("[data-do=in]")
+    expect(page.locator("#map")).to_have_attribute("data-view", chosen)
 
 
 def width(view: str | None) -> int:
@@ -131,6 +151,40 @@ def test_a_drag_selects_what_the_list_shows(seen: Seen) -> None:
     expect(page.locator("#map-count")).to_have_text(f"{listed} partitions shown")
     page.click("[data-do=clear]")
     expect(page.locator("#list")).to_contain_text("242 partitions")
+
+
+def test_a_drag_that_is_taken_away_selects_nothing(seen: Seen) -> None:
+    page = asset(seen)
+    page.hover("#map canvas", position={"x": 500, "y": 40})
+    page.mouse.down()
+    page.locator("#map canvas").dispatch_event("pointercancel")
+    page.mouse.up()
+    assert "selected=" not in page.url
+
+
+def test_keys_that_select_ask_for_the_list_once_they_rest(seen: Seen) -> None:
+    page = asset(seen)
+    page.focus("#map")
+    seen.requests.clear()
+    for _ in range(20):
+        page.keyboard.press("Shift+ArrowRight")
+    expect(page.locator("#list")).to_contain_text("19 partitions in the selection")
+    assert len([url for url in seen.requests if "/asset/partitions" in url]) < 6
+
+
+def test_a_predicate_that_is_wrong_is_mended_in_its_place(seen: Seen) -> None:
+    page = asset(seen, state="failed")
+    page.get_by_label("where").fill("nothing = 'us'")
+    page.get_by_label("where").press("Enter")
+    expect(page.locator("#refused")).to_contain_text("nothing")
+    expect(page.get_by_label("where")).to_have_value("nothing = 'us'")
+    expect(page.get_by_label("failed")).to_be_checked()
+    assert [line for line in seen.console if "400 (Bad Request)" not in line] == []
+    seen.console.clear()
+    seen.shoot("refused")
+    page.get_by_label("where").fill("region = 'us'")
+    page.get_by_label("where").press("Enter")
+    expect(page.locator("#map-count")).to_have_text("3 partitions shown")
 
 
 def test_filters_are_in_the_url(seen: Seen) -> None:
@@ -261,6 +315,27 @@ def test_light_and_dark(seen: Seen) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
 
 
+def overflow(page: Page) -> int:
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+
+def test_a_phone_shows_all_of_it(seen: Seen) -> None:
+    page = seen.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    for path in ("/", "/table?name=web.sales", f"/partition?{urlencode(HOSTILE_PARTITION)}", "/plan", "/nothing"):
+        seen.open(path)
+        assert overflow(page) == 0, path
+        seen.shoot(f"phone-{path.strip('/').partition('?')[0] or 'overview'}", full_page=True)
+    expect(page.locator("main")).not_to_contain_text("HTTP")
+    seen.console.clear()
+    asset(seen, where="region = 'us'")
+    assert overflow(page) == 0
+    box = page.locator("table.partitions tbody th a").first.bounding_box()
+    assert box is not None
+    assert box["height"] < 30, "a key is on one line"
+    seen.shoot("phone-asset", full_page=True)
+
+
 def test_what_has_the_focus_shows_it(seen: Seen) -> None:
     page = seen.page
     for _ in range(6):
@@ -277,26 +352,3 @@ def test_the_button_has_the_lake_read_anew(seen: Seen) -> None:
     with seen.page.expect_response("**/api/refresh") as answered:
         seen.page.get_by_role("button", name="Refresh").click()
     assert answered.value.status == 200
-
-
-def test_what_is_recorded_appears_by_itself(browser: Browser, lake: Lake) -> None:
-    lake.register(pt.asset(name="fresh", partitions=pt.static("n", [1, 2, 3]))(print))
-    with served(lake) as url:
-        parts = urlsplit(url)
-        page = browser.new_page()
-        seen = Seen(page, f"{parts.scheme}://{parts.netloc}")
-        seen.open(f"/?{parts.query}")
-        asset(seen, "fresh")
-        page.focus("#map")
-        expect(page.locator("#readout")).to_have_text("n=1: 1 missing")
-        lake.record("fresh", {"n": 1}, outcome="succeeded", at=datetime.now(UTC))
-        page.wait_for_function(
-            """() => {
-                const map = document.getElementById("map");
-                map.dispatchEvent(new Event("focus"));
-                return document.getElementById("readout").textContent === "n=1: 1 current";
-            }""",
-            timeout=60_000,
-        )
-        seen.check()
-        page.close()

@@ -102,6 +102,13 @@ def ask(server: Server, path: str, method: str = "GET", **query: Any) -> str:
         return str(answer.read().decode())
 
 
+def the_end(told: str) -> dict[str, Any]:
+    """What a stream says of a run last."""
+    *_, name, data = told.strip().splitlines()
+    assert name == "event: over"
+    return dict(json.loads(data.removeprefix("data: ")))
+
+
 def counts(project: Path, asset: str) -> dict[str, int]:
     return dict(Lake(str(project / "lake")).status_counts(asset).to_pylist()[0])
 
@@ -192,17 +199,20 @@ def test_by_the_api(server: Server, project: Path) -> None:
     begun = json.loads(ask(server, "/api/run", "POST", plan=plan["plan"]))
     assert begun["total"] == 2
     told = ask(server, "/api/run/events")
-    assert told.rstrip().endswith('event: over\ndata: "ended"')
+    assert the_end(told)["state"] == "ended"
     assert '"event": "succeeded"' in told
     ended = json.loads(ask(server, "/api/run"))
     assert (ended["ok"], ended["succeeded"]) == (True, 2)
     assert counts(project, "counts")["current"] == 2
 
 
-def test_the_end_of_the_server_cancels_the_run_and_waits(server: Server, project: Path) -> None:
+def test_the_end_of_the_server_cancels_the_run_and_waits(server: Server, project: Path, browser: Browser) -> None:
     """The last of these: there is no server after it."""
     plan = json.loads(ask(server, "/api/plan", select="slow"))
     ask(server, "/api/run", "POST", plan=plan["plan"])
+    page = browser.new_page()
+    page.goto(server.url)
+    page.goto(f"{server.base}/run")
     with urllib.request.urlopen(  # noqa: S310 - ours
         urllib.request.Request(  # noqa: S310 - ours
             f"{server.base}/api/run/events", headers={"Authorization": f"Bearer {server.token}"}
@@ -214,7 +224,12 @@ def test_the_end_of_the_server_cancels_the_run_and_waits(server: Server, project
                 break
         server.process.terminate()
         rest = stream.read().decode()
-    assert rest.rstrip().endswith('event: over\ndata: "ended"'), "who looks on hears the end"
+    end = the_end(rest)
+    assert (end["state"], end["cancelled"]) == ("ended", 2), "who looks on hears the end"
+    expect(page.locator("#outcome")).to_contain_text("The run was cancelled.")
     server.process.wait(60)
+    expect(page.locator("#asof")).to_contain_text("the server doesn't answer", timeout=20_000)
+    expect(page.locator("#asof")).not_to_contain_text("run at work")
+    page.close()
     found = counts(project, "slow")
     assert (found["cancelled"], found["running"]) == (2, 0)

@@ -172,7 +172,7 @@ def test_a_run_is_told_from_its_start_to_its_end(runner: TestClient) -> None:
         "result",
     ]
     assert [number for number, _ in told] == [*(f"1-{n}" for n in range(6)), None]
-    assert told[-1][1] == "ended"
+    assert told[-1][1] == ended
     assert told[3][1]["text"] == "raw_orders: 5 partitions made, 5 rows"
     assert told[5][1]["text"].startswith("5 partitions made, in ")
     for _, event in told[:-1]:
@@ -199,7 +199,7 @@ def test_who_looks_on_hears_it_as_it_happens(runner: TestClient, stage: Stage) -
     assert listener.is_alive()
     stage.go.set()
     listener.join(20)
-    assert heard[-1] == (None, "ended")
+    assert heard[-1][1]["state"] == "ended"
 
 
 def test_a_line_that_is_quiet_is_kept_open(runner: TestClient, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,10 +284,12 @@ def test_what_refuses_a_run_is_said(runner: TestClient, stage: Stage, error: Exc
     ended = over(runner)
     assert ended["state"] == "refused"
     assert ended["error"] == {"type": kind, "message": str(error)}
-    assert events(runner)[-1] == (None, "refused")
-    page = runner.get("/run/outcome").text
+    assert events(runner)[-1][1]["error"] == ended["error"]
+    page = runner.get("/run").text
     assert kind in page
     assert "<img" not in page
+    drawn = json.loads(runner.get("/run/events").text.rpartition("data: ")[2])
+    assert (drawn["state"], kind in drawn["html"], "<img" in drawn["html"]) == ("refused", True, False)
     stage.error = None
     assert begin(runner).status_code == 200, "the next one may"
 

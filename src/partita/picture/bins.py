@@ -15,7 +15,7 @@ import numpy as np
 from partita.algebra.key import PartitionKey
 from partita.errors import KeyFormatError
 from partita.picture.box import Box, box_sql, whole
-from partita.picture.layout import Axis, label
+from partita.picture.layout import PLACE, Axis, label
 from partita.picture.marks import MARKS
 from partita.picture.placing import ACROSS, DOWN
 from partita.picture.snapshot import AssetFacts, Snapshot
@@ -42,7 +42,8 @@ class Line:
 class Bins:
     """The bins of a view. `mixes` are distinct counts by mark, the first of nothing; `cells` says the mix of each bin.
 
-    Cells go line by line, and each line from left to right.
+    Cells go line by line, and each line from left to right. `names` are those of the partitions, one for each bin, if
+    the axes don't have them: where one dimension wraps, and a bin is one place.
     """
 
     asset: str
@@ -52,6 +53,7 @@ class Bins:
     down: Line
     mixes: tuple[tuple[int, ...], ...]
     cells: tuple[int, ...]
+    names: tuple[str, ...]
     partitions: int
     unplaced: int
 
@@ -66,6 +68,7 @@ class Bins:
             "states": [mark.name for mark in MARKS],
             "mixes": self.mixes,
             "cells": self.cells,
+            "names": self.names,
             "partitions": self.partitions,
             "unplaced": self.unplaced,
         }
@@ -102,6 +105,7 @@ def make_bins(  # noqa: PLR0913, PLR0917 - what is looked at, and how closely
     places = (found["y"].astype(np.int64) - y0) * width + found["x"].astype(np.int64) - x0
     counts[places, found["mark"].astype(np.int64)] = found["n"].astype(np.int64)
     mixes, cells = _mixed(counts)
+    is_named = facts.layout.across.unit != PLACE or step_x * step_y > 1
     return Bins(
         asset,
         box,
@@ -110,9 +114,16 @@ def make_bins(  # noqa: PLR0913, PLR0917 - what is looked at, and how closely
         _line(snapshot, facts, DOWN, facts.layout.down, y0, step_y, height),
         mixes,
         cells,
+        () if is_named else _names(snapshot, f"{own} AND {box_sql(box)}", box),
         int(counts.sum()),
         facts.layout.unplaced,
     )
+
+
+def _names(snapshot: Snapshot, condition: str, box: Box) -> tuple[str, ...]:
+    found = snapshot.rows(f"SELECT x, y, partition_key FROM partitions WHERE {condition}")  # noqa: S608 - numbers
+    named = {(x, y): key_label(key) for x, y, key in found}
+    return tuple(named.get((x, y), "") for y in range(box.y0, box.y1 + 1) for x in range(box.x0, box.x1 + 1))
 
 
 def _step(first: int, last: int, most: int) -> int:

@@ -15,14 +15,20 @@ _WORST = (4, 2, 1, 7, 5, 6, 3, 0)
 _MISSING = 3
 _TOP, _LEFT, _LABEL = 18, 150, 22
 _SHAPES = {
-    1: "M0 0L1 1L0 1Z",
-    2: "M.5 .1L.95 .95L.05 .95Z",
-    4: "M.1 0L.5 .4L.9 0L1 .1L.6 .5L1 .9L.9 1L.5 .6L.1 1L0 .9L.4 .5L0 .1Z",
-    5: "M.15 .05L.95 .5L.15 .95Z",
-    6: "M0 0H1V1H0ZM.15 .15V.85H.85V.15Z",
-    7: "M.5 .1A.4 .4 0 1 0 .501 .1ZM.5 .3A.2 .2 0 1 1 .499 .3Z",
+    1: "m0 0l1 1h-1z",
+    2: "m.5 .1l.45 .85h-.9z",
+    3: "m.39 .5a.11 .11 0 1 0 .22 0a.11 .11 0 1 0 -.22 0z",
+    4: "m.1 0l.4 .4l.4 -.4l.1 .1l-.4 .4l.4 .4l-.1 .1l-.4 -.4l-.4 .4l-.1 -.1l.4 -.4l-.4 -.4z",
+    5: "m.15 .05l.8 .45l-.8 .45z",
+    6: "m0 0h1v1h-1zm.15 .15v.7h.7v-.7z",
+    7: "m.5 .1a.4 .4 0 1 0 .001 0zm0 .2a.2 .2 0 1 1 -.001 0z",
 }
-"""The shape of each state in a square of one, so that none is told by colour alone; a current one is all of it."""
+"""The shape of each state in a square of one, so that none is told by colour alone; a current one is all of it.
+
+Each is relative to where it begins, so that one path can have a row of them.
+"""
+_LEAST = 4.0
+"""The height that a shape needs; what is lower is a plain colour."""
 
 
 def svg_of(bins: Bins, width: int = 900) -> str:
@@ -75,42 +81,35 @@ def _line(bins: Bins, line: tuple[int, ...], y: float, cell: float, tall: float)
     gap = 1.0 if cell > 4 and is_one_each else 0.0
     for mix, group in groupby(enumerate(line), key=lambda one: one[1]):
         places = [place for place, _ in group]
-        counts = bins.mixes[mix]
-        total, kinds = sum(counts), [at for at, n in enumerate(counts) if n]
-        if not total:
+        if not sum(bins.mixes[mix]):
             continue
-        is_plain = len(kinds) > 1 or kinds[0] in (0, _MISSING)
-        wide = len(places) if is_plain and not gap else 1
+        wide = 1 if gap else len(places)
         for place in places[::wide]:
-            x = _LEFT + place * cell
-            if len(kinds) == 1:
-                yield from _mark(kinds[0], x, y, wide * cell - gap, tall - 1)
-            else:
-                yield from _stack(counts, total, x, y, wide * cell - gap, tall - 1)
+            yield from _stack(bins.mixes[mix], _LEFT + place * cell, y, cell - gap, tall - 1, wide)
 
 
-def _mark(state: int, x: float, y: float, w: float, h: float) -> Iterator[str]:
-    colour = _COLOURS[state]
-    faint = "" if state == 0 else ' fill-opacity=".22"'
-    yield f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" fill="{colour}"{faint}/>'
-    if state == _MISSING:
-        yield f'<circle cx="{x + w / 2:g}" cy="{y + h / 2:g}" r="{min(w, h) / 9:g}" fill="{colour}"/>'
-    elif state in _SHAPES:
-        yield (
-            f'<path d="{_SHAPES[state]}" transform="translate({x:g} {y:g}) scale({w:g} {h:g})" fill="{colour}" '
-            'fill-rule="evenodd"/>'
-        )
-
-
-def _stack(  # noqa: PLR0913, PLR0917 - a rectangle, and what is in it
-    counts: tuple[int, ...], total: int, x: float, y: float, w: float, h: float
+def _stack(  # noqa: PLR0913, PLR0917 - a rectangle, what is in it, and how often
+    counts: tuple[int, ...], x: float, y: float, w: float, h: float, times: int
 ) -> Iterator[str]:
-    """Several states in one bin, from below, the worst first."""
-    bottom = y + h
+    """The states of a bin from below, the worst first; its part is high enough for its shape."""
+    total, bottom, least = sum(counts), y + h, min(h, max(_LEAST, min(w, h / 2)))
     for state in _WORST:
         if counts[state] and bottom > y:
-            part = min(bottom - y, max(1.0, h * counts[state] / total))
-            faint = ' fill-opacity=".22"' if state == _MISSING else ""
-            place = f'x="{x:g}" y="{bottom - part:g}" width="{w:g}" height="{part:g}"'
-            yield f'<rect {place} fill="{_COLOURS[state]}"{faint}/>'
+            part = min(bottom - y, max(least, h * counts[state] / total))
             bottom -= part
+            yield from _mark(state, x, bottom, w, part, times)
+            least = 1.0
+
+
+def _mark(  # noqa: PLR0913, PLR0917 - a rectangle, what is in it, and how often
+    state: int, x: float, y: float, w: float, h: float, times: int = 1
+) -> Iterator[str]:
+    colour, has_shape = _COLOURS[state], state in _SHAPES and h >= _LEAST
+    faint = ' fill-opacity=".22"' if has_shape or state == _MISSING else ""
+    yield f'<rect x="{x:g}" y="{y:g}" width="{times * w:g}" height="{h:g}" fill="{colour}"{faint}/>'
+    if has_shape:
+        shapes = "".join(f"M{at} 0{_SHAPES[state]}" for at in range(times))
+        yield (
+            f'<path d="{shapes}" transform="translate({x:g} {y:g}) scale({w:g} {h:g})" fill="{colour}" '
+            'fill-rule="evenodd"/>'
+        )

@@ -235,7 +235,8 @@ OPERATIONS = (
         lambda site, _: site.runs.cancel().document(), method="POST",
     ),
     Operation(
-        "/api/run/events", "run_events", "What the run tells, from its start to its end, as server-sent events.",
+        "/api/run/events", "run_events",
+        "What the run tells, as server-sent events; the last, `over`, has what GET /api/run answers then.",
         "Event", lambda site, _: site.runs.found().document(), stream=stream_run,
     ),
 )  # fmt: skip

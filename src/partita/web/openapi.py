@@ -61,7 +61,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     ),
     "Heatmap": _object(
         as_of=_MOMENT, asset=_TEXT, view=_TEXT, whole=_TEXT, across=_LINE, down=_LINE, states=_list(_TEXT),
-        mixes=_list(_list(_COUNT)), cells=_list(_COUNT), partitions=_COUNT, unplaced=_COUNT,
+        mixes=_list(_list(_COUNT)), cells=_list(_COUNT), names=_list(_TEXT), partitions=_COUNT, unplaced=_COUNT,
     ),
     "Status": _object(
         key=_TEXT, label=_TEXT, mark=_TEXT, states=_list(_TEXT), reasons=_list(_TEXT), outcome=_or_null(_TEXT),

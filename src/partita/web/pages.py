@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
 from partita.assets.selection import NEEDS
+from partita.errors import PartitaError
 from partita.picture import words
 from partita.picture.bins import key_label
 from partita.picture.marks import FILTERS, MARKS
@@ -26,11 +27,13 @@ from partita.web.gate import CSRF_HEADER
 from partita.web.graph import HEIGHT, WIDTH, make_graph
 from partita.web.overview import attention, overview
 from partita.web.plans import preview, read_question
+from partita.web.stream import stream_run
 from partita.web.view import read_view
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from partita.web.runs import Run
     from partita.web.site import Site
 
 
@@ -52,12 +55,16 @@ def routes() -> list[Route]:
         Route("/plan/preview", _plan_preview, name="part_plan"),
         Route("/run", _run, name="page_run"),
         Route("/run", _begin, name="begin_run", methods=["POST"]),
-        Route("/run/outcome", _run_outcome, name="part_outcome"),
+        Route("/run/events", _run_events, name="part_run"),
     ]
 
 
 def show(request: Request, template: str, status: int = 200, **values: Any) -> Response:
     """A template as the answer to a request."""
+    return packed(request, _drawn(request, template, **values).encode("utf-8", "surrogatepass"), status, "text/html")
+
+
+def _drawn(request: Request, template: str, **values: Any) -> str:
     site: Site = request.app.state.site
     snapshot = site.watch.newest
     shared = {
@@ -67,8 +74,7 @@ def show(request: Request, template: str, status: int = 200, **values: Any) -> R
         "csrf_header": CSRF_HEADER,
         "ago": partial(words.age, now=snapshot.as_of),
     }
-    page = _environment().get_template(template).render(**shared, **values)
-    return packed(request, page.encode("utf-8", "surrogatepass"), status, "text/html")
+    return _environment().get_template(template).render(**shared, **values)
 
 
 @cache
@@ -134,8 +140,16 @@ def _asset(request: Request) -> Response:
     view = read_view(request.query_params)
     facts = site.watch.newest.asset(view.asset)
     below = sorted(f.name for f in site.watch.newest.assets.values() if view.asset in f.upstreams)
+    page, refused = None, None
+    try:
+        page = page_of(site, request.query_params)
+    except PartitaError as error:
+        # A predicate that somebody is at work on: the page has the form that it is mended in.
+        if view.where is None:
+            raise
+        refused = str(error)
     return show(
-        request, "asset.html", facts=facts, view=view, below=below, page=page_of(site, request.query_params),
+        request, "asset.html", 400 if refused else 200, facts=facts, view=view, below=below, page=page, refused=refused,
         wrong=next((one for one in attention(site.watch.newest) if one["asset"] == view.asset), None),
     )  # fmt: skip
 
@@ -221,5 +235,10 @@ def _begin(request: Request) -> Response:
     return Response(status_code=204, headers={"HX-Redirect": "/run"})
 
 
-def _run_outcome(request: Request) -> Response:
-    return show(request, "_outcome.html", run=_site(request).runs.found().document())
+def _run_events(request: Request) -> Response:
+    """The stream of the API, with the end of the run as a part of the page."""
+
+    def outcome(run: Run) -> dict[str, str]:
+        return {"state": run.state, "html": _drawn(request, "_outcome.html", run=run.document())}
+
+    return stream_run(request, outcome)

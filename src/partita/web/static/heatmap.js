@@ -10,16 +10,17 @@
   const STATES = ["current", "stale", "retry-failed", "missing", "failed", "running", "unexpected", "unknown"];
   const WORDS = ["current", "stale", "last attempt failed", "missing", "failed", "running", "not expected", "not known"];
   const WORST = [4, 2, 1, 7, 5, 6, 3, 0];
-  const TOP = 20, MOST_HEIGHT = 440, MOST_CELL = 26;
-  let bins = null, colours = null, shape = null, cursor = [0, 0], anchor = null, drag = null, asking = 0, asOf = null;
+  const TOP = 20, MOST_HEIGHT = 440, MOST_CELL = 26, LIST_AFTER = 150;
+  let bins = null, colours = null, shape = null, anchor = null, drag = null;
+  let asking = 0, isWrong = false, waiting = null;
+  // The cell that keys move, and where on the map it is: null until somebody has put it there.
+  let cursor = [0, 0], point = null;
 
   // --- the URL
 
   const query = () => new URLSearchParams(location.search);
-  const box = (name) => {
-    const text = query().get(name);
-    return text ? text.split(",").map(Number) : null;
-  };
+  const numbers = (text) => text.split(",").map(Number);
+  const box = (name) => (query().get(name) ? numbers(query().get(name)) : null);
   function change(name, value, push) {
     const params = query();
     params.delete("after");
@@ -31,24 +32,43 @@
 
   // --- what the server says
 
+  // What is asked for as JSON, or an error in words; the head of the page looks whether the server is there at all.
+  async function ask(path, params) {
+    let said = "the server doesn't answer";
+    try {
+      const answer = await fetch(`${path}?${params}`, { headers: { Accept: "application/json" } });
+      const isJson = (answer.headers.get("content-type") || "").startsWith("application/json");
+      if (isJson && answer.ok) return await answer.json();
+      if (isJson) return { error: (await answer.json()).error.message };
+      said = await answer.text();
+    } catch {
+      // Whatever was in the way of an answer: nothing of it has come.
+    }
+    document.dispatchEvent(new Event("partita:lost"));
+    return { error: said };
+  }
+  function complain(text) {
+    isWrong = true;
+    readout.textContent = text;
+  }
   async function load() {
     const mine = ++asking;
     const params = query();
     params.set("columns", Math.max(20, Math.min(240, Math.floor((map.clientWidth - 120) / 5))));
     params.set("rows", Math.floor((MOST_HEIGHT - TOP) / 7));
-    const answer = await fetch(`/api/heatmap?${params}`, { headers: { Accept: "application/json" } });
-    const found = await answer.json();
+    const found = await ask("/api/heatmap", params);
     if (mine !== asking) return;
-    if (!answer.ok) {
-      readout.textContent = found.error.message;
-      return;
-    }
+    if (found.error) return complain(found.error);
+    if (isWrong) readout.textContent = "";
+    isWrong = false;
     bins = found;
-    asOf = bins.as_of;
+    if (point) cursor = cellOf(point);
     cursor = [clamp(cursor[0], 0, columns() - 1), clamp(cursor[1], 0, rows() - 1)];
-    count.textContent = `${bins.partitions.toLocaleString("en")} partitions shown`;
+    const word = bins.partitions === 1 ? "partition" : "partitions";
+    count.textContent = `${bins.partitions.toLocaleString("en")} ${word} shown`;
     map.dataset.view = bins.view;
     map.dataset.cells = bins.cells.length;
+    if (document.activeElement === map) speak();
     draw();
   }
   const columns = () => bins.across.labels.length;
@@ -57,7 +77,7 @@
   const clamp = (n, low, high) => Math.max(low, Math.min(high, n));
 
   function places(column, row, column2 = column, row2 = row) {
-    const whole = bins.whole.split(",").map(Number);
+    const whole = numbers(bins.whole);
     const [c0, c1] = [Math.min(column, column2), Math.max(column, column2)];
     const [r0, r1] = [Math.min(row, row2), Math.max(row, row2)];
     return [
@@ -66,6 +86,18 @@
       Math.max(whole[2], bins.down.first + r0 * bins.down.step),
       Math.min(whole[3], bins.down.first + (r1 + 1) * bins.down.step - 1),
     ];
+  }
+
+  const middle = ([x0, x1, y0, y1]) => [(x0 + x1) / 2, (y0 + y1) / 2];
+  const cellOf = (at) => [bins.across, bins.down].map((line, axis) => Math.floor((at[axis] - line.first) / line.step));
+  function put(cell) {
+    cursor = cell;
+    point = middle(places(...cell));
+  }
+  // The view that was asked for last; its answer may still be on its way.
+  function viewed() {
+    const whole = numbers(bins.whole);
+    return (box("view") || whole).map((n, at) => clamp(n, whole[at & 2], whole[(at & 2) + 1]));
   }
 
   // --- drawing
@@ -137,17 +169,21 @@
     const total = mix.reduce((sum, n) => sum + n, 0);
     const only = mix.indexOf(total);
     if (only >= 0) return mark(pen, only, x, y, w - gap, h - 1);
-    // Several states: from below, the worst first, each at least a point high.
-    let bottom = y + h - 1;
+    // Several states: from below, the worst first. Its part is high enough for its shape, any other a point at least.
+    let bottom = y + h - 1, least = clamp(Math.min(w, h / 2), 4, h - 1);
     for (const state of WORST) {
       if (!mix[state]) continue;
-      const part = Math.max(1, ((h - 1) * mix[state]) / total);
-      const top = Math.max(y, bottom - part);
-      pen.fillStyle = state === 3 ? colours.none : colours.states[state];
-      pen.fillRect(x, top, w - gap, bottom - top);
+      const top = Math.max(y, bottom - Math.max(least, ((h - 1) * mix[state]) / total));
+      part(pen, state, x, top, w - gap, bottom - top);
       bottom = top;
+      least = 1;
       if (bottom <= y) break;
     }
+  }
+  function part(pen, state, x, y, w, h) {
+    if (h >= 4) return mark(pen, state, x, y, w, h);
+    pen.fillStyle = state === 3 ? colours.none : colours.states[state];
+    pen.fillRect(x, y, w, h);
   }
 
   // Each state has a shape of its own, so that none is told by colour alone.
@@ -171,7 +207,7 @@
     if (state === 1) path([0, 0], [1, 1], [0, 1]), pen.fill();
     else if (state === 2) path([0.5, 0.08], [0.95, 0.95], [0.05, 0.95]), pen.fill();
     else if (state === 3) {
-      const r = Math.max(0.7, Math.min(w, h) / 9);
+      const r = Math.max(1, Math.min(w, h) / 9);
       pen.beginPath(), pen.arc(x + w / 2, y + h / 2, r, 0, 7), pen.fill();
     } else if (state === 4) path([0.15, 0.15], [0.85, 0.85]), pen.stroke(), path([0.85, 0.15], [0.15, 0.85]), pen.stroke();
     else if (state === 5) path([0.15, 0.08], [0.92, 0.5], [0.15, 0.92]), pen.fill();
@@ -205,7 +241,8 @@
   // --- words
 
   function said(column, row) {
-    const name = [bins.down.labels[row], bins.across.labels[column]].filter((text) => text && text !== "+0").join(", ");
+    const lines = [bins.down.labels[row], bins.across.labels[column]].filter((text) => text && text !== "+0");
+    const name = bins.names[row * columns() + column] || lines.join(", ");
     const mix = mixAt(column, row);
     const parts = STATES.map((_, state) => (mix[state] ? `${mix[state].toLocaleString("en")} ${WORDS[state]}` : "")).filter(Boolean);
     return [name || "the whole asset", parts.join(", ") || "no partition"];
@@ -217,33 +254,36 @@
 
   // --- what people do
 
-  function setView(view) {
-    change("view", view, true);
+  // Back leads from a leap to where it began; steps of a zoom or a move aren't kept.
+  function setView(view, isLeap = true) {
+    anchor = null;
+    change("view", view, isLeap);
     load().then(refreshTable);
   }
-  function zoom(factor, column = cursor[0], row = cursor[1]) {
-    if (!bins) return;
-    const whole = bins.whole.split(",").map(Number);
-    const now = bins.view.split(",").map(Number);
-    const at = places(column, row);
-    const middle = [(at[0] + at[1]) / 2, (at[2] + at[3]) / 2];
+  // About a point of the map, which stays where it is: the cursor if somebody put it there, the selection, the middle.
+  function zoom(factor, about = point || middle(box("selected") || viewed())) {
+    const whole = numbers(bins.whole), now = viewed();
     const next = [0, 1].flatMap((axis) => {
       const [low, high] = [now[axis * 2], now[axis * 2 + 1]];
+      const [first, last] = [whole[axis * 2], whole[axis * 2 + 1]];
       const size = Math.max(1, Math.round((high - low + 1) * factor));
-      const share = (middle[axis] - low) / Math.max(1, high - low + 1);
-      const start = clamp(Math.round(middle[axis] - share * size), whole[axis * 2], Math.max(whole[axis * 2], whole[axis * 2 + 1] - size + 1));
-      return [start, Math.min(whole[axis * 2 + 1], start + size - 1)];
+      const share = clamp((about[axis] - low) / (high - low + 1), 0, 1);
+      const start = clamp(Math.round(about[axis] - share * size), first, Math.max(first, last - size + 1));
+      return [start, Math.min(last, start + size - 1)];
     });
-    setView(next.join() === whole.join() ? null : next);
+    setView(next.join() === whole.join() ? null : next, false);
   }
   function select(chosen) {
     change("selected", chosen, false);
     draw();
-    htmx.ajax("GET", `/asset/partitions?${query()}`, { target: "#list", swap: "innerHTML" });
+    clearTimeout(waiting);
+    waiting = setTimeout(refreshList, LIST_AFTER);
   }
+  const fetchPart = (path, id) =>
+    htmx.ajax("GET", `${path}?${query()}`, { source: id, target: id, swap: "innerMorph" });
+  const refreshList = () => fetchPart("/asset/partitions", "#list");
   function refreshTable() {
-    if (document.getElementById("summary").open)
-      htmx.ajax("GET", `/asset/summary?${query()}`, { target: "#summary-table", swap: "innerHTML" });
+    if (document.getElementById("summary").open) fetchPart("/asset/summary", "#summary-table");
   }
   async function open(column, row) {
     const mix = mixAt(column, row);
@@ -256,21 +296,20 @@
     params.set("limit", 1);
     params.delete("after");
     params.delete("before");
-    const found = await (await fetch(`/api/partitions?${params}`)).json();
+    const found = await ask("/api/partitions", params);
+    if (found.error) return complain(found.error);
     if (found.rows.length) location.assign(`/partition?${new URLSearchParams({ asset: bins.asset, key: found.rows[0].key })}`);
   }
   function pan(dx, dy) {
-    const whole = bins.whole.split(",").map(Number);
-    const now = bins.view.split(",").map(Number);
-    const move = (low, high, first, last, by) => {
-      const step = clamp(by, first - low, last - high);
+    const whole = numbers(bins.whole), now = viewed();
+    const next = [dx, dy].flatMap((by, axis) => {
+      const [low, high] = [now[axis * 2], now[axis * 2 + 1]];
+      const step = clamp(by * Math.ceil((high - low + 1) / 4), whole[axis * 2] - low, whole[axis * 2 + 1] - high);
       return [low + step, high + step];
-    };
-    const next = [
-      ...move(now[0], now[1], whole[0], whole[1], dx * Math.ceil((now[1] - now[0] + 1) / 4)),
-      ...move(now[2], now[3], whole[2], whole[3], dy * Math.ceil((now[3] - now[2] + 1) / 4)),
-    ];
-    if (next.join() !== now.join()) setView(next);
+    });
+    if (next.join() === now.join()) return;
+    point = [point[0] + dx * bins.across.step, point[1] + dy * bins.down.step];
+    setView(next, false);
   }
 
   function cellAt(event) {
@@ -285,7 +324,6 @@
     if (!at) return;
     if (drag) {
       drag.to = at;
-      drag.moved ||= at.join() !== drag.from.join();
       draw();
     }
     tip.textContent = said(...at).join("\n");
@@ -299,14 +337,20 @@
     const at = bins && cellAt(event);
     if (!at || event.button) return;
     canvas.setPointerCapture(event.pointerId);
-    drag = { from: at, to: at, moved: false };
-    cursor = at;
+    drag = { from: at, to: at };
+    put(at);
+  });
+  // A finger that scrolls the page selects nothing.
+  canvas.addEventListener("pointercancel", () => {
+    drag = null;
+    tip.hidden = true;
+    draw();
   });
   canvas.addEventListener("pointerup", () => {
     if (!drag) return;
     const { from, to } = drag;
     drag = null;
-    cursor = to;
+    put(to);
     speak();
     select(places(...from, ...to));
   });
@@ -318,7 +362,7 @@
     const at = bins && cellAt(event);
     if (!at || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
-    zoom(event.deltaY < 0 ? 0.5 : 2, ...at);
+    zoom(event.deltaY < 0 ? 0.5 : 2, middle(places(...at)));
   }, { passive: false });
 
   const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], Home: [-1e9, 0], End: [1e9, 0], PageUp: [0, -10], PageDown: [0, 10] };
@@ -336,15 +380,12 @@
     if (move) {
       const next = [cursor[0] + move[0], cursor[1] + move[1]];
       const held = [clamp(next[0], 0, columns() - 1), clamp(next[1], 0, rows() - 1)];
-      if (Math.abs(move[0] + move[1]) === 1 && next.join() !== held.join() && !event.shiftKey) pan(...move);
-      if (event.shiftKey) {
-        anchor ||= cursor;
-        cursor = held;
-        select(places(...anchor, ...cursor));
-      } else {
-        anchor = null;
-        cursor = held;
-      }
+      const isOver = Math.abs(move[0] + move[1]) === 1 && next.join() !== held.join();
+      if (event.shiftKey) anchor ||= cursor;
+      else anchor = null;
+      put(held);
+      if (anchor) select(places(...anchor, ...cursor));
+      else if (isOver) pan(...move);
       speak();
       draw();
     } else if (event.key === "Enter") open(...cursor);
@@ -361,28 +402,25 @@
 
   // --- the rest of the page
 
-  const form = document.getElementById("filters");
-  form.addEventListener("submit", () => {
-    for (const name of ["view", "selected"]) form.elements[name].value = query().get(name) || "";
-    for (const field of form.querySelectorAll("input:not([type=checkbox])")) field.disabled = !field.value;
-  });
-  form.addEventListener("change", (event) => event.target.type === "checkbox" && form.requestSubmit());
-  window.addEventListener("pageshow", () => {
-    for (const field of form.querySelectorAll("input")) field.disabled = false;
+  // Which page of the list is shown belongs into the URL too.
+  document.getElementById("list").addEventListener("click", (event) => {
+    const link = event.target.closest(".pager a");
+    if (!link) return;
+    const params = query(), asked = new URL(link.href).searchParams;
+    for (const name of ["after", "before"]) asked.has(name) ? params.set(name, asked.get(name)) : params.delete(name);
+    history.replaceState(null, "", `${location.pathname}?${params}`);
   });
   document.getElementById("summary").addEventListener("toggle", refreshTable);
-  window.addEventListener("popstate", () => {
+  function refresh() {
     load();
-    htmx.ajax("GET", `/asset/partitions?${query()}`, { target: "#list", swap: "innerHTML" });
-  });
+    refreshList();
+    refreshTable();
+  }
+  window.addEventListener("popstate", refresh);
+  document.addEventListener("partita:newer", refresh);
   document.addEventListener("partita:theme", () => { draw(); legend(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { draw(); legend(); });
   new ResizeObserver(() => { if (bins && map.clientWidth !== shape.width) load(); }).observe(map);
-  // A newer snapshot is there: the map is asked for anew.
-  new MutationObserver(() => {
-    const said = document.querySelector("[data-as-of]");
-    if (asOf && said && new Date(said.dataset.asOf).getTime() !== new Date(asOf).getTime()) load();
-  }).observe(document.getElementById("asof"), { childList: true, subtree: true });
   function legend() {
     palette();
     for (const key of document.querySelectorAll("canvas.key")) {

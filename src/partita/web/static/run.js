@@ -35,7 +35,7 @@
     if (atEnd) log.scrollTop = log.scrollHeight;
   }
 
-  const stream = new EventSource("/api/run/events");
+  const stream = new EventSource("/run/events");
   stream.onmessage = (message) => {
     const event = JSON.parse(message.data);
     // A run that was told to stop stays so until its end, whatever it still says.
@@ -51,10 +51,11 @@
   };
   stream.addEventListener("over", (message) => {
     stream.close();
-    state = run.dataset.state = JSON.parse(message.data);
+    const end = JSON.parse(message.data);
+    state = run.dataset.state = end.state;
     if (cancel) cancel.disabled = true;
     last = 0;
     say();
-    htmx.ajax("GET", "/run/outcome", { target: "#outcome", swap: "innerHTML" });
+    document.getElementById("outcome").innerHTML = end.html;
   });
 })();
