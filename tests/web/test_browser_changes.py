@@ -181,6 +181,6 @@ def test_a_server_with_another_token_says_what_to_do(seen: Seen) -> None:
     page = asset(seen, "raw")
     page.context.clear_cookies()
     page.click("[data-do=in]")
-    expect(page.locator("#readout")).to_contain_text("401: this page needs its token; open the address")
+    expect(page.locator("#readout")).to_contain_text("this page needs its token; open the address")
     expect(page.locator("#asof .problem")).to_contain_text("401: this page needs its token; open the address")
     refused(seen)

@@ -39,8 +39,8 @@
       const answer = await fetch(`${path}?${params}`, { headers: { Accept: "application/json" } });
       const isJson = (answer.headers.get("content-type") || "").startsWith("application/json");
       if (isJson && answer.ok) return await answer.json();
-      if (isJson) return { error: (await answer.json()).error.message };
-      said = await answer.text();
+      said = isJson ? (await answer.json()).error.message : await answer.text();
+      if (isJson && answer.status !== 401) return { error: said };
     } catch {
       // Whatever was in the way of an answer: nothing of it has come.
     }
