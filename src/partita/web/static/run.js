@@ -57,5 +57,7 @@
     last = 0;
     say();
     document.getElementById("outcome").innerHTML = end.html;
+    // The head of the page says that a run is at work; it is looked at now.
+    document.dispatchEvent(new Event("partita:lost"));
   });
 })();
