@@ -16,7 +16,7 @@ WITH_BOTH := home="$$(scripts/find-java)" && browser="$$(scripts/find-chromium)"
 export LC_ALL := C.UTF-8
 
 # Much of a test is waiting. A file's tests stay together, for they share what is made once.
-IN_TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder --durations=20
+IN_THREE := --numprocesses=3 --dist=loadfile --no-loadscope-reorder --durations=20
 
 ARGS ?=
 ONLY ?=
@@ -35,8 +35,8 @@ setup: $(INSTALLED)  ## make .venv, install the locked packages, find Java
 demo: $(INSTALLED)  ## see what Partita does, in one run
 	@$(WITH_JAVA) $(BIN)/partita demo
 
-test: $(INSTALLED)  ## every test but a few long ones, in two processes
-	@$(WITH_BOTH) $(BIN)/python -m pytest $(IN_TWO) -m "not long" $(ARGS)
+test: $(INSTALLED)  ## every test but a few long ones, in three processes
+	@$(WITH_BOTH) $(BIN)/python -m pytest $(IN_THREE) -m "not long" $(ARGS)
 
 test-ui: $(INSTALLED)  ## the tests of pages alone, in a real browser; screenshots go to build/screenshots
 	@$(WITH_CHROMIUM) $(BIN)/python -m pytest tests/web $(ARGS)
@@ -53,7 +53,7 @@ bench: $(RACING)  ## side by side with peers, as ratios
 	@$(WITH_JAVA) $(BIN)/python -m bench.run $(ONLY)
 
 prove: $(INSTALLED)  ## the long tests too, and many more random examples
-	@$(WITH_BOTH) $(BIN)/python -m pytest $(IN_TWO) --hypothesis-profile=prove $(ARGS)
+	@$(WITH_BOTH) $(BIN)/python -m pytest $(IN_THREE) --hypothesis-profile=prove $(ARGS)
 
 docs: $(INSTALLED)  ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

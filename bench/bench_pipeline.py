@@ -154,7 +154,7 @@ def _overhead(lake: Lake, spark: SparkSession) -> Iterator[Row]:
         ours=Side("plan and run", run),
         theirs=Side("the bare Spark job that it wraps", bare),
         goal=at_least(1 / 1.15),
-        repeat=3,
+        repeat=7,
     )
 
 

@@ -24,9 +24,9 @@ from tests.generated import TYPES, VALUES, Case, cases, has_residual
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PREDICATES = 30
-TABLES = 80
-"""Tables times predicates are the examples: 2,400 in a normal run."""
+PREDICATES = 50
+TABLES = 45
+"""Tables times predicates are the examples: 2,250 in a normal run."""
 
 
 def test_pruning_against_every_row(spark: SparkSession) -> None:

@@ -76,14 +76,17 @@ def make_plan(answer: Answering, asked: Asked, lake: str, tenant: str, workspace
 
 def world_of(answer: Answering, assets: Iterable[str]) -> dict[str, str]:
     """For each asset a digest of its definition and of what was recorded of its partitions."""
+    wanted = sorted(assets)
+    among = ", ".join(map(quoted, wanted)) or "NULL"
     rows = listed(
         answer.connection,
         "SELECT asset_key, count(*), bit_xor(md5_number_lower(concat_ws('|', partition_key, row_version, "  # noqa: S608
-        f"last_materialization_event_id, last_attempt_event_id))) FROM {ROWS} GROUP BY asset_key",
+        f"last_materialization_event_id, last_attempt_event_id))) FROM {ROWS} WHERE asset_key IN ({among}) "
+        "GROUP BY asset_key",
     )
     recorded = {asset: (count, digest) for asset, count, digest in rows}
     found = {}
-    for asset in assets:
+    for asset in wanted:
         timeline = answer.catalog.timelines.get(asset)
         seen = None if timeline is None else (timeline.seen[-1].code_version, timeline.seen[-1].text)
         found[asset] = hashlib.sha256(repr((seen, recorded.get(asset))).encode()).hexdigest()[:16]
