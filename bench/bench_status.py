@@ -92,8 +92,9 @@ def _questions(folder: Path) -> Iterator[Row]:
     lake = Lake(str(folder / "ask"))
     last = date(2020, 1, 1) + timedelta(days=PARTITIONS // SHARDS)
     partitions = pt.daily("date", start="2020-01-01", end=last) * pt.static("shard", range(SHARDS))
-    orders = pt.asset(name="orders", partitions=partitions)(print)
-    lake.register(orders, pt.asset(name="sales", partitions=partitions, upstream=[orders])(print))
+    orders = pt.asset(name="orders", partitions=partitions, code_version="1")(print)
+    sales = pt.asset(name="sales", partitions=partitions, upstream=[orders], code_version="1")(print)
+    lake.register(orders, sales)
     early, later = "1735689600000000 + i", "1735776000000000 + i"
     append_events(lake, "orders", "'succeeded'", "range", early, PARTITIONS)
     append_events(lake, "sales", "'succeeded'", f"{PARTITIONS} + range", later, PARTITIONS)
