@@ -45,6 +45,8 @@ class PartitionKey(Mapping[str, KeyValue]):
         >>> str(PartitionKey.of(date=date(2025, 1, 15), region="us-east"))
         'date=d:2025-01-15,region=s:dXMtZWFzdA'
         """
+        if values is not None and not isinstance(values, Mapping):
+            raise KeyValueError(values, "dimensions are given by name or as a mapping; PartitionKey.parse reads a text")
         twice = sorted(set(values or ()) & set(dimensions))
         if twice:
             raise KeyValueError(twice[0], "given twice")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from partita.algebra.functions import identity
 from partita.algebra.schema import Schema
 from partita.algebra.transforms import PartitionFunction
 from partita.arrow.schema import to_schema
 from partita.errors import TableError, TableExists, TableMissing
 from partita.formats import FORMATS
+from partita.formats.arguments import functions_of
 from partita.formats.lance.names import LEAF
 from partita.formats.nesting import tables_below
 from partita.formats.store import Store
@@ -39,7 +39,7 @@ def open_table(
     found by its name in a `catalog`: `open_table("db.t", catalog={"type": "sql", "uri": "..."}, format="iceberg")`.
     """
     if format == "iceberg":
-        if catalog is None:
+        if not isinstance(catalog, Mapping):
             raise TableError(
                 'an Iceberg table is found in a catalog; say which, as in catalog={"name": "ice", "type": "rest", '
                 '"uri": "https://..."}'
@@ -74,7 +74,7 @@ class Tables:
     ) -> Table:
         """A new table; a name that is taken, in whatever format, is `TableExists`."""
         _check(format_)
-        functions = [identity(given) if isinstance(given, str) else given for given in partition_by]
+        functions = functions_of(partition_by, "partition_by")
         if self._found(name) is not None:
             raise TableExists(self._folder(name).uri)
         self._check_apart(name, LEAF if format_ == "lance" else None)

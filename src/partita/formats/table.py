@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.algebra.transforms import PartitionFunction
+from partita.formats.arguments import fields_of, functions_of, seconds_of, texts_of
 from partita.formats.commits import Commits
 from partita.formats.merge import Clause
 from partita.formats.plan import Plan, Where, make_plan, partition_table
@@ -179,7 +180,7 @@ class Table:
         """Give the rows that match new values, by column, in SQL: `t.update({"price": "price * 2"})`."""
         from partita.formats.on_spark.changes import update
 
-        return update(self._store, values, where)
+        return update(self._store, texts_of(values, "update"), where)
 
     def merge(self, source: object, on: str, *clauses: Clause) -> Outcome:
         """Change, delete and add rows by those of a source; in SQL the table is `t` and the source `s`.
@@ -198,7 +199,8 @@ class Table:
         rename: Mapping[str, str] | None = None,
     ) -> None:
         """Partition what is written from now on another way."""
-        self._store.evolve(add=add, drop=drop, rename=rename or {})
+        added, dropped = functions_of(add, "add"), fields_of(drop, "drop")
+        self._store.evolve(add=added, drop=dropped, rename=texts_of({} if rename is None else rename, "rename"))
 
     def rewrite(self, where: Where | None = None) -> Outcome:
         """Write anew the files that may hold a match and are small, of an earlier spec, or have deleted rows.
@@ -211,8 +213,12 @@ class Table:
 
     def expire_snapshots(self, older_than: timedelta | None = None, retain_last: int | None = None) -> list[str]:
         """Forget old versions, and remove the files that only they have; what isn't said the table's settings say."""
-        return self._store.expire(None if older_than is None else older_than.total_seconds(), retain_last)
+        older = None if older_than is None else seconds_of(older_than, "expire_snapshots")
+        return self._store.expire(older, retain_last)
 
-    def clean(self, older_than: timedelta = GRACE) -> list[str]:
-        """Remove data files that failed or killed writers left behind; files of any version of the table stay."""
-        return self._store.clean(older_than.total_seconds())
+    def remove_orphans(self, older_than: timedelta = GRACE) -> list[str]:
+        """Remove data files that failed or killed writers left behind; files of any version of the table stay.
+
+        Younger ones stay too, for a writer may be about to commit them.
+        """
+        return self._store.clean(seconds_of(older_than, "remove_orphans"))

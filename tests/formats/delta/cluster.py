@@ -55,7 +55,7 @@ def main(folder: str, how: str) -> None:
     rows = table.read()
     found = rows.selectExpr("count(*)", "count(distinct id)", "sum(p)").first()
     assert found is not None
-    orphans = table.clean(timedelta(0))
+    orphans = table.remove_orphans(timedelta(0))
     print(*found, len(orphans), rows.count())  # noqa: T201 - read by the test
     spark.stop()
 

@@ -182,15 +182,15 @@ def test_a_writer_that_dies(tmp_path: Path, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_clean_removes_what_a_dead_writer_left_and_no_more(tmp_path: Path, step: str) -> None:
+def test_remove_orphans_takes_what_a_dead_writer_left_and_no_more(tmp_path: Path, step: str) -> None:
     table = filled(create(tmp_path))
     run(table.uri, "append", step).communicate()
     Path(table.uri, "p=a", "notes.txt").write_text("of somebody else", encoding="utf-8")
     store, state = begun(table)
     store.commit(state, delete_of(state, "p = 'b'"))
     files, found = listing(table), ids(table)
-    assert table.clean() == []
-    removed = table.clean(older_than=timedelta(seconds=-60))
+    assert table.remove_orphans() == []
+    removed = table.remove_orphans(older_than=timedelta(0))
     assert len(removed) == LEFT[step]
     assert sorted([*listing(table), *removed]) == files
     assert ids(table) == found

@@ -48,7 +48,7 @@ def test_a_clean_up_leaves_tables_in_its_folder_alone(
     web.append(row(1, "a", 1))
     within = pt.Lake(f"{tmp_path}/web/data/deep").create_table("t", SCHEMA, format=inner, partition_by=["p"])
     within.append(row(2, "b", 2))
-    removed = web.clean(timedelta(0))
+    removed = web.remove_orphans(timedelta(0))
     # A lake's catalog is no table's file, and in nobody's folder but here.
     assert {Path(path).name for path in removed} <= {"catalog.db"}
     assert (rows(web.read(spark=spark)), rows(within.read(spark=spark))) == ([(1, "a", 1)], [(2, "b", 2)])

@@ -52,7 +52,7 @@ class LanceTable(Table):
 
     def cleanup(self, older_than: timedelta = GRACE) -> list[str]:
         """Remove old versions of leaves, files that no version has, and dropped partitions; returns the paths."""
-        return self.clean(older_than)
+        return self.remove_orphans(older_than)
 
     def unregistered(self) -> pa.Table:
         """The leaves in the table's folder that its manifest doesn't have, by path and partition values."""

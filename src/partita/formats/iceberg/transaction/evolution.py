@@ -22,8 +22,8 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform, parse_transform
 
-from partita.algebra.functions import identity
 from partita.errors import Conflict, SpecError, TableError, TransformError, UnknownColumn
+from partita.formats.arguments import functions_of
 from partita.formats.iceberg.transaction.commit import Retries
 from partita.formats.iceberg.transaction.edge import name_of, refresh, translated
 from partita.formats.iceberg.transaction.validation import check_writable
@@ -77,7 +77,7 @@ def evolved(
     for field in metadata.spec().fields:
         if field.field_id in dropped and field.field_id in renamed:
             raise SpecError(f"partition field {field.name!r} can't be both dropped and renamed")
-    functions = [identity(given) if isinstance(given, str) else given for given in add]
+    functions = functions_of(add, "add")
     taken = {name.casefold() for name in (*renamed.values(), *(function.name for function in functions))}
     kept = tuple(_kept(metadata, columns, dropped, renamed, taken))
     fields = (*kept, *_added(metadata, columns, functions, {field.field_id for field in kept}))
