@@ -112,7 +112,8 @@ def run_in_connect(tmp_path: Path) -> RunInConnect:
     def run(script: Path, *args: str) -> str:
         done = subprocess.run(
             [sys.executable, "-W", "error", str(script), *args],
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_REMOTE": "local[2]"},
+            # While Spark takes itself to be tested, its server has a port of its own and not the one that all have.
+            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_REMOTE": "local[2]", "SPARK_TESTING": "1"},
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -16,3 +16,7 @@ def test_renderings(run_in_connect: RunInConnect) -> None:
 
 def test_a_delta_table(run_in_connect: RunInConnect) -> None:
     assert run_in_connect(Path(__file__).with_name("tables.py")).split() == ["5", "versions"]
+
+
+def test_an_iceberg_table(run_in_connect: RunInConnect) -> None:
+    assert run_in_connect(Path(__file__).with_name("evolving.py")).split() == ["2", "specs"]

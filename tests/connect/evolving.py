@@ -1,0 +1,44 @@
+"""Runs under Spark Connect (see `run_in_connect`): an Iceberg table whose partitioning evolves under changes."""
+
+from __future__ import annotations
+
+import tempfile
+
+import partita as pt
+from partita.spark import session
+
+
+def main() -> None:
+    spark = session()
+    with tempfile.TemporaryDirectory() as folder:
+        lake = pt.Lake(folder)
+        schema = pt.Schema.of({"id": "long", "ts": "timestamp", "country": "string", "price": "double"})
+        table = lake.create_table("sales.orders", schema, format="iceberg", partition_by=[pt.day("ts"), "country"])
+        rows = spark.range(100).selectExpr(
+            "id", "timestamp_seconds(id * 7200) AS ts", "concat('c', id % 3) AS country", "id / 10 AS price"
+        )
+        table.append(rows)
+        table.evolve(add=[pt.bucket("id", 4)], drop=["country"])
+        table.append(rows.selectExpr("id + 100 AS id", "ts", "country", "price"))
+        assert table.delete("id % 10 = 7").counts["rows_deleted"] == 20
+        assert table.update({"price": "-1"}, "country = 'c1' AND id % 100 < 5").counts["rows_updated"] == 4
+        source = spark.createDataFrame([(0, 5.0), (1, 6.0), (101, 6.5), (200, 7.0)], "id long, price double")
+        table.merge(
+            source,
+            "t.id = s.id",
+            pt.when_matched("s.id = 0").delete(),
+            pt.when_matched().update({"price": "s.price"}),
+            pt.when_not_matched().insert(),
+        )
+        found = {row.id: row.price for row in table.read().collect()}
+        assert len(found) == 200 - 20 - 1 + 1, len(found)
+        assert (found[1], found[101], found[200]) == (6.0, 6.5, 7.0), found
+        assert sorted(id_ for id_, price in found.items() if price == -1) == [4, 104], found
+        table.rewrite()
+        assert {row.id: row.price for row in table.read().collect()} == found
+        (row,) = lake.sql("SELECT count(*) AS n FROM sales.orders WHERE id < 100").collect()
+        assert row.n == sum(id_ < 100 for id_ in found), row
+        print(f"{len(table.specs)} specs")  # noqa: T201 - read by the test
+
+
+main()
