@@ -395,6 +395,12 @@ class Lake:
             self._observe_sources()
         return self._workspace.ask(assets=names_of(asset), **question)
 
+    def is_newest(self, answer: Answering) -> bool:
+        """Whether nothing was recorded since relations were opened by `ask_status`; sources are observed first."""
+        self._observe_sources()
+        files = self._workspace.ledger.files()
+        return (files.table_id, files.version) == (answer.files.table_id, answer.files.version)
+
     @property
     def status_version(self) -> int:
         """A number that grows with each thing that is recorded here; -1 where nothing was."""

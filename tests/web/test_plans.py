@@ -152,7 +152,7 @@ def test_a_page_that_may_not_run_has_no_button(client: TestClient) -> None:
 
 def test_the_last_few_plans_are_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("partita.web.plans.KEPT", 1)
-    plans = Plans(site.lake, site.watch)
+    plans = Plans(site.watch)
     numbers = [plans.make(Question(("report",)))[0] for _ in range(2)]
     assert plans.kept(numbers[-1]) is plans.kept(numbers[-1])
     with pytest.raises(Exception, match="404"):

@@ -141,7 +141,7 @@ def _heatmap(site: Site, query: Query) -> dict[str, Any]:
 def _why(site: Site, query: Query) -> dict[str, Any]:
     asset, key = asked(query, "asset"), PartitionKey.parse(asked(query, "key"))
     site.watch.newest.asset(asset)
-    return site.lake.why(asset, key).document()
+    return site.watch.asking.why(asset, key).document()
 
 
 def _plan(site: Site, query: Query) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def _partition_why(request: Request) -> Response:
     asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
     site = _site(request)
     site.watch.newest.asset(asset)
-    return show(request, "_why.html", why=site.lake.why(asset, PartitionKey.parse(key)).document())
+    return show(request, "_why.html", why=site.watch.asking.why(asset, PartitionKey.parse(key)).document())
 
 
 def _partition_history(request: Request) -> Response:

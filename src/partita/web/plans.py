@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from partita.assets.plan import Plan
-    from partita.lake import Lake
+    from partita.assets.planning import Asked
     from partita.web.watch import Watch
 
 SHOWN = 20
@@ -77,7 +77,6 @@ def read_question(query: Query) -> Question:
 class Plans:
     """Makes plans, one at a time, and keeps the last few. `sizes` are those of batches, as `lake.plan` takes them."""
 
-    lake: Lake
     watch: Watch
     sizes: Mapping[str, int] = field(default_factory=dict)
     _kept: dict[str, Plan] = field(default_factory=dict)
@@ -89,16 +88,7 @@ class Plans:
             # What `lake.plan` selects by has signs of its own; here it is a name.
             self.watch.newest.asset(question.view.asset)
         with self._lock:
-            plan = self.lake.plan(
-                missing="missing" in question.needs,
-                stale="stale" in question.needs,
-                failed="failed" in question.needs,
-                select=question.select,
-                where=question.where,
-                allow_missing=question.allow_missing,
-                batch_partitions=self.sizes.get("batch_partitions"),
-                batch_bytes=self.sizes.get("batch_bytes"),
-            )
+            plan = self.watch.asking.plan(self._asked(question))
             if question.is_chosen:
                 plan = self._chosen(plan, question)
             number = new_ulid()
@@ -106,6 +96,14 @@ class Plans:
             if len(self._kept) > KEPT:
                 del self._kept[next(iter(self._kept))]
             return number, plan
+
+    def _asked(self, question: Question) -> Asked:
+        from partita.assets.batching import Sizes
+        from partita.assets.planning import Asked
+
+        needs = tuple(need for need in NEEDS if need in question.needs) or NEEDS
+        sizes = Sizes(**{name.removeprefix("batch_"): size for name, size in self.sizes.items()})
+        return Asked(needs, question.select, question.where, None, question.allow_missing, sizes)
 
     def kept(self, number: str) -> Plan:
         """The plan that was shown under an id."""
