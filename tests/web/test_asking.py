@@ -38,14 +38,14 @@ def plan_rows(plan: pt.Plan) -> tuple[list[object], ...]:
 def test_it_answers_as_the_lake_does_whatever_was_asked_before(chain: Lake) -> None:
     asking = Asking(chain)
     asking.renew()
-    opened = asking._kept  # noqa: SLF001 - whether it is used again is not told otherwise
+    opened = asking._kept
     for name in ("second", "first", "third", "second"):
         assert asking.why(name, ONE).document() == chain.why(name, ONE).document()
         for select in ((name,), (f"+{name}",), ()):
             ours, theirs = asking.plan(Asked(select=select)), chain.plan(select=select)
             assert plan_rows(ours) == plan_rows(theirs)
             assert (ours.world, ours.asked) == (theirs.world, theirs.asked)
-    assert asking._kept is opened  # noqa: SLF001 - the same
+    assert asking._kept is opened
 
 
 def test_what_is_recorded_counts_at_once(chain: Lake) -> None:
@@ -67,7 +67,7 @@ def test_relations_that_are_old_are_opened_anew(chain: Lake, monkeypatch: pytest
 
 def test_one_who_asks_meanwhile_does_not_wait_and_an_error_is_not_kept(chain: Lake) -> None:
     asking = Asking(chain)
-    with asking._answering() as held:  # noqa: SLF001 - one that takes long
+    with asking._answering() as held:
         assert asking.why("second", ONE).document() == chain.why("second", ONE).document()
         assert held.count("true") == 0
     with pytest.raises(UnknownAsset):

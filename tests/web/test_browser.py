@@ -189,10 +189,13 @@ def test_a_predicate_that_is_wrong_is_mended_in_its_place(seen: Seen) -> None:
 
 def test_filters_are_in_the_url(seen: Seen) -> None:
     page = asset(seen)
-    page.get_by_label("failed").check()
-    page.wait_for_url("**state=failed*")
+    page.get_by_label("last attempt failed 3").check()
+    page.wait_for_url("**mark=retry-failed*")
+    page.get_by_label("failed 4", exact=True).check()
+    page.wait_for_url("**mark=failed*")
     page.wait_for_selector("#map[data-cells]")
     expect(page.locator("#map-count")).to_have_text("7 partitions shown")
+    expect(page.get_by_label("failed 4", exact=True)).to_be_focused()
     page.get_by_label("where").fill("region = 'us'")
     page.get_by_label("where").press("Enter")
     page.wait_for_url("**where=*")
@@ -292,7 +295,7 @@ def test_hostile_values_are_text(seen: Seen) -> None:
 def test_a_table(seen: Seen) -> None:
     seen.open("/table?name=web.sales")
     page = seen.page
-    expect(page.get_by_label("Warnings")).to_contain_text("skew: the largest partition")
+    expect(page.get_by_label("Warnings")).to_contain_text("earlier specs: 4 files")
     expect(page.get_by_text("date, region", exact=True)).to_be_visible()
     seen.shoot("table", full_page=True)
 

@@ -41,7 +41,7 @@ class Asking:
             return explain(asset, key, answer)
 
     def plan(self, asked: Asked) -> Plan:
-        """The plan that is asked for; one of all assets is made of relations of its own, which take longest to answer."""
+        """The plan that is asked for; one of all assets, which takes longest, is made of relations of its own."""
         from partita.assets.planning import make_plan
 
         opened = self._answering() if asked.select else self._lake.ask_status(partly=True)

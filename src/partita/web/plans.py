@@ -5,6 +5,7 @@ A plan that was shown is kept for a while under an id, so that what runs is what
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
@@ -46,7 +47,12 @@ class Question:
     def is_chosen(self) -> bool:
         """Whether partitions were chosen on a map, or by what a plan can't be asked for."""
         view = self.view
-        return view is not None and bool(view.selected or view.reasons or set(view.states) - set(NEEDS))
+        return view is not None and bool(view.selected or view.marks or view.reasons or set(view.states) - set(NEEDS))
+
+    @property
+    def words(self) -> str:
+        """What selects assets as one text, in quotes where it has spaces, as `read_question` takes it apart."""
+        return shlex.join(self.select)
 
     def query(self) -> str:
         """The question as the query of a URL."""
@@ -66,11 +72,21 @@ def read_question(query: Query) -> Question:
         needs = tuple(state for state in view.states if state in NEEDS)
         needs = needs if len(needs) == len(view.states) else ()
         return Question((view.asset,), needs, view.where, allow_missing, view)
-    words = (*query.getlist("select"), *(query.get("words") or "").split())
+    words = (*query.getlist("select"), *_split(query.get("words") or ""))
     where = (query.get("where") or "").strip() or None
     return Question(
         tuple(dict.fromkeys(words)), known_words("need", query.getlist("need"), NEEDS), where, allow_missing
     )
+
+
+def _split(words: str) -> list[str]:
+    lexer = shlex.shlex(words, posix=True)
+    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
+    try:
+        return list(lexer)
+    except ValueError:
+        # A quote that has no end is a sign like any other.
+        return words.split()
 
 
 @dataclass(slots=True)

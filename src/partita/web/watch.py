@@ -23,7 +23,10 @@ SHARE = 4.0
 
 
 class Watch:
-    """The newest snapshot of a lake, and what asks the lake itself. `problem` says why the last try to take one failed, where it did."""
+    """The newest snapshot of a lake, and `asking`, which asks the lake itself.
+
+    `problem` says why the last try to take a snapshot failed, where it did.
+    """
 
     def __init__(self, lake: Lake, *, look_every: float = LOOK_EVERY, take_every: float = TAKE_EVERY) -> None:
         self.lake = lake
