@@ -41,7 +41,7 @@ EXAMPLES = (
     "partita ui --lake warehouse --port 0 --no-open",
     "partita ui --allow-run --conf spark.driver.memory=4g",
     "PARTITA_TOKEN=$(openssl rand -hex 16) partita ui --host 0.0.0.0",
-    "PARTITA_TOKEN=$(openssl rand -hex 16) partita ui --no-open --public-url https://lake.example.com",
+    'partita ui --token "$TOKEN" --no-open --public-url https://lake.example.com',
 )
 PORT = 8765
 
