@@ -15,6 +15,8 @@ from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
+from deltalake import write_deltalake
 from starlette.testclient import TestClient
 
 import partita as pt
@@ -76,11 +78,18 @@ def _maps(lake: Lake, size: int) -> Iterator[Row]:
 
 
 def _wide(lake: Lake) -> Iterator[Row]:
+    write_deltalake(
+        f"{lake.uri}/web/orders",
+        pa.table({"id": range(DAYS), "day": [date(2020, 1, 1) + timedelta(days=n) for n in range(DAYS)]}),
+        partition_by=["day"],
+    )
     _, client = _client(lake)
+    assert client.get("/").text.count('class="edge"') == ASSETS // 2
     for name, path in (
-        ("overview", "/"),
+        ("overview with its graph", "/"),
         ("asset's page", "/asset?asset=sales_7"),
         ("list of what is stale", "/asset/partitions?asset=sales_7&state=stale"),
+        (f"table's page, of {DAYS:,} files, in a lake", "/table/facts?name=web.orders"),
     ):
         yield measure(
             f"{name} of {ASSETS} assets with {SIZES[-1]:,} partitions",
@@ -89,19 +98,27 @@ def _wide(lake: Lake) -> Iterator[Row]:
         )
     days = count()
 
-    def asked() -> Any:
+    def asked(word: str) -> Any:
         """A predicate that was not asked before: the answers to others are kept."""
-        where = f"shard = 3 AND date > '{date(2020, 1, 1) + timedelta(days=next(days))}'"
+        where = f"shard = 3 {word} date > '{date(2020, 1, 1) + timedelta(days=next(days))}'"
         return client.get("/api/heatmap", params={"asset": "sales_7", "where": where})
 
-    assert asked().json()["partitions"] == DAYS - 1
-    name = f"heat map with a new predicate of {ASSETS} assets with {SIZES[-1]:,} partitions"
-    yield measure(name, Side("/api/heatmap?where=...", asked), goal=within(0.1))
+    assert asked("AND").json()["partitions"] == DAYS - 1
+    for word in ("AND", "OR"):
+        name = f"heat map with a new predicate ({word}) of {ASSETS} assets with {SIZES[-1]:,} partitions"
+        side = Side("/api/heatmap?where=...", lambda word=word: asked(word))  # type: ignore[misc] # a default
+        yield measure(name, side, goal=within(0.1))
     some = {"asset": "sales_7", "key": "date=d:2020-01-02,shard=i:3"}
-    for name, path in (("why", "/api/why"), ("history", "/api/history"), ("plan of one asset", "/api/plan")):
+    below = {**some, "asset": f"sales_{ASSETS // 2 + 7}"}
+    for name, path, query in (
+        ("why", "/api/why", some),
+        ("why, of what is made from another,", "/api/why", below),
+        ("history", "/api/history", some),
+        ("plan of one asset", "/api/plan", some),
+    ):
         yield measure(
             f"{name} of {ASSETS} assets with {SIZES[-1]:,} partitions, from the lake itself",
-            Side(path, lambda path=path: client.get(path, params=some)),  # type: ignore[misc] # a default
+            Side(path, lambda path=path, query=query: client.get(path, params=query)),  # type: ignore[misc] # defaults
             goal=within(0.1),
         )
     client.close()
@@ -135,14 +152,20 @@ def _client(lake: Lake) -> tuple[Site, TestClient]:
 
 
 def _made(lake: Lake, size: int, assets: int) -> Lake:
-    """A lake whose every asset has so many partitions, a tenth of them made with an earlier version of its code."""
+    """A lake whose every asset has so many partitions, a tenth of them made with an earlier version of its code.
+
+    Of several assets the second half is made from the first.
+    """
     shards = max(1, size // DAYS)
     end = date(2020, 1, 1) + timedelta(days=size // shards)
     partitions = pt.daily("date", start="2020-01-01", end=end) * pt.static("shard", range(shards))
     for version in ("1", "2"):
-        lake.register(
-            *(pt.asset(name=f"sales_{n}", partitions=partitions, code_version=version)(print) for n in range(assets))
-        )
+        made: list[pt.Asset] = []
+        for n in range(assets):
+            upstream = [made[n - assets // 2]] if assets > 1 and n >= assets // 2 else []
+            given: Any = {"partitions": partitions, "code_version": version, "upstream": upstream}
+            made.append(pt.asset(name=f"sales_{n}", **given)(print))
+        lake.register(*made)
     values = {
         "kind": "'succeeded'", "tenant_id": "'default'", "workspace_id": "'default'",
         "asset_key": f"'sales_' || (i // {size})::VARCHAR",

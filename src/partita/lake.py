@@ -231,8 +231,9 @@ class Lake:
         """What would run to bring partitions up to date, in order and in batches, and why each is there.
 
         Of `missing`, `stale` and `failed`, none means all three. `select` names assets: `name`, `tag:word`, `+name`
-        with its upstreams, `name+` with what is made from it. `since` leaves out what has been so for longer. A
-        partition whose upstream is missing is held back; with `allow_missing`, not for a source's.
+        with its upstreams, `name+` with what is made from it; what is a name as it stands means that asset. `since`
+        leaves out what has been so for longer. A partition whose upstream is missing is held back; with
+        `allow_missing`, not for a source's.
         """
         from partita.assets.batching import Sizes
         from partita.assets.planning import Asked, make_plan
@@ -394,6 +395,12 @@ class Lake:
         if question.pop("observe", True):
             self._observe_sources()
         return self._workspace.ask(assets=names_of(asset), **question)
+
+    def is_newest(self, answer: Answering) -> bool:
+        """Whether nothing was recorded since relations were opened by `ask_status`; sources are observed first."""
+        self._observe_sources()
+        files = self._workspace.ledger.files()
+        return (files.table_id, files.version) == (answer.files.table_id, answer.files.version)
 
     @property
     def status_version(self) -> int:

@@ -13,6 +13,7 @@ import pytest
 
 import partita as pt
 from partita.assets.batching import Sizes, batch_numbers, transaction_of
+from partita.assets.selection import selected
 from partita.lake import Lake
 
 LOCAL = SimpleNamespace(conf={"spark.master": "local"})
@@ -122,6 +123,20 @@ def test_what_has_no_upstream_to_read_is_held_back(shop: Lake) -> None:
 def test_words_select_assets(shop: Lake, select: Any, wanted: set[str]) -> None:
     plan = shop.plan(select=select)
     assert set(plan.assets) | set(plan.blocked["asset_key"].to_pylist()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("select", "wanted"),
+    [
+        ("a", {"a"}), ("a+", {"a+"}), ("+a+", {"a", "a+"}), ("a++", {"a+", "b"}), ("tag:x", {"tag:x"}),
+        ("tag:x+", {"tag:x", "b"}), ("tag:y", {"a"}),
+    ],
+)  # fmt: skip
+def test_a_word_that_is_a_name_means_that_asset_alone(select: str, wanted: set[str]) -> None:
+    a = define("a", tags=["x", "y"])
+    like_a, like_tag = define("a+", upstream=[a]), define("tag:x")
+    assets = (a, like_a, like_tag, define("b", upstream=[like_a, like_tag]))
+    assert selected([select], {asset.name: asset.definition for asset in assets}) == wanted
 
 
 @pytest.mark.parametrize("select", ["sale", "tag:nothing", "+", ""])

@@ -42,6 +42,16 @@ def sample(lake: Lake) -> Lake:
     return lake
 
 
+def dense(lake: Lake) -> Lake:
+    """An asset with more partitions than a map has lines; one in ten is missing, and evenly so."""
+    days = [FIRST + timedelta(days=d) for d in range(3)]
+    partitions = pt.daily("date", start=FIRST, end=days[-1] + timedelta(days=1)) * pt.static("shard", range(600))
+    lake.register(pt.asset(name="dense", partitions=partitions)(print))
+    made = [{"date": day, "shard": n} for day in days for n in range(600) if n % 10]
+    lake.record("dense", made, outcome="succeeded", at=datetime(2026, 8, 1, tzinfo=UTC))
+    return lake
+
+
 def _record(lake: Lake) -> None:
     def keys(start: int, stop: int, *regions: str) -> list[Any]:
         found = [FIRST + timedelta(days=d) for d in range(start, stop)]

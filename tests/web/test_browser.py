@@ -39,8 +39,8 @@ def seen(browser: Browser, address: str) -> Iterator[Seen]:
         yield seen
 
 
-def asset(seen: Seen, name: str = "daily_sales", **query: str) -> Page:
-    seen.open(f"/asset?{urlencode({'asset': name, **query})}")
+def asset(seen: Seen, name: str = "daily_sales", **query: str | list[str]) -> Page:
+    seen.open(f"/asset?{urlencode({'asset': name, **query}, doseq=True)}")
     seen.page.wait_for_selector("#map[data-cells]")
     return seen.page
 
@@ -140,7 +140,16 @@ def test_a_drag_selects_what_the_list_shows(seen: Seen) -> None:
     assert box is not None
     page.mouse.move(box["x"] + 500, box["y"] + 40)
     page.mouse.down()
+    page.evaluate("""() => {
+        const fill = CanvasRenderingContext2D.prototype.fillRect;
+        CanvasRenderingContext2D.prototype.fillRect = function (...given) {
+            window.filled = (window.filled || 0) + 1;
+            fill.apply(this, given);
+        };
+    }""")
     page.mouse.move(box["x"] + 620, box["y"] + 70, steps=5)
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert page.evaluate("window.filled || 0") == 0, "the map itself isn't drawn anew while the pointer moves"
     page.mouse.up()
     expect(page.locator("#list")).to_contain_text("in the selection")
     assert "selected=" in page.url
@@ -178,7 +187,7 @@ def test_a_predicate_that_is_wrong_is_mended_in_its_place(seen: Seen) -> None:
     page.get_by_label("where").press("Enter")
     expect(page.locator("#refused")).to_contain_text("nothing")
     expect(page.get_by_label("where")).to_have_value("nothing = 'us'")
-    expect(page.get_by_label("failed")).to_be_checked()
+    expect(page.get_by_label("failed 7")).to_be_checked()
     assert [line for line in seen.console if "400 (Bad Request)" not in line] == []
     seen.console.clear()
     seen.shoot("refused")
@@ -189,10 +198,13 @@ def test_a_predicate_that_is_wrong_is_mended_in_its_place(seen: Seen) -> None:
 
 def test_filters_are_in_the_url(seen: Seen) -> None:
     page = asset(seen)
-    page.get_by_label("failed").check()
-    page.wait_for_url("**state=failed*")
+    page.get_by_label("last attempt failed 3").check()
+    page.wait_for_url("**mark=retry-failed*")
+    page.get_by_label("failed 4", exact=True).check()
+    page.wait_for_url("**mark=failed*")
     page.wait_for_selector("#map[data-cells]")
     expect(page.locator("#map-count")).to_have_text("7 partitions shown")
+    expect(page.get_by_label("failed 4", exact=True)).to_be_focused()
     page.get_by_label("where").fill("region = 'us'")
     page.get_by_label("where").press("Enter")
     page.wait_for_url("**where=*")
@@ -202,6 +214,33 @@ def test_filters_are_in_the_url(seen: Seen) -> None:
     seen.shoot("filters")
     page.get_by_text("Clear filters").click()
     expect(page.locator("#map-count")).to_have_text("242 partitions shown")
+
+
+def test_back_leaves_no_filter_ticked_that_is_not_applied(seen: Seen) -> None:
+    page = asset(seen)
+    page.get_by_label("stale 30").check()
+    page.wait_for_url("**mark=stale*")
+    page.wait_for_selector("#map[data-cells]")
+    page.go_back()
+    page.wait_for_selector("#map[data-cells]")
+    expect(page.locator("#map-count")).to_have_text("242 partitions shown")
+    expect(page.get_by_label("stale 30")).not_to_be_checked()
+
+
+def test_the_pages_of_the_list_keep_the_focus(seen: Seen) -> None:
+    page = asset(seen, mark=["stale", "missing"])
+    first = page.locator("table.partitions tbody th").first
+    before = first.inner_text()
+    page.locator("#page-after").focus()
+    page.keyboard.press("Enter")
+    expect(first).not_to_have_text(before)
+    expect(page.locator("#page-after")).to_be_focused()
+    expect(page.locator("#page-after")).to_have_attribute("aria-disabled", "true")
+    page.keyboard.press("Shift+Tab")
+    expect(page.locator("#page-before")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(first).to_have_text(before)
+    expect(page.locator("#page-before")).to_be_focused()
 
 
 def test_the_map_by_keys(seen: Seen) -> None:
@@ -292,7 +331,7 @@ def test_hostile_values_are_text(seen: Seen) -> None:
 def test_a_table(seen: Seen) -> None:
     seen.open("/table?name=web.sales")
     page = seen.page
-    expect(page.get_by_label("Warnings")).to_contain_text("skew: the largest partition")
+    expect(page.get_by_label("Warnings")).to_contain_text("earlier specs: 4 files")
     expect(page.get_by_text("date, region", exact=True)).to_be_visible()
     seen.shoot("table", full_page=True)
 

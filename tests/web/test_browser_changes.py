@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 import partita as pt
 from partita.lake import Lake
 from tests.web.driving import Seen, entered, served
+from tests.web.lakes import dense
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -36,6 +37,7 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake.record("raw", [{"date": FIRST + timedelta(days=d)} for d in range(3)], outcome="succeeded", at=_now())
     half = [date(2024, 1, 1) + timedelta(days=d) for d in range(0, 731, 2)]
     lake.record("mixed", [{"date": day, "region": "eu"} for day in half], outcome="succeeded", at=_now())
+    dense(lake)
     lake.record(EVIL, outcome="failed", at=_now(), run_id=f"run-{EVIL}", error=f"no {EVIL}")
     return lake
 
@@ -125,6 +127,25 @@ def test_a_bin_of_several_states_has_the_shape_of_the_worst(seen: Seen) -> None:
     }""")
     assert dots > 50
     seen.shoot("map-mixed")
+
+
+def test_a_tenth_of_many_looks_like_a_tenth(seen: Seen) -> None:
+    page = asset(seen, "dense")
+    missing, current = page.evaluate("""() => {
+        const canvas = document.querySelector("#map canvas");
+        const style = getComputedStyle(document.documentElement);
+        const points = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        return ["--none", "--current"].map((name) => {
+            const colour = style.getPropertyValue(name).trim();
+            const wanted = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+            let found = 0;
+            for (let at = 0; at < points.length; at += 4)
+                if (points[at + 3] > 200 && wanted.every((value, of) => Math.abs(points[at + of] - value) < 9)) found++;
+            return found;
+        });
+    }""")
+    assert 0.1 < missing / (missing + current) < 0.45
+    seen.shoot("map-dense")
 
 
 def test_a_long_name_breaks_no_page(seen: Seen) -> None:

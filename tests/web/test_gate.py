@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
+from starlette.testclient import TestClient
 
 from partita.errors import StatusError
 from partita.lake import Lake
-from partita.web.gate import CSRF_HEADER, POLICY, Keeper, is_loopback
+from partita.web.app import make_app
+from partita.web.gate import CSRF_HEADER, POLICY, Gate, Keeper, is_loopback, public_origin
 from partita.web.serve import Address, serve, url
+from partita.web.site import Site
 from tests.web.conftest import TOKEN
-
-if TYPE_CHECKING:
-    from starlette.testclient import TestClient
-
-    from partita.web.site import Site
 
 PATHS = ("/", "/asset?asset=daily_sales", "/api/overview", "/api/openapi.json", "/static/partita.css", "/nothing")
 
@@ -212,3 +210,74 @@ def test_the_address_to_open(host: str, expected: str) -> None:
 
 def test_a_token_may_have_any_signs() -> None:
     assert url("127.0.0.1", 1, "a b&c=d#/") == "http://127.0.0.1:1/?token=a%20b%26c%3Dd%23%2F"
+
+
+@pytest.fixture
+def proxied(site: Site) -> Iterator[TestClient]:
+    """Who asks by a proxy that speaks TLS."""
+    keeper = Keeper(TOKEN, port=8765, public=public_origin("https://Lake.Example.com:443/"))
+    client = TestClient(Gate(make_app(site).app, keeper), base_url="https://lake.example.com", follow_redirects=False)
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize("host", ["lake.example.com", "127.0.0.1:8765"])
+def test_a_proxy_passes_on_its_host_or_sends_ours(proxied: TestClient, site: Site, host: str) -> None:
+    entered = proxied.get(f"/?token={TOKEN}", headers={"Host": host})
+    assert "secure" in {part.strip().lower() for part in entered.headers["set-cookie"].split(";")}
+    own = {
+        "Host": host, "Origin": "https://lake.example.com", "Sec-Fetch-Site": "same-origin",
+        "Cookie": f"partita_8765={site.keeper.session}",
+    }  # fmt: skip
+    assert proxied.get("/api/version", headers=own).status_code == 200
+    assert proxied.post("/api/refresh", headers=own).status_code == 403
+    assert proxied.post("/api/refresh", headers={**own, CSRF_HEADER: site.keeper.csrf}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "lake.example.com:8765"},
+        {"Host": "lake.example.com.evil.example"},
+        {"Origin": "http://lake.example.com.evil.example"},
+        {"Host": "127.0.0.1:8765", "Origin": "http://lake.example.com"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "http://lake.example.com"},
+        {"Origin": "https://lake.example.com", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
+    ],
+)
+def test_a_proxy_opens_the_gate_to_nobody_else(proxied: TestClient, headers: dict[str, str]) -> None:
+    answer = proxied.get("/api/version", headers={"Authorization": f"Bearer {TOKEN}", **headers})
+    assert answer.status_code == 403
+
+
+def test_without_a_public_url_its_host_is_another(client: TestClient) -> None:
+    assert client.get("/", headers={"Host": "lake.example.com"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("given", "origin"),
+    [
+        ("https://lake.example.com", "https://lake.example.com"),
+        ("https://LAKE.example.com:8443/", "https://lake.example.com:8443"),
+        ("http://[::1]:80", "http://[::1]"),
+    ],
+)
+def test_the_origin_of_a_public_url(given: str, origin: str) -> None:
+    assert public_origin(given) == origin
+    assert url("127.0.0.1", 1, "t", origin) == f"{origin}/?token=t"
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "lake.example.com", "ftp://lake", "https://", "https://a/b", "https://a?b", "https://u:p@a", "https://a:x"],
+)
+def test_what_is_no_public_url_is_refused(lake: Lake, given: str) -> None:
+    with pytest.raises(StatusError, match="no public URL"):
+        serve(lake, Address(token=TOKEN, public_url=given), opened=print)
+
+
+def test_a_public_url_needs_a_token(lake: Lake) -> None:
+    with pytest.raises(StatusError, match="--token"):
+        serve(lake, Address(public_url="https://lake.example.com"), opened=print)

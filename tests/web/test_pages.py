@@ -6,21 +6,23 @@ import re
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from starlette.datastructures import QueryParams
 from starlette.testclient import TestClient
 
+import partita as pt
 import partita.web
 from partita.algebra.key import PartitionKey
+from partita.lake import Lake
+from partita.picture.marks import MARKS
 from partita.web.app import make_app
 from partita.web.gate import Keeper
+from partita.web.plans import read_question
 from partita.web.site import Site
 from tests.web.conftest import BASE, TOKEN
 from tests.web.lakes import ERROR, HOSTILE, HOSTILE_ASSET
-
-if TYPE_CHECKING:
-    from partita.lake import Lake
 
 HOSTILE_KEY = str(PartitionKey.of(date=date(2026, 7, 22), region=HOSTILE))
 PAGES: list[tuple[str, dict[str, Any]]] = [
@@ -96,12 +98,71 @@ def test_the_overview_has_each_asset_and_its_upstreams(client: TestClient) -> No
     page = Page(client.get("/").text)
     linked = {attrs["href"] for tag, attrs in page.tags if tag == "a"}
     assert {"/asset?asset=daily_sales", "/asset?asset=unregistered", "/table?name=web.sales"} <= linked
-    assert "/asset?asset=daily_sales&state=failed" in linked
+    assert "/asset?asset=daily_sales&mark=failed" in linked
     assert len([1 for tag, attrs in page.tags if tag == "path" and attrs.get("class") == "edge"]) == 3
 
 
+def test_banner_row_filters_and_list_count_the_same(client: TestClient) -> None:
+    row = next(one for one in client.get("/api/overview").json()["assets"] if one["asset"] == "daily_sales")
+    counts = {name: n for name, n in row["marks"].items() if n}
+    assert {"stale": 30, "retry-failed": 3, "missing": 34, "failed": 4, "running": 2}.items() <= counts.items()
+    banner = client.get("/", params={"part": "board"}).text
+    filters = client.get("/asset", params={"asset": "daily_sales"}).text
+    for name, count in counts.items():
+        word = next(mark.word for mark in MARKS if mark.name == name)
+        if name not in {"current", "unexpected"}:
+            assert f'mark={name}">{count} {word}</a>' in banner
+        assert f'value="{name}"> {word} <span class="quiet">{count}</span>' in filters
+        found = client.get("/api/partitions", params={"asset": "daily_sales", "mark": name, "limit": 1000}).json()
+        assert (found["total"], {one["mark"] for one in found["rows"]}) == (count, {name})
+
+
+def test_a_box_of_the_graph_says_its_states_without_colour(client: TestClient) -> None:
+    page = client.get("/").text
+    assert re.search(r'aria-label="daily_sales: [^"]*30 stale, 3 last attempt failed, 34 missing, 4 failed', page)
+    assert re.search(r'class="node-glyph"[^>]*>✗</text>', page)
+
+
+def test_an_error_is_shown_by_the_line_that_says_what_it_was(lake: Lake) -> None:
+    long = "\n".join(f'  File "step_{n}.py", line {n}, in step' for n in range(100))
+    lake.register(pt.asset(name="broken")(print))
+    lake.record("broken", outcome="failed", error=f"Traceback (most recent call last):\n{long}\nKeyError: 'price'\n")
+    client = TestClient(make_app(Site.of(lake, Keeper(TOKEN, port=8765))), base_url=BASE)
+    for path in ("/asset/partitions", "/partition/why"):
+        page = client.get(
+            path, params={"asset": "broken", "key": ""}, headers={"Authorization": f"Bearer {TOKEN}"}
+        ).text
+        assert "KeyError: &#39;price&#39;" in page
+        assert "Traceback" not in page
+    client.close()
+
+
+def test_the_form_of_a_plan_asks_again_for_what_it_shows(client: TestClient) -> None:
+    page = Page(client.get("/plan", params={"select": ["my asset", "+it's"]}).text)
+    inputs = [attrs for tag, attrs in page.tags if tag == "input"]
+    assert {i["value"] for i in inputs if "checked" in i} == {"missing", "stale", "failed"}
+    (words,) = (i["value"] for i in inputs if i["name"] == "words")
+    assert read_question(QueryParams({"words": words})).select == ("my asset", "+it's")
+    assert read_question(QueryParams({"words": "a  it's tag:b"})).select == ("a", "it's", "tag:b")
+
+
+def test_tenant_and_workspace_are_those_of_the_start(lake: Lake) -> None:
+    other = Lake(lake.uri, workspace="other")
+    lake.register(pt.asset(name="ours")(print))
+    other.register(pt.asset(name="theirs")(print))
+    client = TestClient(make_app(Site.of(lake, Keeper(TOKEN, port=8765))), base_url=BASE)
+    client.headers["Authorization"] = f"Bearer {TOKEN}"
+    elsewhere = {"workspace": "other", "tenant": "other"}
+    assert client.get("/api/version", params=elsewhere).json()["workspace"] == "default"
+    assert [one["asset"] for one in client.get("/api/overview", params=elsewhere).json()["assets"]] == ["ours"]
+    for path in ("/asset", "/api/asset", "/api/heatmap", "/api/partitions", "/api/why", "/api/history", "/api/plan"):
+        answer = client.get(path, params={**elsewhere, "asset": "theirs", "key": ""})
+        assert answer.status_code == 404, path
+    client.close()
+
+
 def test_a_view_comes_back_from_the_url(client: TestClient) -> None:
-    query = {"asset": "daily_sales", "state": ["stale"], "where": "region = 'eu'", "view": "1,2,3,4"}
+    query = {"asset": "daily_sales", "mark": ["stale"], "where": "region = 'eu'", "view": "1,2,3,4"}
     page = Page(client.get("/asset", params=query).text)
     inputs = [attrs for tag, attrs in page.tags if tag == "input"]
     assert {i["value"] for i in inputs if "checked" in i} == {"stale"}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from starlette.datastructures import QueryParams
 
+import partita as pt
 from partita.assets.batching import narrowed
 from partita.lake import Lake
+from partita.web.gate import Keeper
 from partita.web.plans import SHOWN, Plans, Question, read_question
 from partita.web.site import Site
 from tests.web.lakes import HOSTILE, HOSTILE_ASSET
@@ -59,6 +63,17 @@ def test_it_is_narrowed_to_what_was_chosen_on_a_map(client: TestClient, sample_l
     assert failed["partitions"] == 3
 
 
+@pytest.mark.parametrize("asset", ["a", "a+", "tag:x"])
+def test_the_plan_of_an_asset_is_of_no_other(tmp_path: Path, asset: str) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    first = pt.asset(name="a", tags=["x"])(print)
+    below = pt.asset(name="b", upstream=[first])(print)
+    lake.register(first, below, *(pt.asset(name=name)(print) for name in ("a+", "tag:x")))
+    site = Site.of(lake, Keeper("a-token-of-the-tests", port=8765))
+    _, plan = site.plans.make(read_question(QueryParams({"asset": asset})))
+    assert plan.assets == (asset,)
+
+
 def test_a_selection_outside_of_the_map_chooses_nothing(client: TestClient) -> None:
     nowhere = {"asset": "daily_sales", "selected": "900000,900000,0,0"}
     assert client.get("/api/partitions", params=nowhere).json()["total"] == 0
@@ -106,14 +121,10 @@ def test_an_asset_that_is_not_there_has_no_plan(client: TestClient) -> None:
     ],
 )
 def test_a_question_survives_its_url(client: TestClient, question: Question) -> None:
-    from starlette.datastructures import QueryParams
-
     assert read_question(QueryParams(question.query())) == question
 
 
 def test_a_view_survives_the_url_of_its_plan() -> None:
-    from starlette.datastructures import QueryParams
-
     url = "asset=a&selected=0%2C1%2C2%2C3&state=failed&state=running&reason=CODE_CHANGED&where=x+%3D+1&allow_missing=1"
     question = read_question(QueryParams(url))
     assert question.is_chosen
@@ -141,7 +152,7 @@ def test_a_page_that_may_not_run_has_no_button(client: TestClient) -> None:
 
 def test_the_last_few_plans_are_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("partita.web.plans.KEPT", 1)
-    plans = Plans(site.lake, site.watch)
+    plans = Plans(site.watch)
     numbers = [plans.make(Question(("report",)))[0] for _ in range(2)]
     assert plans.kept(numbers[-1]) is plans.kept(numbers[-1])
     with pytest.raises(Exception, match="404"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from partita.cli.lake_option import add_lake, open_lake
 from partita.cli.partition import read_key
-from partita.status.shown import one_line
+from partita.status.shown import error_line, one_line
 
 ABOUT = """
 Show the events of a partition in their order: attempts that started and how
@@ -45,7 +45,7 @@ def _line(event: dict[str, Any]) -> str:
     run = "" if event["run_id"] is None else f"  run {one_line(event['run_id'])}, attempt {event['attempt']}"
     version = "" if event["code_version"] is None else f"  code version {one_line(event['code_version'])}"
     counts = "".join(f"  {event[name]:,} {name}" for name in ("rows", "files", "bytes") if event[name] is not None)
-    error = "" if event["error"] is None else f"  {one_line(event['error'])}"
+    error = "" if event["error"] is None else f"  {error_line(event['error'])}"
     return f"{_moment(event['occurred_at'])}  {event['kind']}{run}{version}{counts}{error}".rstrip()
 
 

@@ -12,7 +12,7 @@ from partita.cli.grid import LEGEND, Cell, grid
 from partita.cli.lake_option import add_lake, open_lake
 from partita.cli.partition import key_words, read_moment
 from partita.errors import StatusError, UnknownAsset
-from partita.status.shown import one_line, stamp
+from partita.status.shown import error_line, one_line, stamp
 
 if TYPE_CHECKING:
     from partita.lake import Lake
@@ -141,7 +141,7 @@ def _moment(micros: int | None) -> str | None:
 def _list(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
     for asset, key, display, since, reasons, error in rows:
         why = f"  {', '.join(reasons)} since {_moment(since)}" if reasons else ""
-        said = "" if error is None else f"  {one_line(error)}"
+        said = "" if error is None else f"  {error_line(error)}"
         yield f"{one_line(asset)}  {key_words(key)}  {display}{why}{said}".rstrip()
 
 

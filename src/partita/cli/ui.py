@@ -28,8 +28,9 @@ specs of tables. The page opens in the browser; with --no-open its address is
 printed alone. Stop with Ctrl-C.
 
 Only this machine reaches it, and only with the token in the address. Another
---host needs a token of your own, by --token or $PARTITA_TOKEN; put a proxy that
-speaks TLS before it. Programs ask /api/openapi.json; the token is a bearer.
+--host needs a token of your own, by --token or $PARTITA_TOKEN, and so does a
+proxy that speaks TLS: --public-url says at which address people reach that.
+Programs ask /api/openapi.json; the token is a bearer.
 
 Plans can be looked at. With --allow-run, in a project, pages run them too, one
 at a time, on a Spark that is started for the first; stopping the server cancels
@@ -40,6 +41,7 @@ EXAMPLES = (
     "partita ui --lake warehouse --port 0 --no-open",
     "partita ui --allow-run --conf spark.driver.memory=4g",
     "PARTITA_TOKEN=$(openssl rand -hex 16) partita ui --host 0.0.0.0",
+    'partita ui --token "$TOKEN" --no-open --public-url https://lake.example.com',
 )
 PORT = 8765
 
@@ -49,6 +51,7 @@ def define(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
     parser.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"0 for any free one (default: {PORT})")
     parser.add_argument("--token", metavar="TEXT", help="else $PARTITA_TOKEN, or a new one each time")
+    parser.add_argument("--public-url", metavar="URL", help="where a proxy before this server is reached")
     parser.add_argument("--json", action="store_true", help="print the address as a JSON object")
     parser.add_argument("--no-open", action="store_true", help="don't open a browser")
     parser.add_argument("--allow-run", action="store_true", help="let pages run plans of this project")
@@ -84,7 +87,8 @@ def _run(arguments: argparse.Namespace) -> int:
             webbrowser.open(url)
 
     doing = None if loaded is None else _doing(loaded, arguments)
-    serve(lake, Address(arguments.host, arguments.port, token), opened=opened, doing=doing)
+    address = Address(arguments.host, arguments.port, token, arguments.public_url)
+    serve(lake, address, opened=opened, doing=doing)
     return 0
 
 

@@ -26,6 +26,8 @@ MARKS = (
     Mark("unknown", "not known", "◌", "unknown"),
 )
 """The place of a mark is its number in counts."""
+WORST = (4, 2, 1, 7, 5, 6, 3, 0)
+"""The numbers of marks, the worst first."""
 
 MARK_SQL = f"""CASE
     WHEN running THEN 5 WHEN failed THEN 4 WHEN expected IS FALSE THEN 6

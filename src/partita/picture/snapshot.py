@@ -45,7 +45,9 @@ _COLUMNS = {
     "attempted_at": "last_attempt_at",
     "outcome": "last_attempt_outcome",
     "run_id": "last_attempt_run_id",
-    "error": f"left(last_attempt_error, {_ERROR})",
+    # Of a traceback the last line, which says what went wrong: as `shown.error_line` has it, and whatever is cut.
+    "error": "left(CASE WHEN starts_with(ltrim(last_attempt_error), 'Traceback (') "
+    rf"THEN regexp_extract(last_attempt_error, '([^\n]*\S)\s*$', 1) ELSE last_attempt_error END, {_ERROR})",
     "running_since": "running_since",
 }
 

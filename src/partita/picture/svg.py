@@ -7,11 +7,10 @@ from html import escape
 from itertools import groupby
 
 from partita.picture.bins import Bins
-from partita.picture.marks import MARKS
+from partita.picture.marks import MARKS, WORST
 
 _COLOURS = ("#3a8f5f", "#d1980a", "#dd6126", "#9aa5b4", "#c4322f", "#3574d4", "#8757bd", "#6d7988")
 """By the number of the mark; each stands out on white and on black."""
-_WORST = (4, 2, 1, 7, 5, 6, 3, 0)
 _MISSING = 3
 _TOP, _LEFT, _LABEL = 18, 150, 22
 _SHAPES = {
@@ -29,6 +28,8 @@ Each is relative to where it begins, so that one path can have a row of them.
 """
 _LEAST = 4.0
 """The height that a shape needs; what is lower is a plain colour."""
+_HIGH, _SEEN = 12.0, 2.0
+"""The height from which a bin of many has room for a shape, and that of the worst of a lower one, however few it is."""
 
 
 def svg_of(bins: Bins, width: int = 900) -> str:
@@ -85,15 +86,18 @@ def _line(bins: Bins, line: tuple[int, ...], y: float, cell: float, tall: float)
             continue
         wide = 1 if gap else len(places)
         for place in places[::wide]:
-            yield from _stack(bins.mixes[mix], _LEFT + place * cell, y, cell - gap, tall - 1, wide)
+            w, h = cell - gap, tall - 1
+            # In low bins of many, a part with room for a shape would be most of a bin that is mostly something else.
+            least = min(h, max(_LEAST, min(w, h / 2))) if is_one_each or h >= _HIGH else _SEEN
+            yield from _stack(bins.mixes[mix], _LEFT + place * cell, y, w, h, least, wide)
 
 
 def _stack(  # noqa: PLR0913, PLR0917 - a rectangle, what is in it, and how often
-    counts: tuple[int, ...], x: float, y: float, w: float, h: float, times: int
+    counts: tuple[int, ...], x: float, y: float, w: float, h: float, least: float, times: int
 ) -> Iterator[str]:
-    """The states of a bin from below, the worst first; its part is high enough for its shape."""
-    total, bottom, least = sum(counts), y + h, min(h, max(_LEAST, min(w, h / 2)))
-    for state in _WORST:
+    """The states of a bin from below, the worst first; `least` is how high its part is at least."""
+    total, bottom = sum(counts), y + h
+    for state in WORST:
         if counts[state] and bottom > y:
             part = min(bottom - y, max(least, h * counts[state] / total))
             bottom -= part

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -61,6 +62,7 @@ class Definition:
         return json.dumps(document, sort_keys=True)
 
 
+@lru_cache(512)
 def definition_of(asset: str, code_version: str | None, text: str) -> Definition:
     """The definition whose `text` this is."""
     document = json.loads(text)

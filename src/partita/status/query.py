@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from partita.algebra.key import PartitionKey
@@ -137,7 +138,7 @@ class Answering:
         found = self._definitions(self.catalog.timelines)
         return {definition.asset: definition for definition in found if definition.asset not in self.troubles}
 
-    @property
+    @cached_property
     def known(self) -> tuple[str, ...]:
         """Every asset that was registered, or that something was recorded of."""
         recorded = listed(self.connection, f"SELECT DISTINCT asset_key FROM {EVERY_ROW}")  # noqa: S608 - our own names

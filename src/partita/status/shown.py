@@ -14,6 +14,12 @@ def one_line(text: str, most: int = _MOST) -> str:
     return escaped(start.splitlines()[0] if start else "", most)
 
 
+def error_line(text: str, most: int = _MOST) -> str:
+    """The line of an error that says what went wrong: the last of a traceback of Python's, else the first."""
+    lines = text.strip().splitlines() if text.lstrip().startswith("Traceback (") else []
+    return one_line(lines[-1] if lines else text, most)
+
+
 def escaped(text: str, most: int = _MOST) -> str:
     """The whole text with what can't be printed escaped, a line's end too; cut where it is long."""
     start = text[: most + 1]

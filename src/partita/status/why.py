@@ -11,7 +11,7 @@ from partita.algebra.freshness import Deadline, Freshness, MaximumLag
 from partita.algebra.key import PartitionKey
 from partita.status.board import COLUMNS
 from partita.status.definitions import Definition
-from partita.status.shown import escaped, one_line, value_text
+from partita.status.shown import error_line, escaped, one_line, value_text
 from partita.status.staleness import Reason
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _facts(row: dict[str, Any]) -> Iterator[str]:
         yield "it was never tried"
     outcome, at = row["last_attempt_outcome"], row["last_attempt_at"]
     if outcome is not None and outcome != "SUCCEEDED":
-        said = one_line(row["last_attempt_error"] or "")
+        said = error_line(row["last_attempt_error"] or "")
         error = f": {said}" if said else ""
         attempt = f"attempt {row['last_attempt_number']} of run {row['last_attempt_run_id']!r}"
         yield f"{attempt} {outcome.lower()} at {shown(at)}{error}"

@@ -141,7 +141,7 @@ def _heatmap(site: Site, query: Query) -> dict[str, Any]:
 def _why(site: Site, query: Query) -> dict[str, Any]:
     asset, key = asked(query, "asset"), PartitionKey.parse(asked(query, "key"))
     site.watch.newest.asset(asset)
-    return site.lake.why(asset, key).document()
+    return site.watch.asking.why(asset, key).document()
 
 
 def _plan(site: Site, query: Query) -> dict[str, Any]:
@@ -155,7 +155,8 @@ def _run(site: Site, query: Query) -> dict[str, Any]:
 _ASSET = Parameter("asset", "the asset's name", required=True)
 _KEY = Parameter("key", "the partition's canonical key; empty for an asset without partitions", required=True)
 _FILTERS = (
-    Parameter("state", "only partitions in one of these states", many=True),
+    Parameter("mark", "only partitions that the map shows as one of these; each is shown as one", many=True),
+    Parameter("state", "only partitions in one of these states of `partita status`; one may be in several", many=True),
     Parameter("reason", "only partitions that are stale for one of these reasons", many=True),
     Parameter("where", "a predicate on the dimensions of keys, in SQL"),
 )
@@ -216,7 +217,7 @@ OPERATIONS = (
         "/api/plan", "plan", "What would run, in batches, why, and what is held back.", "Plan", _plan,
         (Parameter("select", "assets: a name, tag:word, +name with upstreams, name+ with what is made from it",
                    many=True),
-         Parameter("words", "the same, several in one text"),
+         Parameter("words", "the same, several in one text; in quotes what has spaces"),
          Parameter("need", "of missing, stale and failed; none means all", many=True),
          Parameter("allow_missing", "not held back where a source's partition is missing"),
          Parameter("asset", "instead of select: one asset, and of it what lies in `selected` and passes the filters"),

@@ -21,11 +21,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+
+from partita.errors import StatusError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -50,11 +52,20 @@ _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - to be told apart, not bound 
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """What a request must have: the token, and the host that it was sent to."""
+    """What a request must have: the token, and the host that it was sent to.
+
+    `public` is the origin at which a proxy before this server is reached, as `public_origin` has it.
+    """
 
     token: str
     host: str = "127.0.0.1"
     port: int = 0
+    public: str | None = None
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the cookie is for TLS alone."""
+        return self.public is not None and self.public.startswith("https:")
 
     @property
     def cookie(self) -> str:
@@ -77,14 +88,44 @@ class Keeper:
     def knows_host(self, host: str) -> bool:
         """Whether a Host header names this server.
 
-        One that is bound to all addresses has any of them for a name: an address can't be rebound, as a name can.
+        One that is bound to all addresses has any of them for a name: an address can't be rebound, as a name can. A
+        proxy may pass on the Host that it was asked by, or send this server's own.
         """
+        if self._is_public(host):
+            return True
         name, port = _split(host)
         if self.port and port not in (str(self.port), *(("",) if self.port == 80 else ())):
             return False
         if self.host in _EVERYWHERE:
             return name in _LOOPBACK or name in _own_names() or _is_address(name)
         return name in (_LOOPBACK if is_loopback(self.host) else (self.host.lower(),))
+
+    def knows_origin(self, origin: str, host: str) -> bool:
+        """Whether a page of an origin is this server's, which was asked by this Host."""
+        own = () if self._is_public(host) else (f"http://{host}", f"https://{host}")
+        return origin in (self.public, *own)
+
+    def _is_public(self, host: str) -> bool:
+        return self.public is not None and host.lower() == self.public.partition("://")[2]
+
+
+def public_origin(url: str) -> str:
+    """The origin of the URL of a proxy, as browsers write it; what isn't the root of a host is refused."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    is_root = not (parts.path.strip("/") or parts.query or parts.fragment or parts.username or parts.password)
+    if parts.scheme not in _PORTS or not parts.hostname or not is_root:
+        raise StatusError(
+            f"{url!r} is no public URL; write one with a host and no path, as in https://lake.example.com"
+        )
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{name}" + ("" if port in (None, _PORTS[parts.scheme]) else f":{port}")
+
+
+_PORTS = {"http": 80, "https": 443}
 
 
 @cache
@@ -127,7 +168,7 @@ class Gate:
         headers = Headers(scope=scope)
         if not self.keeper.knows_host(headers.get("host", "")):
             return _refused(scope, 403, "this server has another name; open the address that `partita ui` printed")
-        if _is_foreign(headers):
+        if _is_foreign(headers, self.keeper):
             return _refused(scope, 403, "a page of another site can't ask this server")
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         if "token" in query and scope["method"] == "GET":
@@ -151,18 +192,19 @@ class Gate:
         # One slash: what begins with two would be the address of another host.
         path = "/" + scope["path"].lstrip("/\\")
         answer = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
-        answer.set_cookie(self.keeper.cookie, self.keeper.session, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(
+            self.keeper.cookie, self.keeper.session, httponly=True, samesite="strict", path="/",
+            secure=self.keeper.is_secure,
+        )  # fmt: skip
         return answer
 
 
-def _is_foreign(headers: Headers) -> bool:
+def _is_foreign(headers: Headers, keeper: Keeper) -> bool:
     """Whether a page of another origin asks. A link from elsewhere may be followed: Strict keeps the cookie back."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
     # A page that sends no referrer has the origin "null" in its changes; then the browser's other word counts.
     hidden = origin == "null" and site == "same-origin"
-    # A proxy before this server may speak TLS.
-    own = {f"{scheme}://{headers.get('host', '')}" for scheme in ("http", "https")}
-    if origin is not None and not hidden and origin not in own:
+    if origin is not None and not hidden and not keeper.knows_origin(origin, headers.get("host", "")):
         return True
     return site not in ("none", "same-origin") and headers.get("sec-fetch-mode") != "navigate"
 

@@ -49,7 +49,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Overview": _object(
         as_of=_MOMENT, ledger_version=_COUNT, partitions=_COUNT, assets=_list(_ref("Asset")),
         attention=_list(
-            _object(asset=_TEXT, trouble=_or_null(_TEXT), failed=_COUNT, stale=_COUNT, missing=_COUNT, unknown=_COUNT)
+            _object(asset=_TEXT, trouble=_or_null(_TEXT), marks={"type": "object", "additionalProperties": _COUNT})
         ),
     ),
     "Asset": _object(
@@ -105,6 +105,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         largest=_list(_object(
             key=_or_null(_TEXT), spec_id=_COUNT, files=_COUNT, rows=_or_null(_COUNT), bytes=_COUNT, label=_TEXT
         )),
+        versions=_COUNT,
         history=_list(_object(version=_TEXT, at=_or_null(_MOMENT), operation=_or_null(_TEXT),
             details={"type": "object", "additionalProperties": _TEXT})),
     ),

@@ -8,7 +8,8 @@ from partita.picture.marks import MARKS
 from partita.picture.snapshot import AssetFacts, Snapshot
 from partita.picture.words import stamp
 
-_WRONG = ("failed", "stale", "missing", "unknown")
+_WRONG = ("failed", "retry-failed", "stale", "missing", "unknown", "running")
+"""The marks that need attention, in the order in which they do."""
 
 
 def overview(snapshot: Snapshot, search: str = "") -> dict[str, Any]:
@@ -25,13 +26,16 @@ def overview(snapshot: Snapshot, search: str = "") -> dict[str, Any]:
 
 
 def attention(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The assets of which something is wrong, the failed ones first, and then those with the most."""
+    """The assets of which something is wrong, the failed ones first, and then those with the most.
+
+    `marks` counts their partitions as the map shows them: each once, so that all who count say the same.
+    """
     found = [
-        {"asset": facts.name, "trouble": facts.trouble, **{state: facts.states[state] for state in _WRONG}}
+        {"asset": facts.name, "trouble": facts.trouble, "marks": {name: _marks(facts)[name] for name in _WRONG}}
         for facts in snapshot.assets.values()
         if facts.not_current or facts.trouble
     ]
-    return sorted(found, key=lambda one: (-bool(one["trouble"]), -one["failed"], -one["stale"], -one["missing"]))
+    return sorted(found, key=lambda one: (not one["trouble"], *(-one["marks"][name] for name in _WRONG)))
 
 
 def asset_document(facts: AssetFacts) -> dict[str, Any]:
@@ -41,7 +45,7 @@ def asset_document(facts: AssetFacts) -> dict[str, Any]:
         "partitions": facts.partitions,
         "not_current": facts.not_current,
         "states": dict(facts.states),
-        "marks": {mark.name: count for mark, count in zip(MARKS, facts.marks, strict=True)},
+        "marks": _marks(facts),
         "dimensions": list(facts.dimensions),
         "upstreams": list(facts.upstreams),
         "table": facts.table,
@@ -56,3 +60,7 @@ def asset_document(facts: AssetFacts) -> dict[str, Any]:
         "last_run_at": stamp(facts.last_run_at),
         "last_run_outcome": facts.last_run_outcome,
     }
+
+
+def _marks(facts: AssetFacts) -> dict[str, int]:
+    return {mark.name: count for mark, count in zip(MARKS, facts.marks, strict=True)}

@@ -5,6 +5,7 @@ What reads the lake itself, and not the snapshot, is a part of a page that comes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -18,14 +19,14 @@ from partita.assets.selection import NEEDS
 from partita.errors import PartitaError
 from partita.picture import words
 from partita.picture.bins import key_label
-from partita.picture.marks import FILTERS, MARKS
+from partita.picture.marks import MARKS, WORST, Mark
 from partita.picture.snapshot import REASON_BITS
-from partita.status.shown import one_line
+from partita.status.shown import error_line, one_line
 from partita.web import partition
 from partita.web.api import asked, bins_of, packed, page_of
 from partita.web.gate import CSRF_HEADER
 from partita.web.graph import HEIGHT, WIDTH, make_graph
-from partita.web.overview import attention, overview
+from partita.web.overview import overview
 from partita.web.plans import preview, read_question
 from partita.web.stream import stream_run
 from partita.web.view import read_view
@@ -86,20 +87,36 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"clock": words.clock, "size": words.size, "key_label": key_label, "one_line": one_line}
+    environment.filters |= {
+        "clock": words.clock,
+        "size": words.size,
+        "key_label": key_label,
+        "one_line": one_line,
+        "error_line": error_line,
+    }
     environment.globals |= {
         "marks": MARKS,
         "mark_of": {mark.name: mark for mark in MARKS},
         "reasons": tuple(REASON_BITS),
-        "filters": FILTERS,
         "needs": NEEDS,
         "link": _link,
+        "mark_words": _mark_words,
+        "worst_mark": _worst_mark,
     }
     return environment
 
 
 def _link(path: str, **query: str) -> str:
     return f"{path}?{urlencode(query)}"
+
+
+def _mark_words(counts: Sequence[int]) -> str:
+    said = (f"{count:,} {mark.word}" for mark, count in zip(MARKS, counts, strict=True) if count)
+    return ", ".join(said) or "no partitions"
+
+
+def _worst_mark(counts: Sequence[int]) -> Mark | None:
+    return next((MARKS[number] for number in WORST if counts[number]), None)
 
 
 def _site(request: Request) -> Site:
@@ -150,7 +167,6 @@ def _asset(request: Request) -> Response:
         refused = str(error)
     return show(
         request, "asset.html", 400 if refused else 200, facts=facts, view=view, below=below, page=page, refused=refused,
-        wrong=next((one for one in attention(site.watch.newest) if one["asset"] == view.asset), None),
     )  # fmt: skip
 
 
@@ -181,7 +197,7 @@ def _partition_why(request: Request) -> Response:
     asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
     site = _site(request)
     site.watch.newest.asset(asset)
-    return show(request, "_why.html", why=site.lake.why(asset, PartitionKey.parse(key)).document())
+    return show(request, "_why.html", why=site.watch.asking.why(asset, PartitionKey.parse(key)).document())
 
 
 def _partition_history(request: Request) -> Response:

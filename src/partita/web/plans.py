@@ -5,6 +5,7 @@ A plan that was shown is kept for a while under an id, so that what runs is what
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from partita.assets.plan import Plan
-    from partita.lake import Lake
+    from partita.assets.planning import Asked
     from partita.web.watch import Watch
 
 SHOWN = 20
@@ -46,7 +47,12 @@ class Question:
     def is_chosen(self) -> bool:
         """Whether partitions were chosen on a map, or by what a plan can't be asked for."""
         view = self.view
-        return view is not None and bool(view.selected or view.reasons or set(view.states) - set(NEEDS))
+        return view is not None and bool(view.selected or view.marks or view.reasons or set(view.states) - set(NEEDS))
+
+    @property
+    def words(self) -> str:
+        """What selects assets as one text, in quotes where it has spaces, as `read_question` takes it apart."""
+        return shlex.join(self.select)
 
     def query(self) -> str:
         """The question as the query of a URL."""
@@ -66,18 +72,27 @@ def read_question(query: Query) -> Question:
         needs = tuple(state for state in view.states if state in NEEDS)
         needs = needs if len(needs) == len(view.states) else ()
         return Question((view.asset,), needs, view.where, allow_missing, view)
-    words = (*query.getlist("select"), *(query.get("words") or "").split())
+    words = (*query.getlist("select"), *_split(query.get("words") or ""))
     where = (query.get("where") or "").strip() or None
     return Question(
         tuple(dict.fromkeys(words)), known_words("need", query.getlist("need"), NEEDS), where, allow_missing
     )
 
 
+def _split(words: str) -> list[str]:
+    lexer = shlex.shlex(words, posix=True)
+    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
+    try:
+        return list(lexer)
+    except ValueError:
+        # A quote that has no end is a sign like any other.
+        return words.split()
+
+
 @dataclass(slots=True)
 class Plans:
     """Makes plans, one at a time, and keeps the last few. `sizes` are those of batches, as `lake.plan` takes them."""
 
-    lake: Lake
     watch: Watch
     sizes: Mapping[str, int] = field(default_factory=dict)
     _kept: dict[str, Plan] = field(default_factory=dict)
@@ -89,16 +104,7 @@ class Plans:
             # What `lake.plan` selects by has signs of its own; here it is a name.
             self.watch.newest.asset(question.view.asset)
         with self._lock:
-            plan = self.lake.plan(
-                missing="missing" in question.needs,
-                stale="stale" in question.needs,
-                failed="failed" in question.needs,
-                select=question.select,
-                where=question.where,
-                allow_missing=question.allow_missing,
-                batch_partitions=self.sizes.get("batch_partitions"),
-                batch_bytes=self.sizes.get("batch_bytes"),
-            )
+            plan = self.watch.asking.plan(self._asked(question))
             if question.is_chosen:
                 plan = self._chosen(plan, question)
             number = new_ulid()
@@ -106,6 +112,14 @@ class Plans:
             if len(self._kept) > KEPT:
                 del self._kept[next(iter(self._kept))]
             return number, plan
+
+    def _asked(self, question: Question) -> Asked:
+        from partita.assets.batching import Sizes
+        from partita.assets.planning import Asked
+
+        needs = tuple(need for need in NEEDS if need in question.needs) or NEEDS
+        sizes = Sizes(**{name.removeprefix("batch_"): size for name, size in self.sizes.items()})
+        return Asked(needs, question.select, question.where, None, question.allow_missing, sizes)
 
     def kept(self, number: str) -> Plan:
         """The plan that was shown under an id."""

@@ -14,7 +14,7 @@ import uvicorn
 
 from partita.errors import PartitaError, StatusError
 from partita.web.app import make_app
-from partita.web.gate import Keeper, is_loopback
+from partita.web.gate import Keeper, is_loopback, public_origin
 from partita.web.site import Site
 
 if TYPE_CHECKING:
@@ -28,11 +28,15 @@ PORT = 8765
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens, and the token that it asks for; port 0 is any that is free."""
+    """Where a server listens, and the token that it asks for; port 0 is any that is free.
+
+    `public_url` is where a proxy before it is reached.
+    """
 
     host: str = "127.0.0.1"
     port: int = PORT
     token: str | None = None
+    public_url: str | None = None
 
 
 def serve(lake: Lake, address: Address, *, opened: Callable[[str], object], doing: Doing | None = None) -> None:
@@ -40,23 +44,25 @@ def serve(lake: Lake, address: Address, *, opened: Callable[[str], object], doin
 
     Beyond this machine a token must be given: one that was made up would have to be sent around, and isn't kept.
     """
-    if address.token is None and not is_loopback(address.host):
+    public = None if address.public_url is None else public_origin(address.public_url)
+    if address.token is None and (public is not None or not is_loopback(address.host)):
         raise StatusError(
-            f"{address.host} can be reached from other machines; give a token of your own, by --token or $PARTITA_TOKEN"
+            f"{public or address.host} can be reached from other machines; give a token of your own, by --token or "
+            "$PARTITA_TOKEN"
         )
     if address.token is not None and len(address.token) < 16:
         raise StatusError("a token has 16 characters or more; `openssl rand -hex 16` makes one")
     with _bound(address) as listening:
         port = listening.getsockname()[1]
         token = address.token or secrets.token_urlsafe(24)
-        site = Site.of(lake, Keeper(token, address.host, port), doing)
+        site = Site.of(lake, Keeper(token, address.host, port, public), doing)
         site.watch.take()
         # No log of requests: the first of them has the token in its URL.
         config = uvicorn.Config(
             make_app(site), log_level="warning", access_log=False, server_header=False, proxy_headers=False
         )
         server = _Server(config, site.runs)
-        opened(url(address.host, port, token))
+        opened(url(address.host, port, token, public))
         server.run([listening])
 
 
@@ -76,10 +82,10 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def url(host: str, port: int, token: str) -> str:
+def url(host: str, port: int, token: str, public: str | None = None) -> str:
     """The address to open."""
     name = "127.0.0.1" if host in ("0.0.0.0", "") else "[::1]" if host == "::" else f"[{host}]" if ":" in host else host  # noqa: S104
-    return f"http://{name}:{port}/?token={quote(token, safe='')}"
+    return f"{public or f'http://{name}:{port}'}/?token={quote(token, safe='')}"
 
 
 def _bound(address: Address) -> socket.socket:

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from partita.picture.words import size, stamp
+from partita.status.shown import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +24,7 @@ SMALL = 32 * 2**20
 CROWD = 5
 """So many small files in one partition could be one."""
 UNEVEN = 10
-"""A partition with so many times the bytes of the median one is uneven."""
+"""A partition with so many times the bytes of the median one is uneven, where it isn't small."""
 VERSIONS, LARGEST, KEPT = 50, 20, 32
 
 
@@ -65,6 +66,7 @@ class Tables:
 
 def _facts(table: Table, version: int) -> TableFacts:
     partitions, plan = table.partitions(), table.plan()
+    tuples, history = plan.state.partitions.take(plan.kept), table.history()
     form = table.format
     current, times = table.spec.spec_id, table.spec_times
     specs = [
@@ -88,11 +90,11 @@ def _facts(table: Table, version: int) -> TableFacts:
         "partitions": partitions.num_rows,
         "files": plan.files.num_rows,
         "bytes": sum(spec["bytes"] for spec in specs),
-        "warnings": list(_warnings(partitions, plan.files, current)),
+        "warnings": list(_warnings(partitions, plan.files, tuples, current)),
         "largest": _largest(partitions),
-        "history": [_version(row) for row in table.history().slice(0, VERSIONS).to_pylist()],
+        "history": [_version(row) for row in history.slice(0, VERSIONS).to_pylist()],
+        "versions": history.num_rows,
     }
-    tuples = plan.state.partitions.take(plan.kept)
     return TableFacts(table.name, table.uri, form, version, document, plan.files, tuples, table.spec_history)
 
 
@@ -109,23 +111,28 @@ def _sums(partitions: pa.Table, spec_id: int) -> dict[str, Any]:
     }
 
 
-def _warnings(partitions: pa.Table, files: pa.Table, current: int) -> Iterator[dict[str, str]]:
+def _warnings(partitions: pa.Table, files: pa.Table, tuples: pa.Table, current: int) -> Iterator[dict[str, str]]:
+    """What is wrong with a table; `tuples` are the partitions of its files, some of which may have no key."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    small = files.filter(pc.less(files["bytes"], SMALL))
-    crowded = small.group_by(["spec_id", "key"]).aggregate([([], "count_all")])
+    fields = {f"field.{name}": tuples[name] for name in tuples.column_names if name != "spec_id"}
+    small = pa.table({"spec_id": files["spec_id"], **fields}).filter(pc.less(files["bytes"], SMALL))
+    crowded = small.group_by(small.column_names).aggregate([([], "count_all")])
     crowded = crowded.filter(pc.greater_equal(crowded["count_all"], CROWD))
     if crowded.num_rows:
         count = pc.sum(crowded["count_all"]).as_py()
         yield {
             "kind": "small files",
-            "text": f"{count:,} files under {size(SMALL)} lie in {crowded.num_rows:,} partitions that have {CROWD} or "
-            "more of them; table.rewrite() puts them together",
+            "text": f"{count:,} files under {size(SMALL)} lie in {counted(crowded.num_rows, 'partition')} with {CROWD} "
+            "or more of them; table.rewrite() puts them together",
         }
-    if partitions.num_rows >= 4:
-        median = pc.quantile(partitions["bytes"], 0.5)[0].as_py()
-        most = pc.max(partitions["bytes"]).as_py()
-        if median and most >= UNEVEN * median:
+    # Those of earlier specs may be coarser: that is what was mended.
+    own = partitions.filter(pc.equal(partitions["spec_id"], current))
+    if own.num_rows >= 4:
+        median = pc.quantile(own["bytes"], 0.5)[0].as_py()
+        most = pc.max(own["bytes"]).as_py()
+        if median and most >= max(SMALL, UNEVEN * median):
             yield {
                 "kind": "skew",
                 "text": f"the largest partition has {size(most)}, {most / median:,.0f} times the median of "
@@ -135,7 +142,7 @@ def _warnings(partitions: pa.Table, files: pa.Table, current: int) -> Iterator[d
     if old:
         yield {
             "kind": "earlier specs",
-            "text": f"{old:,} files are partitioned by an earlier spec; table.rewrite() writes them by the current one",
+            "text": f"{counted(old, 'file')} of an earlier spec; table.rewrite() writes by the current one",
         }
 
 

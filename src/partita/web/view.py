@@ -10,9 +10,11 @@ from urllib.parse import urlencode
 
 from partita.errors import StatusError
 from partita.picture.box import Box, box_sql
-from partita.picture.marks import FILTERS
+from partita.picture.marks import FILTERS, MARKS
 from partita.picture.snapshot import REASON_BITS, STATE_BITS, Snapshot
 from partita.web.predicates import matching_sql
+
+MARK_NUMBERS = {mark.name: number for number, mark in enumerate(MARKS)}
 
 
 class Query(Protocol):
@@ -26,12 +28,14 @@ class Query(Protocol):
 class View:
     """What is looked at. `view` is the part of the map that is shown, `selected` the part that the list is of.
 
-    Of several states, and of several reasons, any is enough; a partition must meet states, reasons and predicate.
+    `marks` are the states as a map shows them, one for each partition; `states` are those of `lake.status`, of which a
+    partition may be in several. Of each, as of reasons, any is enough; a partition must meet all of these.
     """
 
     asset: str
     view: Box | None = None
     selected: Box | None = None
+    marks: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     where: str | None = None
@@ -39,7 +43,7 @@ class View:
     @property
     def is_filtered(self) -> bool:
         """Whether some partitions are left out for what they are."""
-        return bool(self.states or self.reasons or self.where)
+        return bool(self.marks or self.states or self.reasons or self.where)
 
     def query(self, **changes: Any) -> str:
         """The view as the query of a URL, with parts changed; one that is None is left out."""
@@ -47,6 +51,7 @@ class View:
             "asset": self.asset,
             "view": self.view,
             "selected": self.selected,
+            "mark": self.marks,
             "state": self.states,
             "reason": self.reasons,
             "where": self.where,
@@ -64,6 +69,7 @@ def read_view(query: Query) -> View:
         asset,
         _read_box(query.get("view")),
         _read_box(query.get("selected")),
+        known_words("mark", query.getlist("mark"), MARK_NUMBERS),
         known_words("state", query.getlist("state"), FILTERS),
         known_words("reason", query.getlist("reason"), REASON_BITS),
         (query.get("where") or "").strip() or None,
@@ -95,6 +101,8 @@ def filter_sql(snapshot: Snapshot, view: View) -> str:
     for column, bits, words in (("states", STATE_BITS, view.states), ("reasons", REASON_BITS, view.reasons)):
         if words:
             conditions.append(f"{column} & {sum(bits[word] for word in words):d} <> 0")
+    if view.marks:
+        conditions.append(f"mark IN ({', '.join(str(MARK_NUMBERS[name]) for name in view.marks)})")
     if view.where is not None:
         conditions.append(matching_sql(snapshot, view.asset, view.where))
     return " AND ".join(conditions)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from partita.errors import PartitaError, StatusError
 from partita.picture.snapshot import Snapshot, take_snapshot
+from partita.web.asking import Asking
 
 if TYPE_CHECKING:
     from partita.lake import Lake
@@ -22,10 +23,14 @@ SHARE = 4.0
 
 
 class Watch:
-    """The newest snapshot of a lake. `problem` says why the last try to take one failed, where it did."""
+    """The newest snapshot of a lake, and `asking`, which asks the lake itself.
+
+    `problem` says why the last try to take a snapshot failed, where it did.
+    """
 
     def __init__(self, lake: Lake, *, look_every: float = LOOK_EVERY, take_every: float = TAKE_EVERY) -> None:
         self.lake = lake
+        self.asking = Asking(lake)
         self.problem: str | None = None
         self._look_every = look_every
         self._take_every = take_every
@@ -47,6 +52,7 @@ class Watch:
             before = self._newest
             try:
                 self._newest, self.problem = _checked(take_snapshot(self.lake), before), None
+                self.asking.renew()
             except Exception as error:
                 if before is None:
                     raise
@@ -73,6 +79,7 @@ class Watch:
         self._asked.set()
         if self._thread is not None:
             self._thread.join()
+        self.asking.close()
 
     def _run(self) -> None:
         # Predicates need the pruning that tables have, which takes a while to load; no one who asks waits for that.

@@ -7,7 +7,16 @@
     for (const name of ["view", "selected"]) form.elements[name].value = query.get(name) || "";
     for (const field of form.querySelectorAll("input:not([type=checkbox])")) field.disabled = !field.value;
   });
-  form.addEventListener("change", (event) => event.target.type === "checkbox" && form.requestSubmit());
+  // The page comes anew, and the box that was ticked has the focus again.
+  const FOCUS = "partita:ticked";
+  form.addEventListener("change", ({ target }) => {
+    if (target.type !== "checkbox") return;
+    sessionStorage.setItem(FOCUS, JSON.stringify([target.name, target.value]));
+    form.requestSubmit();
+  });
+  const [name, value] = JSON.parse(sessionStorage.getItem(FOCUS) || "[]");
+  sessionStorage.removeItem(FOCUS);
+  [...form.querySelectorAll("input[type=checkbox]")].find((box) => box.name === name && box.value === value)?.focus({ preventScroll: true });
   window.addEventListener("pageshow", () => {
     for (const field of form.querySelectorAll("input")) field.disabled = false;
   });

@@ -3,16 +3,16 @@
   "use strict";
   const map = document.getElementById("map");
   if (!map) return;
-  const canvas = map.querySelector("canvas");
+  const canvas = map.querySelector("canvas"), drawn = document.createElement("canvas");
   const tip = document.getElementById("tip");
   const readout = document.getElementById("readout");
   const count = document.getElementById("map-count");
   const STATES = ["current", "stale", "retry-failed", "missing", "failed", "running", "unexpected", "unknown"];
   const WORDS = ["current", "stale", "last attempt failed", "missing", "failed", "running", "not expected", "not known"];
   const WORST = [4, 2, 1, 7, 5, 6, 3, 0];
-  const TOP = 20, MOST_HEIGHT = 440, MOST_CELL = 26, LIST_AFTER = 150;
+  const TOP = 20, MOST_HEIGHT = 440, MOST_CELL = 26, HIGH = 13, LIST_AFTER = 150;
   let bins = null, colours = null, shape = null, anchor = null, drag = null;
-  let asking = 0, isWrong = false, waiting = null;
+  let asking = 0, isWrong = false, isDue = false, waiting = null;
   // The cell that keys move, and where on the map it is: null until somebody has put it there.
   let cursor = [0, 0], point = null;
 
@@ -108,20 +108,23 @@
     colours = { states: STATES.map(of), ink: of("ink"), quiet: of("quiet"), none: of("none"), panel: of("panel"), focus: of("focus") };
   }
 
+  // The map is drawn aside, and what changes by the moment over a copy of it.
   function draw() {
     if (!bins) return;
     palette();
-    const pen = canvas.getContext("2d");
+    const pen = drawn.getContext("2d");
     pen.font = "12px system-ui, 'DejaVu Sans', sans-serif";
     const widest = Math.max(...bins.down.labels.map((label) => pen.measureText(cut(label)).width), 20);
     const left = Math.ceil(Math.min(widest, map.clientWidth * 0.25, 200)) + 10;
     const width = map.clientWidth;
     const cell = Math.max(2, Math.min(MOST_CELL, (width - left - 2) / columns()));
     const tall = Math.max(6, Math.min(MOST_CELL, Math.floor((MOST_HEIGHT - TOP) / rows())));
-    shape = { left, cell, tall, width, height: TOP + tall * rows() + 2 };
     const ratio = window.devicePixelRatio || 1;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(shape.height * ratio);
+    shape = { left, cell, tall, width, ratio, height: TOP + tall * rows() + 2 };
+    for (const one of [drawn, canvas]) {
+      one.width = Math.round(width * ratio);
+      one.height = Math.round(shape.height * ratio);
+    }
     // A property of the object, not an attribute: the policy forbids those.
     canvas.style.width = `${width}px`;
     canvas.style.height = `${shape.height}px`;
@@ -136,7 +139,21 @@
         const [x, y] = corner(column, row).map(Math.round);
         bin(pen, bins.mixes[which], x, y, Math.round(corner(column + 1, row)[0]) - x, shape.tall);
       }
+    show();
+  }
+  function show() {
+    if (!bins) return;
+    const pen = canvas.getContext("2d");
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, canvas.width, canvas.height);
+    pen.drawImage(drawn, 0, 0);
+    pen.setTransform(shape.ratio, 0, 0, shape.ratio, 0, 0);
     overlay(pen);
+  }
+  // Once for each frame, however often the pointer moves in it.
+  function showSoon() {
+    if (!isDue) requestAnimationFrame(() => { isDue = false; show(); });
+    isDue = true;
   }
   const corner = (column, row) => [shape.left + column * shape.cell, TOP + row * shape.tall];
   const cut = (label) => (label.length > 30 ? `${label.slice(0, 29)}…` : label);
@@ -170,7 +187,8 @@
     const only = mix.indexOf(total);
     if (only >= 0) return mark(pen, only, x, y, w - gap, h - 1);
     // Several states: from below, the worst first. Its part is high enough for its shape, any other a point at least.
-    let bottom = y + h - 1, least = clamp(Math.min(w, h / 2), 4, h - 1);
+    // In low bins of many that would be most of a bin that is mostly something else: there it is seen, and no more.
+    let bottom = y + h - 1, least = many && h < HIGH ? 2 : clamp(Math.min(w, h / 2), 4, h - 1);
     for (const state of WORST) {
       if (!mix[state]) continue;
       const top = Math.max(y, bottom - Math.max(least, ((h - 1) * mix[state]) / total));
@@ -275,7 +293,7 @@
   }
   function select(chosen) {
     change("selected", chosen, false);
-    draw();
+    show();
     clearTimeout(waiting);
     waiting = setTimeout(refreshList, LIST_AFTER);
   }
@@ -324,7 +342,7 @@
     if (!at) return;
     if (drag) {
       drag.to = at;
-      draw();
+      showSoon();
     }
     tip.textContent = said(...at).join("\n");
     const rect = map.getBoundingClientRect();
@@ -344,7 +362,7 @@
   canvas.addEventListener("pointercancel", () => {
     drag = null;
     tip.hidden = true;
-    draw();
+    show();
   });
   canvas.addEventListener("pointerup", () => {
     if (!drag) return;
@@ -387,14 +405,14 @@
       if (anchor) select(places(...anchor, ...cursor));
       else if (isOver) pan(...move);
       speak();
-      draw();
+      show();
     } else if (event.key === "Enter") open(...cursor);
     else if (KEYS[event.key]) DOES[KEYS[event.key]]();
     else return;
     event.preventDefault();
   });
-  map.addEventListener("focus", () => { if (bins) { speak(); draw(); } });
-  map.addEventListener("blur", draw);
+  map.addEventListener("focus", () => { if (bins) { speak(); show(); } });
+  map.addEventListener("blur", show);
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-do]");
     if (button && bins) DOES[button.dataset.do]();
@@ -404,7 +422,7 @@
 
   // Which page of the list is shown belongs into the URL too.
   document.getElementById("list").addEventListener("click", (event) => {
-    const link = event.target.closest(".pager a");
+    const link = event.target.closest(".pager a[href]");
     if (!link) return;
     const params = query(), asked = new URL(link.href).searchParams;
     for (const name of ["after", "before"]) asked.has(name) ? params.set(name, asked.get(name)) : params.delete(name);
