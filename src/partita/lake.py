@@ -434,12 +434,22 @@ class Lake:
         """Bring the status table up to the ledger; queries don't wait for that. With a Spark session, on Spark."""
         return self._workspace.fold(None if spark is None else partial(_folded_files, spark, self))
 
-    def sweep(self) -> Folded:
-        """Fold, and store with every partition whether it is stale now, for readers of the status table."""
+    def sweep(self, *, observe: bool = True) -> Folded:
+        """Fold, and store with every partition whether it is stale now, for readers of the status table.
+
+        Sources are observed first. Assets that can't be judged here keep what the last sweep found.
+        """
+        if observe:
+            self._observe_sources()
         return self._workspace.sweep()
 
-    def export_status(self, file: str, *, now: datetime | None = None) -> int:
-        """Write the status of every recorded partition as `partition_status.parquet`; returns the number of rows."""
+    def export_status(self, file: str, *, now: datetime | None = None, observe: bool = True) -> int:
+        """Write the status of every recorded partition as `partition_status.parquet`; returns the number of rows.
+
+        Sources are observed first.
+        """
+        if observe:
+            self._observe_sources()
         return self._workspace.export(file, now)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import partita as pt
 from partita.lake import Lake
+from tests.cli.projects import stand_in, write_project
 from tests.cli.terminal import Partita, run_installed
 from tests.status.histories import at
 
@@ -158,6 +159,40 @@ def test_status_export_writes_the_seeds_file(where: Lake, partita: Partita, tmp_
     assert "needs the name of a file" in partita("status", "export").err
     assert "can't be written" in partita("status", "export", str(tmp_path / "no" / "x.parquet")).err
     assert partita("status", "export", str(tmp_path)).code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("--stale",), ("--where", "shard = 1"), ("--where", ""), ("--check",), ("--json",), ("--transitive",)]
+)
+def test_an_export_takes_no_word_that_it_would_not_heed(
+    words: tuple[str, ...], where: Lake, partita: Partita, tmp_path: Path
+) -> None:
+    file = tmp_path / "partition_status.parquet"
+    shown = partita("status", "export", str(file), *words)
+    assert shown.code == 2
+    assert f"takes no {words[0]}" in shown.err
+    assert not file.exists()
+    assert partita("status", "export", str(file), "--no-observe", "--now", "2025-01-01T01:30").code == 0
+    assert pq.read_table(file).num_rows == 3
+
+
+BY_FUNCTION = """
+import partita as pt
+
+orders = pt.asset(name="orders")(print)
+sales = pt.asset(name="sales", upstream=[(orders, pt.mapped_by(lambda key: [key]))])(print)
+"""
+
+
+def test_a_sweep_in_a_project_judges_what_its_pipeline_maps_by_functions(
+    partita: Partita, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(write_project(tmp_path / "shop", pipeline=BY_FUNCTION), monkeypatch)
+    assert partita("sweep").code == 0
+    assert partita("record", "sales", "--outcome", "succeeded").code == 0
+    assert "run `lake.sweep()`" in partita("status", "sales").err
+    assert partita("sweep").code == 0
+    assert partita("status", "sales", "--check").code == 0
 
 
 def test_why_takes_human_keys(where: Lake, partita: Partita) -> None:

@@ -59,6 +59,10 @@ class Question:
     partly: bool = False
 
 
+UNASKED = "an upstream is mapped by a function that this process doesn't have"
+"""Why an asset without trouble can't be judged."""
+
+
 class Answering:
     """The relations that answer a question, for as long as it is open.
 
@@ -118,6 +122,11 @@ class Answering:
     def upstream_changes(self) -> pa.Table:
         """Every upstream partition that makes one stale: `UPSTREAM_STALE`, the earliest first."""
         return fetch(self.connection, f"SELECT * FROM {UPSTREAM_STALE} ORDER BY since, by_asset, by_partition")  # noqa: S608
+
+    def unjudged(self, condition: str = "staleness = 'unknown'") -> dict[str, str]:
+        """Why assets can't be judged, by name: those with a row that meets the condition."""
+        found = listed(self.connection, f"SELECT DISTINCT asset_key FROM {BOARD} WHERE {condition} ORDER BY 1")  # noqa: S608
+        return {asset: self.troubles.get(asset, UNASKED) for (asset,) in found}
 
     def dynamic_values(self, asset: str) -> dict[str, list[KeyValue]]:
         """The values of an asset's dynamic dimensions; none where it has no definition."""

@@ -216,14 +216,22 @@ class Workspace:
         return sweep(self.ledger, self.table, Question(functions=self._functions, partly=True))
 
     def export(self, file: str, now: datetime | None = None) -> int:
-        """Write the seed's `partition_status.parquet`, with its columns alone; returns the number of rows."""
+        """Write the seed's `partition_status.parquet`, with its columns alone; returns the number of rows.
+
+        What can't be judged has no staleness in the file, as what is current; a warning names it.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        from partita.status.folding import warn_of_unknown
         from partita.status.rows import SEED, row_schema
 
+        is_recorded = "row_version IS NOT NULL"
         with self.ask(now=now) as answer:
-            rows = answer.rows(SEED, ["row_version IS NOT NULL"])
+            rows = answer.rows(SEED, [is_recorded])
+            warn_of_unknown(
+                answer, f"staleness = 'unknown' AND {is_recorded}", "the file can't say whether it is stale"
+            )
         try:
             pq.write_table(rows.cast(pa.schema([row_schema().field(name) for name in SEED])), file)
         except OSError as error:
