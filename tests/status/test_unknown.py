@@ -123,6 +123,48 @@ def test_a_definition_of_a_newer_version_is_trouble_of_its_asset_alone(lake: Lak
     assert lake.status("orders").num_rows == 1
 
 
+def raising(_: pt.PartitionKey) -> Iterable[pt.PartitionKey]:
+    raise RuntimeError("no such luck")
+
+
+def giving(answer: Any) -> Any:
+    return lambda _: answer
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (raising, "RuntimeError: no such luck"),
+        (giving(None), "TypeError"),
+        (giving(5), "TypeError"),
+        (giving(["date=d:2025-01-01"]), "not partition keys"),
+        (lambda key: (day(1 // 0) for _ in key), "ZeroDivisionError"),
+    ],
+)
+def test_a_function_that_fails_is_trouble_of_its_asset_alone(function: Any, said: str, lake: Lake) -> None:
+    lake.register(
+        define("orders", DAYS),
+        define("sales", DAYS, upstream=[("orders", pt.mapped_by(function))]),
+        define("report", upstream=[("sales", pt.all_partitions())]),
+    )
+    for asset, key in (("orders", day(1)), ("report", None)):
+        succeed(lake, asset, key, 1)
+    succeed(lake, "sales", day(1), 2)
+    for transitive in (False, True):
+        found = {row["asset_key"]: row for row in lake.status(transitive=transitive).to_pylist() if row["row_version"]}
+        states = {name: (row["staleness"], row["stale_since"]) for name, row in found.items()}
+        assert states == {
+            "orders": ("computed", None), "sales": ("unknown", None), "report": ("computed", at(2))
+        }  # fmt: skip
+        with pytest.raises(pt.DefinitionError, match=said):
+            lake.status("sales", transitive=transitive)
+    assert lake.status_counts().num_rows == 3
+    assert said in str(lake.why("sales", day(1)))
+    for select in ((), "sales"):
+        with pytest.raises(pt.DefinitionError, match=said):
+            lake.plan(select=select)
+
+
 SPIRAL = '{"partitions": [], "upstreams": [], "freshness": {"spiral": 1}}'
 
 

@@ -79,6 +79,7 @@ class Answering:
         self.now = datetime.now(UTC) if given is None else checked_instant("now", given)
         self.troubles: dict[str, str] = {}
         """Why assets can't be judged, by name."""
+        self._failing: set[str] = set()
         until = None if make else self.now
         self.catalog = read_catalog(self.connection, ledger, self.files, until)
         self.stored = table.stored(self.files, make=make)
@@ -142,9 +143,13 @@ class Answering:
         return self.question.assets is not None and not self.question.partly
 
     def definitions(self) -> dict[str, Definition]:
-        """The definitions of all assets that are made, by name, but for those that can't be judged."""
+        """The definitions of all assets that are made, by name, but for those that can't be used.
+
+        One whose function fails is there, for whoever follows its links to be told.
+        """
         found = self._definitions(self.catalog.timelines)
-        return {definition.asset: definition for definition in found if definition.asset not in self.troubles}
+        unusable = self.troubles.keys() - self._failing
+        return {definition.asset: definition for definition in found if definition.asset not in unusable}
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -191,7 +196,11 @@ class Answering:
         closure = self._closure(links)
         askable = [link for link in closure if link.is_askable]
         unasked = {link.asset for link in closure if not link.is_askable}
-        make_upstream_changes(self.connection, askable, ROWS if self.question.transitive else "asked_rows", "successes")
+        rows = ROWS if self.question.transitive else "asked_rows"
+        for link, error in make_upstream_changes(self.connection, askable, rows, "successes"):
+            self._trouble(link.asset, error)
+            self._failing.add(link.asset)
+            askable.remove(link)
         add_swept(self.connection, unasked, ROWS)
         self._make_running()
         within = sorted({link.asset for link in closure} | set(self.assets))
