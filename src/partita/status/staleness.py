@@ -125,7 +125,7 @@ def make_upstream_changes(
 ) -> list[tuple[Link, DefinitionError]]:
     """Make `UPSTREAM_STALE` a table of the partitions of `rows` whose upstreams were materialized after them.
 
-    `successes` is a relation of the succeeded events that count. Links that can't be followed are left out and returned.
+    `successes` is a relation of the succeeded events that count. Links whose function fails are left out, and returned.
     """
     wrong = []
     connection.execute(
