@@ -211,3 +211,12 @@ def test_an_empty_lake_has_nothing_to_say(lake: Lake) -> None:
     assert lake.status().num_rows == 0
     assert lake.status_counts().num_rows == 0
     assert lake.fold().rows == 0
+
+
+def test_the_end_of_the_calendar_can_be_asked_about(lake: Lake) -> None:
+    last = datetime(9999, 12, 31, tzinfo=UTC)
+    policy = pt.cron("@yearly", lag=timedelta(days=365_000))
+    lake.register(pt.asset(name="sales", partitions=pt.monthly("month", start="9999-10-01"), freshness=policy)(print))
+    lake.record("sales", {"month": date(9999, 10, 1)}, outcome="succeeded", at=last)
+    shown = {row["partition_key"]: row["display_status"] for row in lake.status(now=last).to_pylist()}
+    assert shown == {"month=d:9999-10-01": "MATERIALIZED", "month=d:9999-11-01": "NEVER_MATERIALIZED"}

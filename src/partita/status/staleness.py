@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -98,9 +98,12 @@ def _materialized(connection: duckdb.DuckDBPyConnection, asset: str, rows: str) 
             if first is not None and last is not None:
                 yield first, last
             first = day
-        last = day + one_day
+        last = min(day, _LAST_DAY) + one_day
     if first is not None and last is not None:
         yield first, last
+
+
+_LAST_DAY = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 
 def make_code_changes(connection: duckdb.DuckDBPyConnection, timelines: Mapping[str, Timeline]) -> Joined:
