@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import partita as pt
+from partita.cli.command import COMMANDS
 from partita.lake import Lake
 from tests.cli.projects import stand_in, write_project
 from tests.cli.terminal import Partita, run_installed
@@ -229,6 +230,23 @@ def test_record_history_fold_and_sweep(where: Lake, partita: Partita) -> None:
     assert "disk full" in partita("why", "report").out
     assert partita("record", "sales", "date=2025-01-04,shard=2", "--outcome", "lost").code == 2
     assert partita("record", "sales", "x=1", "--outcome", "failed").code == 2
+    refused = partita("record", "sales", "date=2025-01-04", "--outcome", "failed")
+    assert (refused.code, "its dimensions are: date, shard" in refused.err) == (2, True)
+
+
+def test_record_says_what_it_recorded_as_json(where: Lake, partita: Partita) -> None:
+    shown = partita(
+        "record", "sales", "date=2025-01-04,shard=2", "date=2025-01-04,shard=1", "--outcome", "failed", "--json"
+    )
+    assert [json.loads(line) for line in shown.out.splitlines()] == [
+        {"asset": "sales", "key": f"date=d:2025-01-04,shard=i:{shard}", "outcome": "failed"} for shard in (2, 1)
+    ]
+    assert json.loads(partita("record", "report", "--outcome", "started", "--json").out)["key"] == ""
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "key"])
+def test_every_command_has_json(name: str, partita: Partita) -> None:
+    assert "--json" in partita(name, "--help").out
 
 
 def test_the_history_of_what_is_not_there_is_said(where: Lake, partita: Partita) -> None:

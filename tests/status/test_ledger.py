@@ -373,6 +373,12 @@ def test_a_workspace_has_a_name_that_a_folder_can_have(name: str, tmp_path: Path
         Lake(str(tmp_path), workspace=name)
 
 
+def test_no_tenant_has_the_name_of_the_folder_of_adopted_tables(tmp_path: Path) -> None:
+    with pytest.raises(pt.StatusError, match="adopted"):
+        Lake(str(tmp_path), tenant="adopted")
+    assert Lake(str(tmp_path), workspace="adopted").tables() == []
+
+
 def test_a_status_table_of_an_earlier_version_is_folded_anew(lake: Lake) -> None:
     from deltalake import write_deltalake
 
@@ -386,3 +392,21 @@ def test_a_status_table_of_an_earlier_version_is_folded_anew(lake: Lake) -> None
     assert lake.fold().rows == 2
     assert DeltaTable(uri).to_pyarrow_table().schema.names == row_schema().names
     assert lake.status().num_rows == 2
+
+
+def test_a_stranger_reads_the_ledger_through_delta_alone(lake: Lake) -> None:
+    """As its files lie there, with the kind in their folders and not in them."""
+    lake.register(pt.asset(name="sales", partitions=pt.static("n", [1, 2]))(print))
+    lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=at(1), run_id="r1")
+    lake.record("sales", {"n": 1}, outcome="failed", at=at(2), run_id="r2", error="boom")
+    events = DeltaTable(lake._workspace.ledger.uri).to_pyarrow_dataset()
+    assert set(events.schema.names) == set(event_schema().names)
+    with duckdb.connect() as connection:
+        connection.register("events", events)
+        found = connection.execute("SELECT kind, partition_key, run_id, error FROM events ORDER BY ALL").fetchall()
+    assert found == [
+        ("defined", None, None, None),
+        ("failed", "n=i:1", "r2", "boom"),
+        ("succeeded", "n=i:1", "r1", None),
+        ("succeeded", "n=i:2", "r1", None),
+    ]

@@ -2,8 +2,8 @@
 
 An end ends the attempt that it names, by run and number, where that began before it; so two attempts at once are two,
 and one that starts again under its old name runs again. Clocks differ, so an end that is dated before every start of
-its run and number ends the first of them. What names no run (its run is its own event's id) is ended by what names none,
-after it. This is a question to the set of events, so their order, repetition and split don't matter.
+its run and number ends the first of them. What names no run (its run is its own event's id) is ended by what names none
+and comes after it. This is a question to the set of events, so their order, repetition and split don't matter.
 """
 
 from __future__ import annotations
