@@ -18,7 +18,7 @@ from partita.errors import DefinitionError, TableError, TableExists, TableMissin
 from partita.status.definitions import Definition
 from partita.status.events import ADDED, OF_PARTITIONS, REMOVED, WIPED
 from partita.status.ledger import Files, of_workspace
-from partita.status.recording import Attempt, Key, kind_of, record
+from partita.status.recording import Attempt, Key, key_texts, kind_of, record, record_canonical
 from partita.status.recording import attempt as attempt_at
 from partita.status.rows import KEY, MATERIALIZATION, WIPE, completed, row_schema
 from partita.status.workspace import FOLDER, AssetGiven, Workspace, named, names_of
@@ -317,10 +317,13 @@ class Lake:
         """Record what became of an attempt at a partition, or at several in one commit, that ran elsewhere.
 
         `outcome` is succeeded, failed, cancelled or started. `details` are rows, files, bytes, table_version, error and
-        started_at. An end ends the attempt of its run; without a run, it ends those without one.
+        started_at. An end ends the attempt of its run; without a run, it ends those without one. A key of other
+        dimensions than those of the asset, where that is registered, is refused.
         """
         fields = {"run_id": run_id, "attempt": attempt, "code_version": code_version, **details}
-        record(self._workspace.ledger, kind_of(outcome), named(asset), key, at, **fields)
+        kind, texts = kind_of(outcome), key_texts(key)
+        self._workspace.check_keys(named(asset), texts)
+        record_canonical(self._workspace.ledger, kind, named(asset), texts, at, **fields)
 
     def attempt(
         self,
@@ -336,7 +339,8 @@ class Lake:
         Without a code version, it is the one that the asset has: its own, or the one that was registered last.
         """
         version = self._workspace.code_version(asset) if code_version is None else code_version
-        return attempt_at(self._workspace.ledger, named(asset), key, run_id, attempt, version)
+        check = self._workspace.check_keys
+        return attempt_at(self._workspace.ledger, named(asset), key, run_id, attempt, version, check)
 
     def wipe(self, asset: AssetGiven, key: Key | Sequence[Key] = None, *, at: datetime | None = None) -> None:
         """Record that the data of partitions was deleted: they are not materialized any more."""
@@ -441,12 +445,22 @@ class Lake:
         """Bring the status table up to the ledger; queries don't wait for that. With a Spark session, on Spark."""
         return self._workspace.fold(None if spark is None else partial(_folded_files, spark, self))
 
-    def sweep(self) -> Folded:
-        """Fold, and store with every partition whether it is stale now, for readers of the status table."""
+    def sweep(self, *, observe: bool = True) -> Folded:
+        """Fold, and store with every partition whether it is stale now, for readers of the status table.
+
+        Sources are observed first. Assets that can't be judged here keep what the last sweep found.
+        """
+        if observe:
+            self._observe_sources()
         return self._workspace.sweep()
 
-    def export_status(self, file: str, *, now: datetime | None = None) -> int:
-        """Write the status of every recorded partition as `partition_status.parquet`; returns the number of rows."""
+    def export_status(self, file: str, *, now: datetime | None = None, observe: bool = True) -> int:
+        """Write the status of every recorded partition as `partition_status.parquet`; returns the number of rows.
+
+        Sources are observed first.
+        """
+        if observe:
+            self._observe_sources()
         return self._workspace.export(file, now)
 
 

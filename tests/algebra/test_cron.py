@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+import partita as pt
 from partita.algebra.cron import Cron
 from partita.errors import DefinitionError
 
@@ -49,6 +50,28 @@ def test_a_time_that_the_clocks_skip_comes_later_and_one_that_they_repeat_comes_
     assert ticks("30 2 * * *", "2025-10-25T12:00", "2025-10-26T12:00", berlin) == ["10-26 00:30"]
     assert len(ticks("0 * * * *", "2025-10-25T22:00", "2025-10-26T22:59", berlin)) == 25
     assert len(ticks("0 * * * *", "2025-03-29T23:00", "2025-03-30T21:59", berlin)) == 23
+
+
+def test_clocks_that_skip_half_an_hour_bring_no_moment_before_it() -> None:
+    """In Lord Howe they go from 2:00 to 2:30, at 15:30 in UTC, and from 2:00 back to 1:30, at 15:00."""
+    howe = "Australia/Lord_Howe"
+    assert ticks("15 * * * *", "2025-10-04T14:00", "2025-10-04T17:00", howe) == [
+        "10-04 14:45", "10-04 15:45", "10-04 16:15"
+    ]  # fmt: skip
+    assert ticks("45 * * * *", "2025-04-05T14:00", "2025-04-05T17:00", howe) == [
+        "04-05 14:45", "04-05 15:15", "04-05 16:15"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("lag", [None, timedelta(0), timedelta(days=400), timedelta(days=365_000)])
+@pytest.mark.parametrize("now", [datetime(2025, 6, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
+def test_deadlines_at_the_end_of_the_calendar(lag: timedelta | None, now: datetime) -> None:
+    made = datetime(9999, 12, 30, tzinfo=UTC)
+    assert pt.cron("@yearly", lag=lag).deadlines(made, now, now) == []
+    early = pt.cron("@yearly", lag=lag).deadlines(
+        datetime(2025, 5, 30, tzinfo=UTC), datetime(2025, 5, 31, tzinfo=UTC), now
+    )
+    assert len(early) == (0 if now.year == 2025 else 2 if lag is not None else 1)
 
 
 @pytest.mark.parametrize(

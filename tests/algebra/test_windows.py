@@ -84,6 +84,33 @@ def test_a_day_that_a_zone_skipped_starts_where_the_next_one_does() -> None:
     assert days.starts_at(skipped + 1) - days.starts_at(skipped) in (timedelta(0), timedelta(days=1))
 
 
+EDGES = ["0001-01-01", "0001-01-02", "9999-12-30", "9999-12-31", "9999-12-31T23:59:59.999999"]
+
+
+@pytest.mark.parametrize("offset", [timedelta(days=-40), timedelta(0), timedelta(hours=5), timedelta(days=40)])
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"])
+@pytest.mark.parametrize("unit", UNITS)
+def test_windows_at_the_edges_of_the_calendar_are_those_that_there_are(unit: str, zone: str, offset: timedelta) -> None:
+    for text in EDGES:
+        edge = datetime.fromisoformat(text)
+        now = edge.replace(tzinfo=UTC)
+        early, late = Windows("w", unit, edge, None, zone, offset), Windows("w", unit, START, edge, zone, offset)
+        for one in (early, late):
+            found = one.expected(now)
+            for n in (*found[:1], *found[-1:]):
+                assert one.starts_at(n) < one.starts_at(n + 1) <= now
+                assert not one.is_empty(n)
+
+
+def test_the_first_and_the_last_day_of_all() -> None:
+    def days(start: str, now: datetime) -> list[object]:
+        windows = Windows("w", "day", datetime.fromisoformat(start))
+        return [windows.value(n) for n in windows.expected(now)]
+
+    assert days("0001-01-01", datetime(1, 1, 3, tzinfo=UTC)) == [date(1, 1, 1), date(1, 1, 2)]
+    assert days("9999-12-29", datetime.max.replace(tzinfo=UTC)) == [date(9999, 12, 29), date(9999, 12, 30)]
+
+
 def test_what_cannot_be_windows_is_refused() -> None:
     with pytest.raises(DefinitionError, match="units"):
         Windows("w", "century", START)

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 import partita as pt
 from partita.lake import Lake
@@ -124,6 +126,32 @@ def test_what_is_made_from_a_source_runs_when_a_stranger_has_written(lake: Lake,
     assert lake.run(again).ok
     assert sorted(map(tuple, lake.table("counts").read().collect())) == [(date(2025, 1, 1), 1), (date(2025, 1, 2), 4)]
     assert len(lake.plan(allow_missing=True)) == 1, "the day that the source never had"
+
+
+def test_a_sweep_and_an_export_look_first(lake: Lake, tmp_path: Path) -> None:
+    lake.create_table("raw", SCHEMA, format="delta", partition_by=["day"])
+    raw = pt.source("raw", partitions=DAYS)
+    counts = pt.asset(name="counts", partitions=DAYS, upstream=[raw])(print)
+    lake.register(raw, counts)
+    lake.record(counts, {"day": date(2025, 1, 1)}, outcome="succeeded")
+    delta_stranger(lake, rows(1))
+
+    def of_counts(table: pa.Table) -> Any:
+        return next(r["stale_reason_code"] for r in table.to_pylist() if r["asset_key"] == "counts")
+
+    def exported(**given: Any) -> Any:
+        lake.export_status(str(tmp_path / "partition_status.parquet"), **given)
+        return of_counts(pq.read_table(tmp_path / "partition_status.parquet"))
+
+    def swept(**given: Any) -> Any:
+        lake.sweep(**given)
+        return of_counts(DeltaTable(lake._workspace.table.uri).to_pyarrow_table())
+
+    assert (exported(observe=False), swept(observe=False)) == (None, None)
+    assert exported() == "UPSTREAM_CHANGED"
+    lake.record(counts, {"day": date(2025, 1, 1)}, outcome="succeeded")
+    delta_stranger(lake, rows(1))
+    assert swept() == "UPSTREAM_CHANGED"
 
 
 def test_status_can_be_asked_without_a_look(lake: Lake, raw: pt.Asset) -> None:

@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import partita as pt
+from partita.cli.command import COMMANDS
 from partita.lake import Lake
+from tests.cli.projects import stand_in, write_project
 from tests.cli.terminal import Partita, run_installed
 from tests.status.histories import at
 
@@ -160,6 +162,40 @@ def test_status_export_writes_the_seeds_file(where: Lake, partita: Partita, tmp_
     assert partita("status", "export", str(tmp_path)).code == 2
 
 
+@pytest.mark.parametrize(
+    "words", [("--stale",), ("--where", "shard = 1"), ("--where", ""), ("--check",), ("--json",), ("--transitive",)]
+)
+def test_an_export_takes_no_word_that_it_would_not_heed(
+    words: tuple[str, ...], where: Lake, partita: Partita, tmp_path: Path
+) -> None:
+    file = tmp_path / "partition_status.parquet"
+    shown = partita("status", "export", str(file), *words)
+    assert shown.code == 2
+    assert f"takes no {words[0]}" in shown.err
+    assert not file.exists()
+    assert partita("status", "export", str(file), "--no-observe", "--now", "2025-01-01T01:30").code == 0
+    assert pq.read_table(file).num_rows == 3
+
+
+BY_FUNCTION = """
+import partita as pt
+
+orders = pt.asset(name="orders")(print)
+sales = pt.asset(name="sales", upstream=[(orders, pt.mapped_by(lambda key: [key]))])(print)
+"""
+
+
+def test_a_sweep_in_a_project_judges_what_its_pipeline_maps_by_functions(
+    partita: Partita, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(write_project(tmp_path / "shop", pipeline=BY_FUNCTION), monkeypatch)
+    assert partita("sweep").code == 0
+    assert partita("record", "sales", "--outcome", "succeeded").code == 0
+    assert "run `lake.sweep()`" in partita("status", "sales").err
+    assert partita("sweep").code == 0
+    assert partita("status", "sales", "--check").code == 0
+
+
 def test_why_takes_human_keys(where: Lake, partita: Partita) -> None:
     shown = partita("why", "sales", "date=2025-01-02,shard=1")
     assert shown.out.splitlines()[0] == "sales[date=2025-01-02, shard=1]: STALE"
@@ -194,6 +230,23 @@ def test_record_history_fold_and_sweep(where: Lake, partita: Partita) -> None:
     assert "disk full" in partita("why", "report").out
     assert partita("record", "sales", "date=2025-01-04,shard=2", "--outcome", "lost").code == 2
     assert partita("record", "sales", "x=1", "--outcome", "failed").code == 2
+    refused = partita("record", "sales", "date=2025-01-04", "--outcome", "failed")
+    assert (refused.code, "its dimensions are: date, shard" in refused.err) == (2, True)
+
+
+def test_record_says_what_it_recorded_as_json(where: Lake, partita: Partita) -> None:
+    shown = partita(
+        "record", "sales", "date=2025-01-04,shard=2", "date=2025-01-04,shard=1", "--outcome", "failed", "--json"
+    )
+    assert [json.loads(line) for line in shown.out.splitlines()] == [
+        {"asset": "sales", "key": f"date=d:2025-01-04,shard=i:{shard}", "outcome": "failed"} for shard in (2, 1)
+    ]
+    assert json.loads(partita("record", "report", "--outcome", "started", "--json").out)["key"] == ""
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "key"])
+def test_every_command_has_json(name: str, partita: Partita) -> None:
+    assert "--json" in partita(name, "--help").out
 
 
 def test_the_history_of_what_is_not_there_is_said(where: Lake, partita: Partita) -> None:

@@ -52,6 +52,21 @@ def test_a_lake_folds_on_spark_over_the_same_files(spark: SparkSession, lake: La
     assert rows_of(elsewhere.status()) == before
 
 
+def test_deltas_own_connector_reads_both_tables(spark: SparkSession, lake: Lake) -> None:
+    lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=at(1), run_id="r1")
+    lake.record("sales", {"n": 1}, outcome="failed", at=at(2), run_id="r2")
+    lake.fold()
+    ledger, table = (
+        spark.read.format("delta").load(place.uri) for place in (lake._workspace.ledger, lake._workspace.table)
+    )
+    assert {(row.kind, row.n) for row in ledger.groupBy("kind").count().toDF("kind", "n").collect()} == {
+        ("succeeded", 2), ("failed", 1)
+    }  # fmt: skip
+    assert [(row.partition_key, row.last_attempt_outcome) for row in table.orderBy("partition_key").collect()] == [
+        ("n=i:1", "FAILED"), ("n=i:2", "SUCCEEDED")
+    ]  # fmt: skip
+
+
 def test_a_fold_on_spark_keeps_what_a_sweep_found(spark: SparkSession, lake: Lake) -> None:
     lake.register(pt.asset(name="orders")(print), pt.asset(name="sales", upstream=["orders"])(print))
     lake.record("sales", outcome="succeeded", at=at(1))

@@ -78,10 +78,10 @@ def test_an_asset_without_partitions_has_one(lake: Lake) -> None:
 
 
 def test_what_was_never_tried_is_missing_and_what_is_not_wanted_is_shown_as_such(lake: Lake) -> None:
+    lake.record("sales", {"country": "fr"}, outcome="failed")
     lake.register(define(pt.static("region", ["us", "eu"])))
     lake.record("sales", {"region": "us"}, outcome="succeeded")
     lake.record("sales", {"region": "fr"}, outcome="succeeded")
-    lake.record("sales", {"country": "fr"}, outcome="failed")
     rows = {row["partition_key"]: row for row in lake.status("sales").to_pylist()}
     assert {key: row["expected"] for key, row in rows.items()} == {
         "country=s:ZnI": False,
@@ -211,3 +211,12 @@ def test_an_empty_lake_has_nothing_to_say(lake: Lake) -> None:
     assert lake.status().num_rows == 0
     assert lake.status_counts().num_rows == 0
     assert lake.fold().rows == 0
+
+
+def test_the_end_of_the_calendar_can_be_asked_about(lake: Lake) -> None:
+    last = datetime(9999, 12, 31, tzinfo=UTC)
+    policy = pt.cron("@yearly", lag=timedelta(days=365_000))
+    lake.register(pt.asset(name="sales", partitions=pt.monthly("month", start="9999-10-01"), freshness=policy)(print))
+    lake.record("sales", {"month": date(9999, 10, 1)}, outcome="succeeded", at=last)
+    shown = {row["partition_key"]: row["display_status"] for row in lake.status(now=last).to_pylist()}
+    assert shown == {"month=d:9999-10-01": "MATERIALIZED", "month=d:9999-11-01": "NEVER_MATERIALIZED"}

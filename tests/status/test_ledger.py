@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import partita as pt
 from partita.lake import Lake
-from partita.status.delta import Place, make_view, open_table
+from partita.status.delta import Place, make_view, open_table, open_version
 from partita.status.engine import connect, fetch
 from partita.status.events import Event, event_schema, event_types, from_arrow, to_arrow
 from partita.status.ledger import Ledger
@@ -179,6 +180,52 @@ def test_a_reader_sees_the_snapshot_and_the_tail(lake: Lake) -> None:
     assert rows_of(lake.status()) == everything
 
 
+def age(log: Path) -> None:
+    """Let the files of a log be two hours old, so that the next checkpoint lets go of those before it."""
+    for file in log.iterdir():
+        os.utime(file, (file.stat().st_atime, file.stat().st_mtime - 7200))
+
+
+def small_appends(lake: Lake, numbers: range, run: str) -> None:
+    for number in numbers:
+        lake.record("sales", {"n": number}, outcome="succeeded", run_id=f"{run}{number}")
+
+
+def test_the_tail_stays_short_though_the_ledgers_log_has_forgotten_the_fold(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What a compaction rewrites is read again; files that are large already, which these stand for, it leaves.
+    monkeypatch.setattr("partita.status.delta._TIERS", ())
+    ledger, log = lake._workspace.ledger, Path(lake._workspace.ledger.uri) / "_delta_log"
+    small_appends(lake, range(30), "a")
+    then, reached = ledger.files(), lake.fold().version
+    small_appends(lake, range(25, 110), "b")
+    age(log)
+    small_appends(lake, range(110, 210), "c")
+    assert open_version(ledger.place, reached) is None, "the log of the fold is gone"
+    assert len(list(log.glob("*.json"))) < 150
+    files = ledger.files()
+    since = ledger.files_since(files, reached, stored(lake).stored(files).marks)
+    assert set(since) == set(files.paths) - set(then.paths)
+    assert ledger.files_since(files, reached) == files.paths
+    everything = rows_of(lake.status())
+    assert len(everything) == 210
+    lake.fold()
+    assert rows_of(lake.status()) == everything
+
+
+def test_a_fold_of_which_no_marks_are_found_is_asked_of_the_ledgers_log(lake: Lake) -> None:
+    lake.record("sales", {"n": 1}, outcome="succeeded")
+    lake.fold()
+    lake.record("sales", {"n": 2}, outcome="succeeded")
+    files = lake._workspace.ledger.files()
+    assert len(stored(lake).stored(files).marks) == 1
+    for _ in range(5):
+        DeltaTable(stored(lake).uri).alter.set_table_properties({"delta.appendOnly": "false"})
+    assert stored(lake).stored(files).marks is None
+    assert lake.status().num_rows == 2
+
+
 def test_of_two_folds_the_later_one_builds_on_the_other(lake: Lake) -> None:
     from deltalake.exceptions import CommitFailedError
 
@@ -326,6 +373,12 @@ def test_a_workspace_has_a_name_that_a_folder_can_have(name: str, tmp_path: Path
         Lake(str(tmp_path), workspace=name)
 
 
+def test_no_tenant_has_the_name_of_the_folder_of_adopted_tables(tmp_path: Path) -> None:
+    with pytest.raises(pt.StatusError, match="adopted"):
+        Lake(str(tmp_path), tenant="adopted")
+    assert Lake(str(tmp_path), workspace="adopted").tables() == []
+
+
 def test_a_status_table_of_an_earlier_version_is_folded_anew(lake: Lake) -> None:
     from deltalake import write_deltalake
 
@@ -339,3 +392,21 @@ def test_a_status_table_of_an_earlier_version_is_folded_anew(lake: Lake) -> None
     assert lake.fold().rows == 2
     assert DeltaTable(uri).to_pyarrow_table().schema.names == row_schema().names
     assert lake.status().num_rows == 2
+
+
+def test_a_stranger_reads_the_ledger_through_delta_alone(lake: Lake) -> None:
+    """As its files lie there, with the kind in their folders and not in them."""
+    lake.register(pt.asset(name="sales", partitions=pt.static("n", [1, 2]))(print))
+    lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=at(1), run_id="r1")
+    lake.record("sales", {"n": 1}, outcome="failed", at=at(2), run_id="r2", error="boom")
+    events = DeltaTable(lake._workspace.ledger.uri).to_pyarrow_dataset()
+    assert set(events.schema.names) == set(event_schema().names)
+    with duckdb.connect() as connection:
+        connection.register("events", events)
+        found = connection.execute("SELECT kind, partition_key, run_id, error FROM events ORDER BY ALL").fetchall()
+    assert found == [
+        ("defined", None, None, None),
+        ("failed", "n=i:1", "r2", "boom"),
+        ("succeeded", "n=i:1", "r1", None),
+        ("succeeded", "n=i:2", "r1", None),
+    ]

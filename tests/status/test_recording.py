@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,33 @@ def test_what_cannot_be_recorded_is_refused(given: dict[str, Any], reason: str, 
     with pytest.raises(pt.StatusError, match=reason):
         lake.record("sales", **({"key": KEY} | given))
     assert lake.status().num_rows == 0
+
+
+DAYS = pt.daily("date", start="2025-01-01", end="2025-01-05")
+
+
+def test_a_key_of_other_dimensions_than_the_assets_is_refused(lake: Lake) -> None:
+    def registered(partitions: pt.PartitionSet | None) -> None:
+        Lake(lake.uri).register(pt.asset(name="sales", partitions=partitions)(print))
+
+    first = pt.PartitionKey.of(date=date(2025, 1, 1))
+    registered(DAYS)
+    for wrong in (None, KEY, {"day": date(2025, 1, 1)}, [first, {"n": 1}]):
+        with pytest.raises(pt.StatusError, match="its dimensions are: date"):
+            lake.record("sales", wrong, outcome="succeeded")
+        with pytest.raises(pt.StatusError, match="its dimensions are: date"), lake.attempt("sales", wrong):
+            pass
+    lake.record("sales", [first, {"date": date(1999, 1, 1)}], outcome="succeeded")
+    assert lake.status("sales", state="unexpected").num_rows == 1
+    registered(DAYS * pt.static("n", [1]))
+    lake.record("sales", {**first, "n": 1}, outcome="succeeded")
+    registered(None)
+    lake.record("sales", outcome="succeeded")
+    with pytest.raises(pt.StatusError, match="its dimensions are: none"):
+        lake.record("sales", first, outcome="succeeded")
+    lake.wipe("sales", first)
+    lake.retire("sales")
+    lake.record("sales", {"anything": "goes"}, outcome="succeeded")
 
 
 def test_an_attempt_records_its_start_and_its_success(lake: Lake) -> None:

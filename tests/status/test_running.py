@@ -31,7 +31,9 @@ def model(events: list[Event]) -> dict[tuple[str, str], tuple[int, str]]:
     for start in (e for e in events if e.kind == STARTED):
         same = ("asset_key", "partition_key", "run_id", "attempt")
         ends = [e for e in events if e.kind in FINISHED and all(getattr(e, n) == getattr(start, n) for n in same)]
-        if all(end.occurred_at < start.occurred_at for end in ends):
+        starts = [e for e in events if e.kind == STARTED and all(getattr(e, n) == getattr(start, n) for n in same)]
+        is_first = start.occurred_at == min(e.occurred_at for e in starts)
+        if all(end.occurred_at < start.occurred_at for end in ends) and not (ends and is_first):
             which = (start.asset_key, start.partition_key or "")
             this = (start.occurred_at, start.event_id, start.run_id or "")
             found[which] = max(found.get(which, this), this)
@@ -50,6 +52,9 @@ CASES: dict[str, tuple[list[Event], str | None]] = {
     "both ended": ([R1, R2, succeeded(3, "r2"), failed(4, "r1")], None),
     "a second attempt of a run": ([R1, failed(2), event(STARTED, 3, attempt=2)], "r1"),
     "started again under the same name": ([R1, failed(2), event(STARTED, 3)], "r1"),
+    "ended before it started, by another clock": ([event(STARTED, 3), succeeded(2)], None),
+    "and started again": ([event(STARTED, 3), succeeded(2), event(STARTED, 4)], "r1"),
+    "another attempt ended before it started": ([event(STARTED, 3), succeeded(2, attempt=2)], "r1"),
     "and ended again": ([R1, failed(2), event(STARTED, 3), succeeded(4)], None),
 }
 
@@ -92,6 +97,12 @@ def test_a_start_that_names_no_run_is_ended_by_an_end_that_names_none(lake: Lake
     assert lake.status("sales", state="running").num_rows == 2
     lake.record("sales", keys, outcome="succeeded", at=at(3))
     assert lake.status("sales", state="running").num_rows == 0
+
+
+def test_an_end_that_names_no_run_ends_nothing_that_starts_after_it(lake: Lake) -> None:
+    lake.record("sales", KEY, outcome="succeeded", at=at(1))
+    lake.record("sales", KEY, outcome="started", at=at(2))
+    assert lake.status("sales", state="running").num_rows == 1
 
 
 def test_what_runs_at_a_moment_of_the_past_can_be_asked(lake: Lake) -> None:

@@ -350,8 +350,8 @@ def test_an_asset_that_was_recorded_later_has_no_rows_in_the_past(lake: Lake) ->
 
 def test_an_asset_that_is_named_twice_is_shown_once(lake: Lake) -> None:
     sales = define("sales")
-    lake.register(sales)
     succeed(lake, "sales", [{"n": 1}, {"n": 2}], 1)
+    lake.register(sales)
     assert lake.status(["sales", "sales"], state="unexpected").num_rows == 2
     assert lake.status_counts(["sales", sales])["unexpected"].to_pylist() == [2]
     assert lake.status(sales).num_rows == lake.status("sales").num_rows

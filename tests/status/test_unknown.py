@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 import partita as pt
 from partita.lake import Lake
 from partita.status.events import DEFINED, Event
+from partita.status.rows import SWEPT
 from tests.status.histories import at
 from tests.status.test_staleness import DAYS, day, define, stale, succeed
 
@@ -118,6 +121,105 @@ def test_a_definition_of_a_newer_version_is_trouble_of_its_asset_alone(lake: Lak
         lake.status("sales")
     assert "not known" in str(lake.why("sales"))
     assert lake.status("orders").num_rows == 1
+
+
+def raising(_: pt.PartitionKey) -> Iterable[pt.PartitionKey]:
+    raise RuntimeError("no such luck")
+
+
+def giving(answer: Any) -> Any:
+    return lambda _: answer
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (raising, "RuntimeError: no such luck"),
+        (giving(None), "TypeError"),
+        (giving(5), "TypeError"),
+        (giving(["date=d:2025-01-01"]), "not partition keys"),
+        (lambda key: (day(1 // 0) for _ in key), "ZeroDivisionError"),
+    ],
+)
+def test_a_function_that_fails_is_trouble_of_its_asset_alone(function: Any, said: str, lake: Lake) -> None:
+    lake.register(
+        define("orders", DAYS),
+        define("sales", DAYS, upstream=[("orders", pt.mapped_by(function))]),
+        define("report", upstream=[("sales", pt.all_partitions())]),
+    )
+    for asset, key in (("orders", day(1)), ("report", None)):
+        succeed(lake, asset, key, 1)
+    succeed(lake, "sales", day(1), 2)
+    for transitive in (False, True):
+        found = {row["asset_key"]: row for row in lake.status(transitive=transitive).to_pylist() if row["row_version"]}
+        states = {name: (row["staleness"], row["stale_since"]) for name, row in found.items()}
+        assert states == {
+            "orders": ("computed", None), "sales": ("unknown", None), "report": ("computed", at(2))
+        }  # fmt: skip
+        with pytest.raises(pt.DefinitionError, match=said):
+            lake.status("sales", transitive=transitive)
+    assert lake.status_counts().num_rows == 3
+    assert said in str(lake.why("sales", day(1)))
+    for select in ((), "sales"):
+        with pytest.raises(pt.DefinitionError, match=said):
+            lake.plan(select=select)
+
+
+SPIRAL = '{"partitions": [], "upstreams": [], "freshness": {"spiral": 1}}'
+
+
+def swept_row(lake: Lake, asset: str) -> dict[str, Any]:
+    """The row of an asset without partitions as the status table has it."""
+    rows = DeltaTable(lake._workspace.table.uri).to_pyarrow_table().to_pylist()
+    return next({name: row[name] for name in SWEPT} for row in rows if row["asset_key"] == asset)
+
+
+def test_a_sweep_leaves_what_the_last_one_found_of_an_asset_that_it_cannot_judge(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake.register(define("orders"), define("sales", upstream=["orders"]))
+    succeed(lake, "sales", None, 1)
+    succeed(lake, "orders", None, 2)
+    lake.sweep()
+    found = swept_row(lake, "sales")
+    assert (found["stale_since"], found["stale_reasons"]) == (at(2), ["UPSTREAM_CHANGED"])
+    assert not caplog.messages
+    newer(lake, "sales", SPIRAL)
+    orders = swept_row(lake, "orders")
+    lake.sweep()
+    assert swept_row(lake, "sales") == found
+    assert swept_row(lake, "orders")["swept_at"] > orders["swept_at"]
+    (warning,) = caplog.messages
+    assert warning.startswith("sales can't be judged, so it keeps what the last sweep found: the definition of 'sales'")
+
+
+def test_a_sweep_where_a_function_is_missing_leaves_what_one_found_where_it_is_not(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    def registered(code_version: str) -> Lake:
+        mapped = [("orders", pt.mapped_by(only_first))]
+        lake.register(define("orders", DAYS), define("sales", upstream=mapped, code_version=code_version))
+        return Lake(lake.uri)
+
+    registered("1")
+    lake.record("sales", outcome="succeeded", at=at(1), code_version="1")
+    succeed(lake, "orders", day(1), 2)
+    lake.sweep()
+    found = swept_row(lake, "sales")
+    assert found["stale_reasons"] == ["UPSTREAM_CHANGED"]
+    registered("2").sweep()
+    assert swept_row(lake, "sales") == found
+    assert "a function that this process doesn't have" in caplog.messages[0]
+
+
+def test_an_export_says_what_it_cannot_judge(lake: Lake, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    newer(lake, "sales", SPIRAL)
+    newer(lake, "never_made", SPIRAL)
+    succeed(lake, "sales", None, 1)
+    succeed(lake, "orders", None, 1)
+    assert lake.export_status(str(tmp_path / "partition_status.parquet")) == 2
+    (warning,) = caplog.messages
+    assert warning.startswith("sales can't be judged, so the file can't say whether it is stale: the definition")
 
 
 def test_assets_that_were_upstream_of_each_other_already_are_trouble_of_their_own(lake: Lake) -> None:

@@ -133,8 +133,8 @@ def test_an_answer_about_status_is_a_snapshot_too(counted: Lake) -> None:
 
 
 def test_partitions_without_a_place_are_counted(lake: Lake) -> None:
-    lake.register(pt.asset(name="days", partitions=pt.daily("date", start="2026-01-01", end="2026-01-03"))(print))
     lake.record("days", [{"other": 1}, {"date": None}], outcome="succeeded", at=datetime(2026, 2, 1, tzinfo=UTC))
+    lake.register(pt.asset(name="days", partitions=pt.daily("date", start="2026-01-01", end="2026-01-03"))(print))
     facts = take_snapshot(lake).asset("days")
     assert (facts.partitions, facts.layout.unplaced) == (4, 2)
 

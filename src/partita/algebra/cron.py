@@ -69,11 +69,11 @@ class Cron:
 
     def following(self, after: datetime, count: int, last: datetime) -> list[int]:
         """The first so many moments after one, as far as they come until `last`."""
-        start, until, days = after + timedelta(microseconds=1), after, 2
+        until, days = after, 2
         found: list[int] = []
         while until < last and len(found) < count:
             until = last if (last - after).days < days else after + timedelta(days=days)
-            found = self.ticks(start, until)
+            found = self.ticks(after + timedelta(microseconds=1), until)
             days *= 8
         return found[:count]
 
@@ -93,9 +93,15 @@ class Cron:
         if midnight.utcoffset() == next_one.utcoffset():
             start = micros_of(midnight)
             return [start + (hour * 60 + minute) * _MINUTE for hour in hours for minute in minutes]
-        folds = (0, 1) if len(hours) == 24 else (0,)
-        times = (midnight.replace(hour=h, minute=m, fold=f) for h in hours for m in minutes for f in folds)
+        times = [midnight.replace(hour=hour, minute=minute) for hour in hours for minute in minutes]
+        if len(hours) == 24:
+            times += [again for time in times if _is_repeated(time, again := time.replace(fold=1))]
         return [micros_of(time.astimezone(UTC)) for time in times]
+
+
+def _is_repeated(time: datetime, again: datetime) -> bool:
+    """Whether clocks show a time a second time. Of one that they skip, the second reading is before the skip."""
+    return again.astimezone(UTC) > time.astimezone(UTC)
 
 
 def _words(text: str) -> list[str]:

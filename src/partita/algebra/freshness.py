@@ -51,9 +51,10 @@ class Deadline:
         `first` to `last`, and for deadlines until `now`.
         """
         lag = timedelta(0) if self.lag is None else self.lag
-        if first + lag > now:
+        if lag > now - first:
             return []
-        ticks = self.cron.ticks(first + lag, min(last + lag, now)) + self.cron.following(last + lag, 2, now)
+        until = last + lag if lag < now - last else now
+        ticks = self.cron.ticks(first + lag, until) + self.cron.following(until, 2, now)
         if self.lag is None:
             return list(pairwise(ticks))
         # What is older than `lag` at a tick, if only by a microsecond, doesn't meet it.

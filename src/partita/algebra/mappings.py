@@ -153,10 +153,14 @@ def chosen_upstream(mapping: Mapping, ours: PartitionSet, theirs: PartitionSet, 
 
 
 def asked_upstream(mapping: MappedBy, key: PartitionKey) -> Iterable[PartitionKey]:
-    """The keys that a function gives, which must be keys."""
+    """The keys that a function gives, which must be keys; what goes wrong in it is wrong with the definition."""
     if mapping.function is None:
         raise DefinitionError(f"the mapping {mapping.name} is a function that this process doesn't have")
-    for theirs in mapping.function(key):
+    try:
+        given = tuple(mapping.function(key))
+    except Exception as error:
+        raise DefinitionError(f"{mapping.name} fails for {key}: {type(error).__name__}: {error}") from error
+    for theirs in given:
         if not isinstance(theirs, PartitionKey):
             raise DefinitionError(f"{mapping.name} gave {theirs!r} for {key}, and not partition keys")
         yield theirs

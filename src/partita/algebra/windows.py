@@ -14,6 +14,7 @@ hours are 3,600 seconds each.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -83,12 +84,14 @@ class Windows:
         """The window that an instant is in."""
         if self.unit == HOUR:
             return (instant - _EPOCH - self._phase()) // _ONE_HOUR
-        local = instant.astimezone(zone(self.time_zone)).replace(tzinfo=None) - self.offset
+        local = instant.replace(tzinfo=None)
+        with suppress(OverflowError):
+            local = instant.astimezone(zone(self.time_zone)).replace(tzinfo=None) - self.offset
         guess = self._ordinal_of_date(local.date())
         # An hour that the clock skips or repeats can put the guess one off.
-        while self.starts_at(guess) > instant:
+        while not self._has_started(guess, instant):
             guess -= 1
-        while self.starts_at(guess + 1) <= instant:
+        while self._has_started(guess + 1, instant):
             guess += 1
         return guess
 
@@ -101,8 +104,8 @@ class Windows:
 
     def expected(self, now: datetime) -> range:
         """The windows of the set that are over at `now`."""
-        first = self.ordinal_at(_instant(self.start, self.time_zone) - _MICRO) + 1
-        until = now if self.end is None else min(now, _instant(self.end, self.time_zone))
+        first = self._first()
+        until = now if self.end is None else min(now, _nearest_instant(self.end, self.time_zone))
         return range(first, max(first, self.ordinal_at(until)))
 
     def is_empty(self, ordinal: int) -> bool:
@@ -126,6 +129,21 @@ class Windows:
             "time_zone": self.time_zone,
             "offset": self.offset.total_seconds(),
         }
+
+    def _has_started(self, ordinal: int, instant: datetime) -> bool:
+        """Whether a window starts at an instant or before it; one may start before the year 1 or after 9999."""
+        try:
+            return self.starts_at(ordinal) <= instant
+        except (ValueError, OverflowError):
+            return ordinal < 0
+
+    def _first(self) -> int:
+        """The first window that starts at the set's start or later."""
+        start = _nearest_instant(self.start, self.time_zone)
+        found = self.ordinal_at(start)
+        with suppress(ValueError, OverflowError):
+            return found if self.starts_at(found) == start else found + 1
+        return found + 1
 
     def _phase(self) -> timedelta:
         """How far behind the hour of UTC the hours of the zone start."""
@@ -167,3 +185,14 @@ def zone(name: str) -> ZoneInfo:
 def _instant(local: datetime, time_zone: str) -> datetime:
     """The first instant at which clocks show that time; where they skip it, as long after as they skip."""
     return local.replace(tzinfo=zone(time_zone)).astimezone(UTC)
+
+
+_EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+def _nearest_instant(local: datetime, time_zone: str) -> datetime:
+    """The same; the first or the last instant there is where that one is outside of the years 1 to 9999."""
+    try:
+        return _instant(local, time_zone)
+    except OverflowError:
+        return _EARLIEST if local.year == 1 else _LATEST

@@ -20,7 +20,7 @@ from partita.assets.holding import Holding
 from partita.errors import KeyValueError, TableExists
 from partita.formats.opening import open_table
 from partita.formats.table import Table
-from partita.status.workspace import FOLDER
+from partita.status.workspace import ADOPTED, FOLDER
 from partita.storage import Storage
 
 _KEPT = ("name", "type", "uri", "warehouse", "jdbc.schema-version", "catalog-impl", "py-catalog-impl")
@@ -64,7 +64,7 @@ def adopted_table(storage: Storage, name: str) -> Table | None:
 
 def adopted_names(storage: Storage) -> set[str]:
     """The names of all adopted tables."""
-    paths = (path.rpartition("/")[2] for path, _ in storage.list(f"{FOLDER}/adopted"))
+    paths = (path.rpartition("/")[2] for path, _ in storage.list(f"{FOLDER}/{ADOPTED}"))
     return {path.removesuffix(".json") for path in paths if path.endswith(".json")}
 
 
@@ -85,4 +85,4 @@ def _public(value: str) -> str:
 
 
 def _path(name: str) -> str:
-    return f"{FOLDER}/adopted/{name}.json"
+    return f"{FOLDER}/{ADOPTED}/{name}.json"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 
+from partita.algebra.key import PartitionKey
 from partita.cli.lake_option import add_lake, open_lake
 from partita.cli.partition import read_key, read_moment
 
@@ -32,6 +35,7 @@ def define(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--error", metavar="TEXT", help="why it failed")
     for name in ("rows", "files", "bytes", "table-version"):
         parser.add_argument(f"--{name}", type=int, metavar="N", help=f"the {name.replace('-', ' ')} that it wrote")
+    parser.add_argument("--json", action="store_true", help="what was recorded, as one JSON object for each key")
     add_lake(parser)
     parser.set_defaults(run=_run)
 
@@ -39,9 +43,10 @@ def define(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     lake = open_lake(arguments)
     details = {name: getattr(arguments, name) for name in ("rows", "files", "bytes", "table_version", "error")}
+    keys = [read_key(key, lake, arguments.asset) for key in arguments.keys] or [PartitionKey.of()]
     lake.record(
         arguments.asset,
-        [read_key(key, lake, arguments.asset) for key in arguments.keys] or None,
+        keys,
         outcome=arguments.outcome,
         run_id=arguments.run_id,
         attempt=arguments.attempt,
@@ -49,4 +54,8 @@ def _run(arguments: argparse.Namespace) -> int:
         code_version=arguments.code_version,
         **{name: value for name, value in details.items() if value is not None},
     )
+    if arguments.json:
+        for key in keys:
+            said = {"asset": arguments.asset, "key": str(key), "outcome": arguments.outcome}
+            sys.stdout.write(f"{json.dumps(said, ensure_ascii=False)}\n")
     return 0

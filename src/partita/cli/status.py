@@ -72,7 +72,9 @@ def define(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     words = arguments.asset
     if len(words) == 2 and words[0] == "export":
-        rows = open_lake(arguments).export_status(words[1], now=_now(arguments))
+        _refuse_narrowing(arguments)
+        lake = open_lake(arguments)
+        rows = lake.export_status(words[1], now=_now(arguments), observe=not arguments.no_observe)
         print(f"{words[1]}: {rows:,} partitions", file=sys.stderr)  # noqa: T201 - what a command line does
         return 0
     if len(words) > 1:
@@ -83,6 +85,19 @@ def _run(arguments: argparse.Namespace) -> int:
         if words == ["export"]:
             arguments.parser.error("'export' needs the name of a file")
         raise
+
+
+def _refuse_narrowing(arguments: argparse.Namespace) -> None:
+    """An export is the whole table; what would narrow it or say more of it is refused."""
+    given = [
+        *(arguments.states or ()),
+        *(name for name in _NOT_EXPORTED if getattr(arguments, name) not in {None, False}),
+    ]
+    if given:
+        arguments.parser.error(f"'export FILE' writes every partition, and takes no --{given[0]}")
+
+
+_NOT_EXPORTED = ("where", "transitive", "json", "check")
 
 
 def _now(arguments: argparse.Namespace) -> Any:

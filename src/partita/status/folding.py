@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ from partita.status.engine import connect, fetch, instant, listed
 from partita.status.fold import merge
 from partita.status.ledger import Files, Ledger
 from partita.status.query import Answering, Question
-from partita.status.rows import row_schema
+from partita.status.rows import SWEPT, row_schema
+from partita.status.shown import one_line
 from partita.status.snapshot import ROWS, StatusTable
 
 if TYPE_CHECKING:
@@ -59,21 +61,34 @@ def fold(ledger: Ledger, table: StatusTable, folded_elsewhere: Callable[[Files],
 def sweep(ledger: Ledger, table: StatusTable, question: Question) -> Folded:
     """Fold, and store with each row since when and why it is stale now.
 
-    Assets that can't be judged in this process keep what the last sweep found.
+    Assets that can't be judged in this process keep what the last sweep found, and a warning names them.
     """
 
     def once() -> Folded:
         with Answering(ledger, table, question, make=True) as answer:
             if answer.files.table_id is None:
                 return Folded(-1, 0)
-            at = f"CASE WHEN staleness = 'computed' THEN {instant(answer.now)} ELSE swept_at END AS swept_at"
-            columns = [at if name == "swept_at" else name for name in row_schema().names]
+            judged = {name: f"board.{name}" for name in SWEPT} | {"swept_at": instant(answer.now)}
+            columns = [
+                f"CASE WHEN staleness = 'computed' THEN {judged[name]} ELSE stored.{name} END AS {name}"
+                if name in judged
+                else f"board.{name}"
+                for name in row_schema().names
+            ]
             rows = fetch(
                 answer.connection,
-                f"SELECT {', '.join(columns)} FROM {BOARD} WHERE row_version IS NOT NULL",  # noqa: S608 - our own
+                f"SELECT {', '.join(columns)} FROM {BOARD} AS board "  # noqa: S608 - our own names
+                f"JOIN {ROWS} AS stored USING (asset_key, partition_key)",
                 row_schema(),
             )
             table.write(answer.stored, rows, answer.files)
+            warn_of_unknown(answer, "staleness <> 'computed'", "it keeps what the last sweep found")
             return Folded(answer.files.version, rows.num_rows)
 
     return retried("sweep", once)
+
+
+def warn_of_unknown(answer: Answering, condition: str, what: str) -> None:
+    """Log which assets have rows that can't be judged here, what becomes of those, and why."""
+    for asset, reason in answer.unjudged(condition).items():
+        logging.getLogger("partita").warning("%s can't be judged, so %s: %s", one_line(asset), what, reason)

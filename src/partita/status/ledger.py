@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import base64
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -92,10 +94,15 @@ class Ledger:
             return Files(None, -1, {})
         return Files(str(table.metadata().id), table.version(), paths_of(table))
 
-    def files_since(self, now: Files, version: int | None) -> Mapping[str, str]:
-        """Those files that came after a version: they hold every event since, and perhaps some from before it."""
+    def files_since(self, now: Files, version: int | None, marks: Collection[str] | None = None) -> Mapping[str, str]:
+        """Those files that came after a version: they hold every event since, and perhaps some from before it.
+
+        `marks` are those of the version's files, where they were kept; else the log says them, as far back as it goes.
+        """
         if version == now.version:
             return {}
+        if marks is not None:
+            return {path: kind for path, kind in now.paths.items() if mark(path) not in marks}
         then = None if version is None else open_version(self.place, version)
         if then is None:
             return now.paths
@@ -132,6 +139,12 @@ class Ledger:
             return self._appended(rows)
         self._table = table
         return table
+
+
+def mark(path: str) -> str:
+    """What a file is known by where its path would be too long; files of different paths have different marks."""
+    digest = hashlib.sha256(path.encode()).digest()[:16]
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def of_workspace(tenant: str, workspace: str) -> str:

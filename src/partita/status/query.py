@@ -60,6 +60,10 @@ class Question:
     partly: bool = False
 
 
+UNASKED = "an upstream is mapped by a function that this process doesn't have"
+"""Why an asset without trouble can't be judged."""
+
+
 class Answering:
     """The relations that answer a question, for as long as it is open.
 
@@ -76,6 +80,7 @@ class Answering:
         self.now = datetime.now(UTC) if given is None else checked_instant("now", given)
         self.troubles: dict[str, str] = {}
         """Why assets can't be judged, by name."""
+        self._failing: set[str] = set()
         until = None if make else self.now
         self.catalog = read_catalog(self.connection, ledger, self.files, until)
         self.stored = table.stored(self.files, make=make)
@@ -120,6 +125,11 @@ class Answering:
         """Every upstream partition that makes one stale: `UPSTREAM_STALE`, the earliest first."""
         return fetch(self.connection, f"SELECT * FROM {UPSTREAM_STALE} ORDER BY since, by_asset, by_partition")  # noqa: S608
 
+    def unjudged(self, condition: str = "staleness = 'unknown'") -> dict[str, str]:
+        """Why assets can't be judged, by name: those with a row that meets the condition."""
+        found = listed(self.connection, f"SELECT DISTINCT asset_key FROM {BOARD} WHERE {condition} ORDER BY 1")  # noqa: S608
+        return {asset: self.troubles.get(asset, UNASKED) for (asset,) in found}
+
     def dynamic_values(self, asset: str) -> dict[str, list[KeyValue]]:
         """The values of an asset's dynamic dimensions; none where it has no definition."""
         members = {name: texts for d in self._definitions([asset]) for name, texts in self._members(d).items()}
@@ -134,9 +144,13 @@ class Answering:
         return self.question.assets is not None and not self.question.partly
 
     def definitions(self) -> dict[str, Definition]:
-        """The definitions of all assets that are made, by name, but for those that can't be judged."""
+        """The definitions of all assets that are made, by name, but for those that can't be used.
+
+        One whose function fails is there, for whoever follows its links to be told.
+        """
         found = self._definitions(self.catalog.timelines)
-        return {definition.asset: definition for definition in found if definition.asset not in self.troubles}
+        unusable = self.troubles.keys() - self._failing
+        return {definition.asset: definition for definition in found if definition.asset not in unusable}
 
     @cached_property
     def known(self) -> tuple[str, ...]:
@@ -183,7 +197,11 @@ class Answering:
         closure = self._closure(links)
         askable = [link for link in closure if link.is_askable]
         unasked = {link.asset for link in closure if not link.is_askable}
-        make_upstream_changes(self.connection, askable, ROWS if self.question.transitive else "asked_rows", "successes")
+        rows = ROWS if self.question.transitive else "asked_rows"
+        for link, error in make_upstream_changes(self.connection, askable, rows, "successes"):
+            self._trouble(link.asset, error)
+            self._failing.add(link.asset)
+            askable.remove(link)
         add_swept(self.connection, unasked, ROWS)
         self._make_running()
         within = sorted({link.asset for link in closure} | set(self.assets))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -64,10 +64,22 @@ def record(  # noqa: PLR0913, PLR0917 - what there is to say of partitions
     The events differ in their keys and ids, and in `each`, fields with a value for each key; so one is checked and the
     others are made as columns.
     """
+    return record_canonical(ledger, kind, asset, key_texts(keys), at, each, **fields)
+
+
+def record_canonical(  # noqa: PLR0913, PLR0917 - as above
+    ledger: Ledger,
+    kind: str,
+    asset: str,
+    texts: tuple[str, ...],
+    at: datetime | None = None,
+    each: Mapping[str, Sequence[Any]] | None = None,
+    **fields: Any,
+) -> Recorded:
+    """The same of keys that `key_texts` gave."""
     unknown = {*fields, *(each or ())} - _FIELDS
     if unknown:
         raise StatusError(f"an event has no {min(unknown)!r}; there is: {', '.join(sorted(_FIELDS))}")
-    texts = tuple(map(key_text, several(keys)))
     ids = [new_ulid() for _ in texts]
     differing: dict[str, Sequence[Any]] = {"partition_key": texts, "event_id": ids, **(each or {})}
     if "run_id" in fields and fields["run_id"] is None:
@@ -90,12 +102,18 @@ def attempt(  # noqa: PLR0913, PLR0917 - what there is to say of an attempt
     run_id: str | None,
     number: int,
     code_version: str | None,
+    check: Callable[[str, Sequence[str]], None] | None = None,
 ) -> Iterator[Attempt]:
-    """Record a start, and at the end of the block how it went. An error is recorded as a failure and goes on."""
+    """Record a start, and at the end of the block how it went. An error is recorded as a failure and goes on.
+
+    `check` refuses canonical keys that the asset can't have.
+    """
     run = new_ulid() if run_id is None else run_id
     common: dict[str, Any] = {"run_id": run, "attempt": number, "code_version": code_version}
-    started = record(ledger, STARTED, asset, keys, **common)
-    texts = started.keys
+    texts = key_texts(keys)
+    if check is not None:
+        check(asset, texts)
+    started = record_canonical(ledger, STARTED, asset, texts, **common)
     common["started_at"] = started.at
     begun = Attempt(asset, tuple(map(PartitionKey.parse, texts)), run, number)
     try:
@@ -103,12 +121,12 @@ def attempt(  # noqa: PLR0913, PLR0917 - what there is to say of an attempt
     except BaseException as error:
         # What isn't an Exception ends the process: a job that was stopped has not failed.
         outcome = Outcome.FAILED if isinstance(error, Exception) else Outcome.CANCELLED
-        record(ledger, outcome.kind, asset, texts, error=_said(error), **common)
+        record_canonical(ledger, outcome.kind, asset, texts, error=_said(error), **common)
         raise
     if begun.is_cancelled:
-        record(ledger, Outcome.CANCELLED.kind, asset, texts, **common)
+        record_canonical(ledger, Outcome.CANCELLED.kind, asset, texts, **common)
     else:
-        record(ledger, Outcome.SUCCEEDED.kind, asset, texts, **{**begun.written, **common})
+        record_canonical(ledger, Outcome.SUCCEEDED.kind, asset, texts, **{**begun.written, **common})
 
 
 def kind_of(outcome: str) -> str:
@@ -128,6 +146,11 @@ def key_text(key: Key) -> str:
     if not isinstance(key, Mapping):
         raise StatusError(f"a partition is a key, a mapping, a canonical text or None, not {key!r}")
     return str(key if isinstance(key, PartitionKey) else PartitionKey.of(key))
+
+
+def key_texts(keys: Key | Sequence[Key]) -> tuple[str, ...]:
+    """The canonical texts of one key or of several."""
+    return tuple(map(key_text, several(keys)))
 
 
 def several(keys: Key | Sequence[Key]) -> Sequence[Key]:

@@ -1,12 +1,15 @@
 """The status table: a Delta table of folded rows, and the tail of the ledger that it doesn't hold yet.
 
 A fold overwrites the table and records the ledger's version that it has reached as a Delta transaction, in one commit.
-Of two folds at once the second fails on the first one's transaction and starts again from it.
+Of two folds at once the second fails on the first one's transaction and starts again from it. The commit keeps marks of
+the ledger's files at that version too, for the ledger's log forgets old versions.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -15,7 +18,7 @@ from partita.status.delta import Place, make_table, make_view, open_table, paths
 from partita.status.engine import instant, listed
 from partita.status.events import OF_PARTITIONS
 from partita.status.fold import folded, merged, numbered
-from partita.status.ledger import Files, Ledger, of_workspace
+from partita.status.ledger import Files, Ledger, mark, of_workspace
 from partita.status.rows import KEY, row_names, row_schema, row_types
 
 if TYPE_CHECKING:
@@ -33,12 +36,14 @@ EVERY_ROW = "every_status_row"
 class Stored:
     """The status table at a version: its files, and the version of the ledger that it has reached.
 
-    `table` is what a fold that started from here writes to; None where there is no table.
+    `table` is what a fold that started from here writes to; None where there is no table. `marks` are those of the
+    ledger's files at that version; None where they can't be found.
     """
 
     table: DeltaTable | None
     paths: Mapping[str, str]
     reached: int | None
+    marks: frozenset[str] | None = None
 
 
 class StatusTable:
@@ -64,7 +69,8 @@ class StatusTable:
         # An earlier version of Partita had fewer columns: what it folded is folded anew.
         if reached is None or not _is_whole(table):
             return Stored(table, {}, None)
-        return Stored(table, paths_of(table), reached)
+        marks = None if reached == files.version else _marks(table, application(files), reached)
+        return Stored(table, paths_of(table), reached, marks)
 
     def view(
         self, connection: duckdb.DuckDBPyConnection, files: Files, stored: Stored, now: datetime | None = None
@@ -92,7 +98,11 @@ class StatusTable:
 
         assert stored.table is not None  # noqa: S101 - a fold makes it before it reads
         table = stored.table
-        properties = CommitProperties(app_transactions=[Transaction(application(files), files.version)])
+        reached = {"by": application(files), "version": files.version, "marks": sorted(map(mark, files.paths))}
+        properties = CommitProperties(
+            app_transactions=[Transaction(application(files), files.version)],
+            custom_metadata={_REACHED: json.dumps(reached)},
+        )
         with translated(self.uri):
             ordered = rows.sort_by([(name, "ascending") for name in ("asset_key", "partition_key")])
             schema_mode: Any = {} if _is_whole(table) else {"schema_mode": "overwrite"}
@@ -112,7 +122,7 @@ class StatusTable:
 
     def _make_tail(self, connection: duckdb.DuckDBPyConnection, files: Files, stored: Stored) -> bool:
         """Make `tail_rows` of the events that the snapshot doesn't hold; False where there are none."""
-        since = self.ledger.files_since(files, stored.reached)
+        since = self.ledger.files_since(files, stored.reached, stored.marks)
         paths = {path: kind for path, kind in since.items() if kind in OF_PARTITIONS}
         if paths:
             self.ledger.view(connection, "tail_events", paths)
@@ -146,6 +156,23 @@ def _is_past(connection: duckdb.DuckDBPyConnection, now: datetime, *, has_tail: 
 
 def _make(connection: duckdb.DuckDBPyConnection, what: str, name: str, select: str) -> None:
     connection.execute(f"CREATE OR REPLACE TEMP {what} {name} AS {select}")
+
+
+_REACHED = "partita.reached"
+_RECENT = 4
+"""How many commits are looked at for a fold's: a compaction may come after it, and another fold since it was read."""
+
+
+def _marks(table: DeltaTable, by: str, version: int) -> frozenset[str] | None:
+    """The marks of the ledger's files that the fold to a version kept in its commit; None where that isn't found."""
+    from deltalake.exceptions import DeltaError
+
+    with suppress(DeltaError, OSError):
+        for commit in table.history(_RECENT):
+            kept = json.loads(commit.get(_REACHED, "{}"))
+            if (kept.get("by"), kept.get("version")) == (by, version):
+                return frozenset(kept["marks"])
+    return None
 
 
 def _is_whole(table: DeltaTable) -> bool:

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from partita.algebra.freshness import Deadline, MaximumLag
 from partita.algebra.plain import micros_of
+from partita.errors import DefinitionError
 from partita.status.definitions import Definition, Timeline
 from partita.status.engine import MOMENT, TEXT, listed, make_table, moment, quoted
 from partita.status.links import Link, in_asset, make_groups
@@ -97,9 +98,12 @@ def _materialized(connection: duckdb.DuckDBPyConnection, asset: str, rows: str) 
             if first is not None and last is not None:
                 yield first, last
             first = day
-        last = day + one_day
+        last = min(day, _LAST_DAY) + one_day
     if first is not None and last is not None:
         yield first, last
+
+
+_LAST_DAY = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
 
 def make_code_changes(connection: duckdb.DuckDBPyConnection, timelines: Mapping[str, Timeline]) -> Joined:
@@ -121,11 +125,12 @@ def make_code_changes(connection: duckdb.DuckDBPyConnection, timelines: Mapping[
 
 def make_upstream_changes(
     connection: duckdb.DuckDBPyConnection, links: Sequence[Link], rows: str, successes: str
-) -> None:
+) -> list[tuple[Link, DefinitionError]]:
     """Make `UPSTREAM_STALE` a table of the partitions of `rows` whose upstreams were materialized after them.
 
-    `successes` is a relation of the succeeded events that count.
+    `successes` is a relation of the succeeded events that count. Links whose function fails are left out, and returned.
     """
+    wrong = []
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {UPSTREAM_STALE} (asset_key VARCHAR, partition_key VARCHAR, since TIMESTAMPTZ, "
         "by_asset VARCHAR, by_partition VARCHAR, root_asset VARCHAR, root_partition VARCHAR, origin TIMESTAMPTZ)"
@@ -134,7 +139,11 @@ def make_upstream_changes(
     if same:
         _add_same_keys(connection, same, rows, successes)
     for at, link in enumerate(link for link in links if not link.is_same_key):
-        _add_mapped(connection, f"link_{at}", link, rows, successes)
+        try:
+            _add_mapped(connection, f"link_{at}", link, rows, successes)
+        except DefinitionError as error:
+            wrong.append((link, error))
+    return wrong
 
 
 def add_swept(connection: duckdb.DuckDBPyConnection, assets: Iterable[str], rows: str) -> None:

@@ -11,6 +11,7 @@ from partita.algebra.freshness import Deadline, Freshness, MaximumLag
 from partita.algebra.key import PartitionKey
 from partita.status.board import COLUMNS
 from partita.status.definitions import Definition
+from partita.status.query import UNASKED
 from partita.status.shown import error_line, escaped, one_line, value_text
 from partita.status.staleness import Reason
 
@@ -157,8 +158,7 @@ class _Chain:
 
 def _doubts(row: dict[str, Any], trouble: str | None) -> Iterator[str]:
     if row["staleness"] == "unknown":
-        unasked = "an upstream is mapped by a function that this process doesn't have, and no sweep has judged it"
-        yield f"whether it is stale is not known: {trouble or unasked}"
+        yield f"whether it is stale is not known: {trouble or f'{UNASKED}, and no sweep has judged it'}"
 
 
 def _own_causes(row: dict[str, Any], definition: Definition | None) -> Iterator[Cause]:

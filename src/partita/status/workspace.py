@@ -42,6 +42,8 @@ AssetGiven: TypeAlias = str | Named
 
 _NAME = re.compile(r"\w[\w.-]*")
 FOLDER = "_partita"
+ADOPTED = "adopted"
+"""The folder beside those of tenants in which a lake keeps which tables it adopted."""
 
 
 class Workspace:
@@ -54,11 +56,14 @@ class Workspace:
         for what, name in (("tenant", tenant), ("workspace", workspace)):
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 raise StatusError(f"{name!r} is no {what}'s name; use letters, digits, _, - and dots")
+        if tenant == ADOPTED:
+            raise StatusError(f"{tenant!r} is no tenant's name: it is where a lake keeps what it adopted")
         self.folder = f"{FOLDER}/{tenant}/{workspace}"
         """Where the workspace is in the lake's folder."""
         self.ledger = Ledger(Place(f"{uri}/{self.folder}/ledger", options), tenant, workspace)
         self._place = Place(f"{uri}/{self.folder}/status", options)
         self._functions: dict[tuple[str, str], MappedBy] = {}
+        self._dimensions: dict[str, tuple[str, ...] | None] = {}
 
     @property
     def table(self) -> StatusTable:
@@ -90,6 +95,7 @@ class Workspace:
             for definition in changed
         )
         for definition in given:
+            self._dimensions[definition.asset] = definition.partitions.names
             for upstream in definition.upstreams:
                 if isinstance(upstream.mapping, MappedBy):
                     self._functions[definition.asset, upstream.asset] = upstream.mapping
@@ -114,6 +120,33 @@ class Workspace:
             return own.code_version
         timeline = self._catalog().timelines.get(named(asset))
         return None if timeline is None else timeline.seen[-1].code_version
+
+    def check_keys(self, asset: str, keys: Iterable[str]) -> None:
+        """Refuse canonical keys of other dimensions than the asset's, where it is registered and made.
+
+        What was read of an asset is kept: to record has to be quick. A key that it would refuse is held to what is read
+        anew.
+        """
+        found = {_dimensions(key): key for key in keys}
+        if asset in self._dimensions and self._are_known(asset, found):
+            return
+        self._dimensions[asset] = self._read_dimensions(asset)
+        if not self._are_known(asset, found):
+            names = self._dimensions[asset] or ()
+            wrong = next(key for dimensions, key in found.items() if dimensions != names)
+            raise StatusError(f"{asset!r} has no partition {wrong!r}; its dimensions are: {', '.join(names) or 'none'}")
+
+    def _are_known(self, asset: str, found: Iterable[tuple[str, ...]]) -> bool:
+        names = self._dimensions[asset]
+        return names is None or set(found) <= {names}
+
+    def _read_dimensions(self, asset: str) -> tuple[str, ...] | None:
+        catalog = self._catalog()
+        # A definition that this version can't read says nothing of keys.
+        with suppress(DefinitionError):
+            definition = None if asset in catalog.retired else catalog.definition(asset)
+            return None if definition is None else definition.partitions.names
+        return None
 
     def check_dynamic(self, asset: str, keys: Key | Sequence[Key]) -> None:
         """Refuse values of dimensions that an asset doesn't have, or that aren't dynamic."""
@@ -216,14 +249,22 @@ class Workspace:
         return sweep(self.ledger, self.table, Question(functions=self._functions, partly=True))
 
     def export(self, file: str, now: datetime | None = None) -> int:
-        """Write the seed's `partition_status.parquet`, with its columns alone; returns the number of rows."""
+        """Write the seed's `partition_status.parquet`, with its columns alone; returns the number of rows.
+
+        What can't be judged has no staleness in the file, as what is current; a warning names it.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        from partita.status.folding import warn_of_unknown
         from partita.status.rows import SEED, row_schema
 
+        is_recorded = "row_version IS NOT NULL"
         with self.ask(now=now) as answer:
-            rows = answer.rows(SEED, ["row_version IS NOT NULL"])
+            rows = answer.rows(SEED, [is_recorded])
+            warn_of_unknown(
+                answer, f"staleness = 'unknown' AND {is_recorded}", "the file can't say whether it is stale"
+            )
         try:
             pq.write_table(rows.cast(pa.schema([row_schema().field(name) for name in SEED])), file)
         except OSError as error:
@@ -236,6 +277,11 @@ class Workspace:
 
         with connect() as connection:
             return read_catalog(connection, self.ledger, self.ledger.files())
+
+
+def _dimensions(key: str) -> tuple[str, ...]:
+    """The names of the dimensions of a canonical key."""
+    return tuple(part.partition("=")[0] for part in key.split(",")) if key else ()
 
 
 def _refuse_cycles(catalog: Catalog, given: Iterable[Definition]) -> None:
