@@ -224,6 +224,7 @@ class Lake:
         since: datetime | None = None,
         now: datetime | None = None,
         allow_missing: bool = False,
+        among: Sequence[AssetGiven] | None = None,
         batch_partitions: int | None = None,
         batch_bytes: int | None = None,
         observe: bool = True,
@@ -232,7 +233,8 @@ class Lake:
 
         Of `missing`, `stale` and `failed`, none means all three. `select` names assets: `name`, `tag:word`, `+name`
         with its upstreams, `name+` with what is made from it. `since` leaves out what has been so for longer. A
-        partition whose upstream is missing is held back; with `allow_missing`, not for a source's.
+        partition whose upstream is missing is held back; with `allow_missing`, not for a source's. `among` are the
+        assets that there are, such as those of a pipeline, where not all that were ever registered.
         """
         from partita.assets.batching import Sizes
         from partita.assets.planning import Asked, make_plan
@@ -245,7 +247,8 @@ class Lake:
         given = {"partitions": batch_partitions, "bytes": batch_bytes}
         sizes = Sizes(**{name: value for name, value in given.items() if value is not None})
         words = (select,) if isinstance(select, str) else tuple(select)
-        asked = Asked(needs, words, where, since, allow_missing, sizes)
+        names = names_of(among)
+        asked = Asked(needs, words, where, since, allow_missing, sizes, None if names is None else frozenset(names))
         # What is selected is known by the definitions, and then asked for; without a selection, that is everything.
         with self._workspace.ask(assets=() if words else None, now=now, partly=True) as answer:
             return make_plan(answer, asked, self.uri, self.tenant, self.workspace)
@@ -265,8 +268,9 @@ class Lake:
         """Run a plan on Spark: upstreams first, each batch one job and one commit. Its assets are registered here.
 
         A failing batch is cut in two until what can't be made stands alone. More failures than `max_failures` stop the
-        run. Partitions that another run holds are waited for, `wait` seconds at most. `listener` hears of progress.
-        `stop` cancels the run once another thread sets it, as Ctrl-C does in the main thread; the result says so.
+        run. Partitions that another run holds are waited for, `wait` seconds at most; if it made some of the plan's, the
+        world has moved, and that is refused: plan again. `listener` hears of progress. `stop` cancels the run once
+        another thread sets it, as Ctrl-C does in the main thread; the result says so.
         """
         if observe:
             self._observe_sources()

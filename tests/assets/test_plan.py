@@ -135,6 +135,11 @@ def test_a_predicate_narrows_to_partitions(shop: Lake) -> None:
     assert planned(plan) == {"orders": [str(day(n, region="us")) for n in (1, 2)]}
     with pytest.raises(pt.PredicateError, match="nobody"):
         shop.plan(where="nobody = 1")
+    make_all(shop)
+    for where in ("nobody = 1", pt.col("nobody") == 1, "date = 'x' AND nobody"):
+        with pytest.raises(pt.PredicateError, match="nobody"):
+            shop.plan(where=where)
+    assert len(shop.plan(where="region = 'us' AND date > '2025-01-01'")) == 0
 
 
 def test_what_is_so_for_longer_is_left_out(shop: Lake) -> None:
@@ -146,6 +151,26 @@ def test_what_is_so_for_longer_is_left_out(shop: Lake) -> None:
     fresh = Lake(shop.uri, workspace="fresh")
     fresh.register(define("sales", DAYS))
     assert planned(fresh.plan(since=datetime(2025, 1, 3, tzinfo=UTC))) == {"sales": [str(day(3)), str(day(4))]}
+
+
+def test_what_was_wiped_is_missing_since_then(shop: Lake) -> None:
+    make_all(shop)
+    after = datetime.now(UTC)
+    shop.wipe("sales", day(1))
+    assert planned(shop.plan(missing=True, select="sales", since=after)) == {"sales": [str(day(1))]}
+    assert len(shop.plan(missing=True, select="sales", since=after + timedelta(hours=1))) == 0
+    shop.wipe("orders", day(7, region="us"))
+    assert len(shop.plan(missing=True, select="orders", since=after)) == 0, "which nobody expects"
+
+
+def test_of_assets_that_are_no_more_nothing_is_planned(shop: Lake) -> None:
+    plan = shop.plan(among=["orders", "sales"])
+    assert plan.assets == ("orders", "sales")
+    assert plan.asked["not_among"] == ["change", "report"]
+    assert shop.plan(among=["orders", "sales"], select="sales+").assets == ()
+    assert shop.plan(among=["orders", "sales"], select="orders+").assets == ("orders", "sales")
+    with pytest.raises(pt.PlanError, match="nothing is selected by 'report'"):
+        shop.plan(among=["orders", "sales"], select="report")
 
 
 def test_batches_are_cut_by_partitions_and_by_bytes() -> None:

@@ -22,9 +22,10 @@ from partita.assets.plan import BLOCKED, PLANNED, Plan
 from partita.assets.selection import NEEDS, selected
 from partita.errors import DefinitionError, PlanError, PredicateError
 from partita.status.board import BOARD, STATES
+from partita.status.definitions import Definition
 from partita.status.engine import fetch, instant, listed, quoted
 from partita.status.events import checked_instant
-from partita.status.keys import Where, matching
+from partita.status.keys import Where, check_columns, matching
 from partita.status.links import Link, dimension_sql, in_asset, make_groups
 from partita.status.query import Answering
 from partita.status.snapshot import ROWS
@@ -42,7 +43,7 @@ class Asked:
 
     `needs` are of missing, stale and failed; `select` names assets, as `selected` reads them; `where` is a predicate on
     the dimensions of keys; `since` leaves out what has been so for longer. With `allow_missing`, a source's partition
-    that was never written holds nothing back.
+    that was never written holds nothing back. `among` are the assets that there are, where not all that are registered.
     """
 
     needs: tuple[str, ...] = NEEDS
@@ -51,6 +52,7 @@ class Asked:
     since: datetime | None = None
     allow_missing: bool = False
     sizes: Sizes = field(default_factory=Sizes)
+    among: frozenset[str] | None = None
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -67,7 +69,7 @@ def make_plan(answer: Answering, asked: Asked, lake: str, tenant: str, workspace
     planning = _Planning(answer, asked)
     planning.run()
     partitions, blocked = planning.found()
-    question = {**asked.document(), "left_out": planning.left_out}
+    question = {**asked.document(), "left_out": planning.left_out, "not_among": planning.not_among}
     return Plan(
         lake, tenant, workspace, answer.now, question, partitions, blocked,
         world_of(answer, planning.involved(partitions)),
@@ -118,22 +120,31 @@ class _Planning:
             if need not in NEEDS:
                 raise PlanError(f"a plan is for what is {', '.join(NEEDS)}, not {need!r}")
         self.since = None if asked.since is None else checked_instant("since", asked.since)
-        self.definitions = answer.definitions()
+        self.not_among: list[str] = []
+        self.definitions = self._definitions()
         self.selected = selected(asked.select, self.definitions)
         if asked.select:
             above = {u.asset for name in self.selected for u in self.definitions[name].upstreams}
             answer.turn_to(sorted(self.selected | (above & set(answer.known))))
-            self.definitions = answer.definitions()
+            self.definitions = self._definitions()
             self.selected = selected(asked.select, self.definitions)
         self.judged = asked.where is None
         self.problem: PredicateError | None = None
         self.left_out: list[str] = []
 
+    def _definitions(self) -> dict[str, Definition]:
+        """The definitions of the assets that there are; others that would be made are noted."""
+        found, among = self.answer.definitions(), self.asked.among
+        if among is None:
+            return found
+        self.not_among = sorted(name for name in set(found) - among if not found[name].source)
+        return {name: definition for name, definition in found.items() if name in among}
+
     def run(self) -> None:
         self.connection.execute(f"""
             CREATE OR REPLACE TEMP TABLE plan_board AS
             SELECT asset_key, partition_key, display_status, failed, expected, stale_since, stale_reasons,
-                   last_attempt_at, last_materialization_bytes AS bytes, stale_upstream_asset_key AS by_asset,
+                   last_attempt_at, wiped_at, last_materialization_bytes AS bytes, stale_upstream_asset_key AS by_asset,
                    stale_upstream_partition_key AS by_partition
             FROM {BOARD} WHERE expected IS NOT FALSE
         """)  # noqa: S608 - our own names
@@ -197,13 +208,13 @@ class _Planning:
     def _is_late(self, asset: str) -> str:
         """The condition that a need is not older than `since`; what was never tried is as old as its time window."""
         assert self.since is not None  # noqa: S101 - asked before
-        tried = f"coalesce(stale_since, last_attempt_at) >= {instant(self.since)}"
+        tried = f"coalesce(stale_since, greatest(last_attempt_at, wiped_at)) >= {instant(self.since)}"
         windows = [d for d in self.definitions[asset].partitions.dimensions if isinstance(d, Windows)]
         ended = [
             f"{dimension_sql('partition_key', w.dimension)} >= {quoted(tagged(w.value(w.ordinal_at(self.since))))}"
             for w in windows
         ]
-        return f"{tried} OR (last_attempt_at IS NULL AND {' AND '.join(ended) or 'true'})"
+        return f"{tried} OR (coalesce(last_attempt_at, wiped_at) IS NULL AND {' AND '.join(ended) or 'true'})"
 
     def _group(self, name: str, link: Link) -> None:
         ours = f"(SELECT partition_key FROM plan_board WHERE {in_asset(link.asset)})"  # noqa: S608 - our own names
@@ -251,11 +262,13 @@ class _Planning:
             return
         keys = fetch(self.connection, "SELECT DISTINCT partition_key FROM plan_new")["partition_key"].combine_chunks()
         try:
+            # A column that isn't there is one as well where nothing is to be done.
+            check_columns(self.definitions[asset].partitions.names, where)
             found = matching(keys, where) if len(keys) else keys
-            self.judged = self.judged or bool(len(keys))
+            self.judged = True
         except PredicateError as error:
             self.problem, found = self.problem or error, keys.slice(0, 0)
-            self.left_out.append(asset)
+            self.left_out += [asset] if len(keys) else []
         self.connection.register("plan_matching", pa.table({"partition_key": found}))
         self.connection.execute(
             "DELETE FROM plan_new WHERE partition_key NOT IN (SELECT partition_key FROM plan_matching)"

@@ -75,11 +75,12 @@ def read_question(query: Query) -> Question:
 
 @dataclass(slots=True)
 class Plans:
-    """Makes plans, one at a time, and keeps the last few. `sizes` are those of batches, as `lake.plan` takes them."""
+    """Makes plans, one at a time, and keeps the last few; `sizes` of batches and `among` are as `lake.plan` takes them."""
 
     lake: Lake
     watch: Watch
     sizes: Mapping[str, int] = field(default_factory=dict)
+    among: tuple[str, ...] | None = None
     _kept: dict[str, Plan] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -96,6 +97,7 @@ class Plans:
                 select=question.select,
                 where=question.where,
                 allow_missing=question.allow_missing,
+                among=self.among,
                 batch_partitions=self.sizes.get("batch_partitions"),
                 batch_bytes=self.sizes.get("batch_bytes"),
             )
