@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from partita.algebra.key_text import KeyValue
 from partita.algebra.partition_sets import PartitionSet
 from partita.algebra.transforms import PartitionFunction
-from partita.errors import DefinitionError, TableError, TableExists, TableMissing
+from partita.errors import DefinitionError, SchemaError, SpecError, TableError, TableExists, TableMissing
 from partita.status.definitions import Definition
 from partita.status.events import ADDED, OF_PARTITIONS, REMOVED, WIPED
 from partita.status.ledger import Files, of_workspace
@@ -160,21 +160,24 @@ class Lake:
         return changed
 
     def _check_held(self, asset: Any) -> None:
-        """Refuse dimensions that the asset's table can't hold, where there is a table."""
+        """Refuse dimensions that the asset's table can't hold, or could not once it is made."""
         definition = getattr(asset, "definition", None)
         if definition is None or definition.table is None:
             return
-        from partita.assets.holding import Holding, check_format
+        from partita.assets.holding import Holding, check_format, check_new
 
         try:
-            table = self.table(definition.table)
+            table: Table | None = self.table(definition.table)
         except TableMissing:
-            check_format(definition, asset.making.format)
-            return
+            table = None
         try:
-            check_format(definition, table.format)
-            Holding.of(definition.asset, definition.partitions, table.spec)
-        except DefinitionError as error:
+            if table is not None:
+                check_format(definition, table.format)
+                Holding.of(definition.asset, definition.partitions, table.spec)
+            elif not definition.source:
+                check_format(definition, asset.making.format)
+                check_new(definition, asset.making)
+        except (DefinitionError, SchemaError, SpecError) as error:
             raise DefinitionError(f"{asset.place}: {error}" if asset.place else str(error)) from None
 
     def retire(self, asset: AssetGiven) -> None:
@@ -268,7 +271,7 @@ class Lake:
         """Run a plan on Spark: upstreams first, each batch one job and one commit. Its assets are registered here.
 
         A failing batch is cut in two until what can't be made stands alone. More failures than `max_failures` stop the
-        run. Partitions that another run holds are waited for, `wait` seconds at most; if it made some of the plan's, the
+        run. Partitions that another run holds are waited for, `wait` seconds at most; if it made some of them, the
         world has moved, and that is refused: plan again. `listener` hears of progress. `stop` cancels the run once
         another thread sets it, as Ctrl-C does in the main thread; the result says so.
         """

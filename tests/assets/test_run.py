@@ -294,6 +294,18 @@ def test_what_a_function_may_not_do_is_a_failed_attempt(lake: Lake, returned: An
     assert lake.status("bad", state="failed").num_rows == 1
 
 
+def test_a_table_that_could_not_hold_the_partitions_is_not_made(lake: Lake) -> None:
+    @pt.asset(table="bad", partitions=pt.static("p", ["a"]))
+    def bad(ctx: Any) -> Any:
+        return ctx.spark.createDataFrame([(1, 2)], "p int, n int")
+
+    lake.register(bad)
+    (failure,) = lake.run(lake.plan()).failures
+    assert "can't hold 'a' in a key" in failure.error
+    assert lake.tables() == []
+    assert lake.register(bad) == [], "as before"
+
+
 def test_a_late_source_makes_what_is_made_from_it_stale(lake: Lake, shop: Shop) -> None:
     lake.register(*shop.assets())
     lake.run(lake.plan())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from partita.algebra.functions import identity
 from partita.algebra.schema import Schema
+from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction
 from partita.arrow.schema import to_schema
 from partita.errors import TableError, TableExists, TableMissing
@@ -57,6 +58,25 @@ def open_table(
     return table
 
 
+def new_spec(schema: object, format_: str, partition_by: Sequence[PartitionFunction | str]) -> PartitionSpec:
+    """The spec that a new table would have."""
+    _check(format_)
+    functions = _functions(partition_by)
+    if format_ == "delta":
+        from partita.formats.delta.creation import new_spec as delta_spec
+
+        return delta_spec(to_schema(schema), functions)
+    if format_ == "lance":
+        from partita.formats.lance.creation import arrow_schema
+
+        return PartitionSpec.of(functions, to_schema(arrow_schema(schema)), "lance")
+    return PartitionSpec.of(functions, to_schema(schema), "iceberg")
+
+
+def _functions(partition_by: Sequence[PartitionFunction | str]) -> list[PartitionFunction]:
+    return [identity(given) if isinstance(given, str) else given for given in partition_by]
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """The tables of a lake: each in a folder by its name, and those of Iceberg in a catalog as well."""
@@ -74,7 +94,7 @@ class Tables:
     ) -> Table:
         """A new table; a name that is taken, in whatever format, is `TableExists`."""
         _check(format_)
-        functions = [identity(given) if isinstance(given, str) else given for given in partition_by]
+        functions = _functions(partition_by)
         if self._found(name) is not None:
             raise TableExists(self._folder(name).uri)
         self._check_apart(name, LEAF if format_ == "lance" else None)

@@ -75,7 +75,7 @@ def read_question(query: Query) -> Question:
 
 @dataclass(slots=True)
 class Plans:
-    """Makes plans, one at a time, and keeps the last few; `sizes` of batches and `among` are as `lake.plan` takes them."""
+    """Makes plans, one at a time, and keeps the last few; `sizes` and `among` are as `lake.plan` takes them."""
 
     lake: Lake
     watch: Watch
