@@ -236,8 +236,8 @@ class Lake:
 
         Of `missing`, `stale` and `failed`, none means all three. `select` names assets: `name`, `tag:word`, `+name`
         with its upstreams, `name+` with what is made from it. `since` leaves out what has been so for longer. A
-        partition whose upstream is missing is held back; with `allow_missing`, not for a source's. `among` are the
-        assets that there are, such as those of a pipeline, where not all that were ever registered.
+        partition whose upstream is missing, or is a window that isn't over, is held back; with `allow_missing`, not for
+        a source's. `among` are the assets that there are, such as a pipeline's, where not all that were registered.
         """
         from partita.assets.batching import Sizes
         from partita.assets.planning import Asked, make_plan

@@ -107,6 +107,55 @@ def test_what_has_no_upstream_to_read_is_held_back(shop: Lake) -> None:
     assert "is held back: orders date=2025-01-04,region=us is not there" in plan.explain("sales", str(day(4)))
 
 
+NOON = datetime(2025, 1, 20, 12, tzinfo=UTC)
+OPEN = pt.daily("date", start="2025-01-01")
+MONTHS = pt.monthly("date", start="2024-12-01")
+
+
+def tomorrow(key: pt.PartitionKey) -> list[pt.PartitionKey]:
+    return [pt.PartitionKey.of(date=key["date"] + timedelta(days=1))]  # type: ignore[operator] # a date
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mapping", "now", "held", "by"),
+    [
+        (OPEN, pt.same_key(), NOON, None, None),
+        (pt.daily("date", start="2025-01-01", time_zone="America/New_York"), pt.same_key(),
+         datetime(2025, 1, 20, 1, tzinfo=UTC), 19, day(19)),
+        (pt.daily("date", start="2025-01-01", time_zone="America/New_York"), pt.same_key(), NOON, None, None),
+        (MONTHS, pt.same_key(), NOON, 1, day(1)),
+        (OPEN, pt.window_offset("date", 0, 1), NOON, 19, day(20)),
+        (OPEN, pt.window_offset("date", -1, 0), NOON, None, None),
+        (OPEN * pt.static("region", ["eu"]), pt.window_offset("date", 2), NOON, 18, day(21, region="eu")),
+        (OPEN, pt.mapped_by(tomorrow), NOON, 19, day(20)),
+        (OPEN, pt.all_partitions(), NOON, None, None),
+        (DAYS, pt.window_offset("date", 0, 1), NOON, None, None),
+        (DAYS, pt.mapped_by(tomorrow), NOON, None, None),
+        (pt.monthly("date", start="2025-02-01"), pt.same_key(), NOON, None, None),
+        (pt.monthly("date", start="2024-01-01", end="2025-01-01"), pt.same_key(), NOON, None, None),
+    ],
+)  # fmt: skip
+def test_a_window_of_an_upstream_that_is_not_over_holds_back(  # noqa: PLR0913, PLR0917 - a row of the table above
+    lake: Lake, theirs: pt.PartitionSet, mapping: Any, now: datetime, held: int | None, by: pt.PartitionKey | None
+) -> None:
+    above = define("above", theirs)
+    lake.register(above, define("ours", OPEN, upstream=[(above, mapping)]))
+    plan = lake.plan(now=now)
+    found = {row["partition_key"]: row["by_partition"] for row in plan.blocked.to_pylist()}
+    assert sorted(found) == ([] if held is None else [str(day(n)) for n in range(held, 20)])
+    if by is not None:
+        assert found[str(day(19))] == str(by)
+
+
+def test_what_is_there_before_its_window_is_over_holds_nothing_back(lake: Lake) -> None:
+    prices = define("prices", MONTHS)
+    lake.register(prices, define("ours", OPEN, upstream=[prices]))
+    make(lake, "prices", pt.PartitionKey.of(date=date(2024, 12, 1)), at=NOON)
+    assert len(lake.plan(now=NOON, select="ours")) == 0
+    make(lake, "prices", day(1), at=NOON)
+    assert len(lake.plan(now=NOON, select="ours")) == 19
+
+
 @pytest.mark.parametrize(
     ("select", "wanted"),
     [

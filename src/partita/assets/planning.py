@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from graphlib import TopologicalSorter
@@ -15,7 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import tagged
+from partita.algebra.mappings import MappedBy, upstream_windows
 from partita.algebra.windows import Windows
 from partita.assets.batching import Sizes, batch_numbers
 from partita.assets.plan import BLOCKED, PLANNED, Plan
@@ -23,10 +26,10 @@ from partita.assets.selection import NEEDS, selected
 from partita.errors import DefinitionError, PlanError, PredicateError
 from partita.status.board import BOARD, STATES
 from partita.status.definitions import Definition
-from partita.status.engine import fetch, instant, listed, quoted
+from partita.status.engine import TEXT, fetch, instant, listed, make_table, quoted
 from partita.status.events import checked_instant
 from partita.status.keys import Where, check_columns, matching
-from partita.status.links import Link, dimension_sql, in_asset, make_groups
+from partita.status.links import Link, dimension_sql, in_asset, make_groups, shared_dimensions
 from partita.status.query import Answering
 from partita.status.snapshot import ROWS
 from partita.status.staleness import Reason
@@ -110,7 +113,7 @@ def unexpected(answer: Answering, partitions: pa.Table) -> tuple[str, str, str] 
 
 
 class _Planning:
-    """The relations of one plan: `plan_board`, what is known, and `plan_found`, what came into it."""
+    """The relations of one plan: `plan_board`, what is expected, and `plan_found`, what came into it."""
 
     def __init__(self, answer: Answering, asked: Asked) -> None:
         self.answer = answer
@@ -142,12 +145,15 @@ class _Planning:
 
     def run(self) -> None:
         self.connection.execute(f"""
-            CREATE OR REPLACE TEMP TABLE plan_board AS
+            CREATE OR REPLACE TEMP TABLE plan_known AS
             SELECT asset_key, partition_key, display_status, failed, expected, stale_since, stale_reasons,
                    last_attempt_at, wiped_at, last_materialization_bytes AS bytes, stale_upstream_asset_key AS by_asset,
                    stale_upstream_partition_key AS by_partition
-            FROM {BOARD} WHERE expected IS NOT FALSE
+            FROM {BOARD}
         """)  # noqa: S608 - our own names
+        self.connection.execute(
+            "CREATE OR REPLACE TEMP VIEW plan_board AS SELECT * FROM plan_known WHERE expected IS NOT FALSE"
+        )
         self.connection.execute(
             "CREATE OR REPLACE TEMP TABLE plan_found (asset_key VARCHAR, partition_key VARCHAR, reasons VARCHAR[], "
             "since TIMESTAMPTZ, by_asset VARCHAR, by_partition VARCHAR, held_asset VARCHAR, held_partition VARCHAR)"
@@ -223,8 +229,38 @@ class _Planning:
             for side, keys in (("ours", ours), ("theirs", theirs)):
                 select = f"SELECT partition_key, partition_key AS grouped FROM {keys}"  # noqa: S608 - our own names
                 self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name}_{side} AS {select}")
+            return
+        self._add_later(name, link)
+        both = f"({theirs} UNION ALL SELECT partition_key FROM {name}_later)"  # noqa: S608 - the same
+        make_groups(self.connection, name, link, ours, both)
+        if isinstance(link.mapping, MappedBy):
+            self._add_later_asked(name, link)
+
+    def _add_later(self, name: str, link: Link) -> None:
+        """Make `{name}_later`: partitions of an upstream that ours are made from, of windows that aren't over yet."""
+        until: dict[str, datetime] = {}
+        asked = link.upstream in self.definitions and not isinstance(link.mapping, MappedBy)
+        for here, there in shared_dimensions(link) if asked else ():
+            if isinstance(here, Windows) and isinstance(there, Windows) and (over := here.expected(self.answer.now)):
+                # Windows outside of the years 1 to 9999 are in no key.
+                with suppress(ValueError, OverflowError):
+                    last = upstream_windows(link.mapping, here, there, over[-1])[-1]
+                    until[there.dimension] = max(self.answer.now, there.starts_at(last + 1))
+        if any(moment > self.answer.now for moment in until.values()):
+            self.answer.make_later(f"{name}_later", link.upstream, until)
         else:
-            make_groups(self.connection, name, link, ours, theirs)
+            make_table(self.connection, f"{name}_later", {"partition_key": TEXT}, [])
+
+    def _add_later_asked(self, name: str, link: Link) -> None:
+        """The same where a function says which."""
+        theirs = self.definitions.get(link.upstream)
+        windows = [] if theirs is None else [d for d in theirs.partitions.dimensions if isinstance(d, Windows)]
+        unknown = f"SELECT DISTINCT grouped FROM {name}_ours WHERE grouped NOT IN (SELECT grouped FROM {name}_theirs)"  # noqa: S608
+        for (text,) in listed(self.connection, unknown) if windows else ():
+            key = PartitionKey.parse(text)
+            places = [w.ordinal(key.get(w.dimension)) for w in windows]
+            if any(at is not None and w.is_later(at, self.answer.now) for at, w in zip(places, windows, strict=True)):
+                self.connection.execute(f"INSERT INTO {name}_later VALUES ({quoted(text)})")  # noqa: S608 - our own names
 
     def _add_downstream(self, name: str, link: Link) -> None:
         """What is made from partitions that are about to run."""
@@ -239,7 +275,7 @@ class _Planning:
         """)  # noqa: S608 - our own names
 
     def _hold_back(self, name: str, link: Link) -> None:
-        """Mark what is made from partitions that are neither there nor about to run."""
+        """Mark what is made from partitions that are neither there nor about to run, or whose window isn't over."""
         theirs = self.definitions.get(link.upstream)
         if theirs is not None and theirs.source and self.asked.allow_missing:
             return
@@ -249,8 +285,8 @@ class _Planning:
                 SELECT ours.partition_key AS ours_key, min(bad.partition_key) AS partition_key FROM {name}_ours AS ours
                 JOIN (
                     SELECT theirs.grouped, min(theirs.partition_key) AS partition_key FROM {name}_theirs AS theirs
-                    SEMI JOIN (SELECT partition_key FROM plan_board WHERE {in_asset(link.upstream)} AND NOT ({GOOD}))
-                        AS gone USING (partition_key)
+                    ANTI JOIN (SELECT partition_key FROM plan_known WHERE {in_asset(link.upstream)} AND {GOOD})
+                        AS there USING (partition_key)
                     ANTI JOIN ({_running(link.upstream)}) AS planned USING (partition_key) GROUP BY theirs.grouped
                 ) AS bad USING (grouped) GROUP BY ours.partition_key
             ) AS held WHERE held.ours_key = plan_new.partition_key AND held_asset IS NULL
