@@ -290,7 +290,10 @@ class Lake:
         listener: Listener | None = None,
         stop: Event | None = None,
     ) -> RunResult:
-        """Do what a run that was killed or stopped left, the last one unless it is named; it commits nothing twice."""
+        """Do what a run that was killed or stopped left, the last one unless it is named; it commits nothing twice.
+
+        What others made since it began is not made again.
+        """
         return self._launch(spark, _options(parallel, max_failures, stop), wait, listener).resume(run_id)
 
     def _launch(self, spark: Any, options: Options, wait: float, listener: Listener | None) -> Launch:

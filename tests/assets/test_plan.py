@@ -135,7 +135,7 @@ def tomorrow(key: pt.PartitionKey) -> list[pt.PartitionKey]:
         (pt.monthly("date", start="2024-01-01", end="2025-01-01"), pt.same_key(), NOON, None, None),
     ],
 )  # fmt: skip
-def test_a_window_of_an_upstream_that_is_not_over_holds_back(  # noqa: PLR0913, PLR0917 - a row of the table above
+def test_a_window_of_an_upstream_that_is_not_over_holds_back(  # noqa: PLR0917 - a row of the table above
     lake: Lake, theirs: pt.PartitionSet, mapping: Any, now: datetime, held: int | None, by: pt.PartitionKey | None
 ) -> None:
     above = define("above", theirs)

@@ -31,6 +31,7 @@ from partita.status.events import checked_instant
 from partita.status.keys import Where, check_columns, matching
 from partita.status.links import Link, dimension_sql, in_asset, make_groups, shared_dimensions
 from partita.status.query import Answering
+from partita.status.running import RUNNING
 from partita.status.snapshot import ROWS
 from partita.status.staleness import Reason
 
@@ -110,6 +111,27 @@ def unexpected(answer: Answering, partitions: pa.Table) -> tuple[str, str, str] 
     found = listed(answer.connection, sql)
     answer.connection.unregister("plan_given")
     return found[0] if found else None
+
+
+def open_runs(answer: Answering, partitions: pa.Table) -> frozenset[str]:
+    """The runs that began some of these partitions and said no more of it."""
+    answer.connection.register("plan_given", partitions.select(["asset_key", "partition_key"]))
+    sql = f"SELECT DISTINCT unnest(open_run_ids) FROM {RUNNING} SEMI JOIN plan_given USING (asset_key, partition_key)"  # noqa: S608
+    found = listed(answer.connection, sql)
+    answer.connection.unregister("plan_given")
+    return frozenset(run_id for (run_id,) in found)
+
+
+def made_by_others(answer: Answering, partitions: pa.Table, run_id: str, since: datetime) -> frozenset[tuple[str, str]]:
+    """Those of the partitions that others than a run made since a moment, and that are there."""
+    answer.connection.register("plan_given", partitions.select(["asset_key", "partition_key"]))
+    sql = f"""
+        SELECT asset_key, partition_key FROM {ROWS} SEMI JOIN plan_given USING (asset_key, partition_key)
+        WHERE last_materialization_at > {instant(since)} AND last_materialization_run_id <> {quoted(run_id)}
+    """  # noqa: S608 - our own names
+    found = listed(answer.connection, sql)
+    answer.connection.unregister("plan_given")
+    return frozenset((asset, key) for asset, key in found)
 
 
 class _Planning:

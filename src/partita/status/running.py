@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import duckdb
 
 RUNNING = "running_now"
-"""The relation of partitions with an open attempt: asset_key, partition_key, running_since, running_run_id."""
+"""The relation of partitions with an open attempt: asset_key, partition_key, running_since, running_run_id, and
+`open_run_ids` of all runs that have one."""
 
 
 def open_attempts(events: str) -> str:
@@ -26,7 +27,8 @@ def open_attempts(events: str) -> str:
     columns = f"asset_key, partition_key, {named}, attempt, occurred_at"
     return f"""
         SELECT s.asset_key, s.partition_key, max(s.occurred_at) AS running_since,
-               arg_max(s.run_id, (s.occurred_at, s.event_id)) AS running_run_id
+               arg_max(s.run_id, (s.occurred_at, s.event_id)) AS running_run_id,
+               list(DISTINCT s.run_id) AS open_run_ids
         FROM (SELECT {columns}, run_id, event_id FROM {events} WHERE kind = {quoted(STARTED)}) AS s
         ANTI JOIN (SELECT {columns} FROM {events} WHERE kind IN ({ends})) AS e
           ON e.asset_key = s.asset_key AND e.partition_key = s.partition_key AND e.run = s.run
@@ -39,7 +41,7 @@ def make_running(connection: duckdb.DuckDBPyConnection, events: str | None) -> N
     """Make `RUNNING` a table, from a relation of starts and ends; None where no start was ever recorded."""
     nothing = (
         "SELECT NULL::VARCHAR AS asset_key, NULL::VARCHAR AS partition_key, NULL::TIMESTAMPTZ AS running_since, "
-        "NULL::VARCHAR AS running_run_id WHERE false"
+        "NULL::VARCHAR AS running_run_id, NULL::VARCHAR[] AS open_run_ids WHERE false"
     )
     select = nothing if events is None else open_attempts(events)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {RUNNING} AS {select}")
