@@ -94,13 +94,19 @@ def suppress_nothing_left() -> Any:
     return suppress(pt.PlanError)
 
 
-def test_what_was_running_when_it_died_is_recorded_as_failed(tmp_path: Path) -> None:
-    lake, shop = begun(tmp_path / "lake", "delta")
+def killed_at_its_first_rows(folder: Path) -> tuple[Lake, Shop]:
+    """A lake in which a run over orders died at its second commit, which is the first after the table was made."""
+    lake, shop = begun(folder / "lake", "delta")
     shop.poisoned = set()
     plan = lake.plan(select="orders")
     with dying(Steps(2, only="DeltaLog.commit")) as steps, suppress(Killed):
         lake.run(plan, parallel=1)
     assert steps.dead
+    return lake, shop
+
+
+def test_what_was_running_when_it_died_is_recorded_as_failed(tmp_path: Path) -> None:
+    lake, _ = killed_at_its_first_rows(tmp_path)
     assert lake.status("orders", state="running").num_rows == 4
     assert lake.resume().ok
     kinds = lake.history("orders", key(31, "us")).select(["kind", "attempt"]).to_pylist()
@@ -113,11 +119,7 @@ def test_what_was_running_when_it_died_is_recorded_as_failed(tmp_path: Path) -> 
 
 
 def test_what_a_dead_run_began_is_settled_by_the_next_and_not_made_again(tmp_path: Path) -> None:
-    lake, shop = begun(tmp_path / "lake", "delta")
-    shop.poisoned = set()
-    with dying(Steps(2, only="DeltaLog.commit")) as steps, suppress(Killed):
-        lake.run(lake.plan(select="orders"), parallel=1)
-    assert steps.dead
+    lake, shop = killed_at_its_first_rows(tmp_path)
     lake.record("orders", key(31, "us"), outcome="started", run_id="elsewhere")
     made = lake.run(lake.plan())
     assert made.ok
@@ -133,11 +135,7 @@ def test_what_a_dead_run_began_is_settled_by_the_next_and_not_made_again(tmp_pat
 
 
 def test_what_others_made_since_is_not_shown_as_failed_by_a_resume(tmp_path: Path) -> None:
-    lake, shop = begun(tmp_path / "lake", "delta")
-    shop.poisoned = set()
-    with dying(Steps(2, only="DeltaLog.commit")) as steps, suppress(Killed):
-        lake.run(lake.plan(select="orders"), parallel=1)
-    assert steps.dead
+    lake, shop = killed_at_its_first_rows(tmp_path)
     lake.record("orders", key(31, "us"), outcome="succeeded", run_id="elsewhere", code_version="1")
     assert lake.resume().ok
     assert shop.calls == [("orders", 4), ("orders", 3)]
