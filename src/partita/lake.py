@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from partita.algebra.key_text import KeyValue
 from partita.algebra.partition_sets import PartitionSet
 from partita.algebra.transforms import PartitionFunction
-from partita.errors import DefinitionError, TableError, TableExists, TableMissing
+from partita.errors import DefinitionError, SchemaError, SpecError, TableError, TableExists, TableMissing
 from partita.status.definitions import Definition
 from partita.status.events import ADDED, OF_PARTITIONS, REMOVED, WIPED
 from partita.status.ledger import Files, of_workspace
@@ -160,21 +160,24 @@ class Lake:
         return changed
 
     def _check_held(self, asset: Any) -> None:
-        """Refuse dimensions that the asset's table can't hold, where there is a table."""
+        """Refuse dimensions that the asset's table can't hold, or could not once it is made."""
         definition = getattr(asset, "definition", None)
         if definition is None or definition.table is None:
             return
-        from partita.assets.holding import Holding, check_format
+        from partita.assets.holding import Holding, check_format, check_new
 
         try:
-            table = self.table(definition.table)
+            table: Table | None = self.table(definition.table)
         except TableMissing:
-            check_format(definition, asset.making.format)
-            return
+            table = None
         try:
-            check_format(definition, table.format)
-            Holding.of(definition.asset, definition.partitions, table.spec)
-        except DefinitionError as error:
+            if table is not None:
+                check_format(definition, table.format)
+                Holding.of(definition.asset, definition.partitions, table.spec)
+            elif not definition.source:
+                check_format(definition, asset.making.format)
+                check_new(definition, asset.making)
+        except (DefinitionError, SchemaError, SpecError) as error:
             raise DefinitionError(f"{asset.place}: {error}" if asset.place else str(error)) from None
 
     def retire(self, asset: AssetGiven) -> None:
@@ -224,6 +227,7 @@ class Lake:
         since: datetime | None = None,
         now: datetime | None = None,
         allow_missing: bool = False,
+        among: Sequence[AssetGiven] | None = None,
         batch_partitions: int | None = None,
         batch_bytes: int | None = None,
         observe: bool = True,
@@ -232,8 +236,9 @@ class Lake:
 
         Of `missing`, `stale` and `failed`, none means all three. `select` names assets: `name`, `tag:word`, `+name`
         with its upstreams, `name+` with what is made from it; what is a name as it stands means that asset. `since`
-        leaves out what has been so for longer. A partition whose upstream is missing is held back; with
-        `allow_missing`, not for a source's.
+        leaves out what has been so for longer. A partition whose upstream is missing, or is a window that isn't over,
+        is held back; with `allow_missing`, not for a source's. `among` are the assets that there are, such as a
+        pipeline's, where not all that were registered.
         """
         from partita.assets.batching import Sizes
         from partita.assets.planning import Asked, make_plan
@@ -246,7 +251,8 @@ class Lake:
         given = {"partitions": batch_partitions, "bytes": batch_bytes}
         sizes = Sizes(**{name: value for name, value in given.items() if value is not None})
         words = (select,) if isinstance(select, str) else tuple(select)
-        asked = Asked(needs, words, where, since, allow_missing, sizes)
+        names = names_of(among)
+        asked = Asked(needs, words, where, since, allow_missing, sizes, None if names is None else frozenset(names))
         # What is selected is known by the definitions, and then asked for; without a selection, that is everything.
         with self._workspace.ask(assets=() if words else None, now=now, partly=True) as answer:
             return make_plan(answer, asked, self.uri, self.tenant, self.workspace)
@@ -266,8 +272,9 @@ class Lake:
         """Run a plan on Spark: upstreams first, each batch one job and one commit. Its assets are registered here.
 
         A failing batch is cut in two until what can't be made stands alone. More failures than `max_failures` stop the
-        run. Partitions that another run holds are waited for, `wait` seconds at most. `listener` hears of progress.
-        `stop` cancels the run once another thread sets it, as Ctrl-C does in the main thread; the result says so.
+        run. Partitions that another run holds are waited for, `wait` seconds at most; if it made some of them, the
+        world has moved, and that is refused: plan again. `listener` hears of progress. `stop` cancels the run once
+        another thread sets it, as Ctrl-C does in the main thread; the result says so.
         """
         if observe:
             self._observe_sources()
@@ -284,7 +291,10 @@ class Lake:
         listener: Listener | None = None,
         stop: Event | None = None,
     ) -> RunResult:
-        """Do what a run that was killed or stopped left, the last one unless it is named; it commits nothing twice."""
+        """Do what a run that was killed or stopped left, the last one unless it is named; it commits nothing twice.
+
+        What others made since it began is not made again.
+        """
         return self._launch(spark, _options(parallel, max_failures, stop), wait, listener).resume(run_id)
 
     def _launch(self, spark: Any, options: Options, wait: float, listener: Listener | None) -> Launch:

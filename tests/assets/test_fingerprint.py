@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import textwrap
+from collections import deque
 from collections.abc import Callable
+from copy import copy
+from datetime import UTC, date, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from partita.assets.fingerprint import fingerprint
 
 Load = Callable[[str], ModuleType]
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 2
+
 
 BASE = """
     import math
@@ -100,6 +114,32 @@ def test_what_does_not_change_it(load: Load, old: str, new: str) -> None:
 def test_what_changes_it(load: Load, old: str, new: str) -> None:
     assert old in BASE
     assert of(load, BASE) != of(load, BASE.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (re.compile("a+"), re.compile("b+")),
+        (re.compile("a+"), re.compile("a+", re.IGNORECASE)),
+        (re.compile("x" * 300 + "a"), re.compile("x" * 300 + "b")),
+        (re.compile(b"a"), re.compile("a")),
+        (date(2025, 1, 1), date(2025, 1, 2)),
+        (timedelta(1), timedelta(2)),
+        (UTC, timezone(timedelta(hours=1))),
+        (ZoneInfo("Europe/Berlin"), ZoneInfo("Europe/Paris")),
+        (Decimal("1.0"), Decimal("1.00")),
+        (Fraction(1, 2), Fraction(1, 3)),
+        (frozenset({"a"}), frozenset({"b"})),
+        (deque([1]), deque([2])),
+        (Colour.RED, Colour.BLUE),
+    ],
+)
+def test_values_that_a_function_closes_over_are_told_apart(one: object, other: object) -> None:
+    def closed(value: object) -> Callable[[], object]:
+        return lambda: value
+
+    assert fingerprint(closed(one)) == fingerprint(closed(copy(one)))
+    assert fingerprint(closed(one)) != fingerprint(closed(other))
 
 
 def test_what_a_function_closes_over_counts() -> None:

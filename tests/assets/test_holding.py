@@ -12,6 +12,8 @@ import partita as pt
 from partita.algebra.mappings import Choice
 from partita.algebra.spec import PartitionSpec
 from partita.assets.holding import Holding
+from partita.formats.opening import new_spec
+from partita.lake import Lake
 
 SCHEMA = pt.Schema.of({"ts": "timestamp", "day": "date", "at": "timestamp", "region": "string", "n": "long",
                        "flag": "boolean", "plain": "timestamp_ntz"})  # fmt: skip
@@ -94,3 +96,60 @@ def test_some_dimensions_or_none_choose_partitions() -> None:
 def test_what_a_table_cannot_hold_is_refused(partitions: Any, functions: Any, family: str, reason: str) -> None:
     with pytest.raises(pt.DefinitionError, match=reason):
         Holding.of("a", partitions, spec(*functions, family=family))
+
+
+def by(*fields: Any) -> dict[str, Any]:
+    return {"partition_by": fields}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "given", "reason"),
+    [
+        (pt.daily("date", **DAYS), by("ts"), r"test_holding.py:\d+: .*'date'.* partitioned by ts"),
+        (pt.daily("date", **DAYS) * pt.static("region", ["us"]), by("date"), "'region'.* partitioned by date"),
+        (pt.daily("date", **DAYS), by(), "partitioned by nothing"),
+        (pt.static("n_bucket", [0]), by(pt.bucket("n", 2)), "Delta partitions by columns"),
+        (pt.daily("ts_month", **DAYS), {"format": "iceberg", **by(pt.month("ts"))}, "can't hold windows by day"),
+        (pt.daily("ts_day", **DAYS), {"format": "lance", **by(pt.day("ts"))}, "can't hold windows by day"),
+        (pt.static("region", ["us"]), {"schema": {"region": "int", "n": "int"}}, "can't hold 'us'"),
+        (pt.monthly("ts_month", **DAYS), {"schema": SCHEMA, **by(pt.month("ts"))}, "holds string.* need dates"),
+        (pt.static("n", [1]), {"schema": {"m": "int"}, "format": "iceberg"}, "'n'"),
+        (pt.static("n", [1]), {"schema": {"m": "int"}, "format": "lance"}, "'n'"),
+    ],
+)
+def test_what_a_new_table_could_not_hold_is_refused_as_it_is_loaded(
+    lake: Lake, partitions: Any, given: Any, reason: str
+) -> None:
+    def rows(_: Any) -> None: ...
+
+    with pytest.raises(pt.DefinitionError, match=reason):
+        lake.register(pt.asset(table="t", partitions=partitions, **given)(rows))
+    assert lake.partitions_of("rows") is None
+
+
+@pytest.mark.parametrize(
+    ("partitions", "given"),
+    [
+        (pt.daily("date", **DAYS), by(pt.day("ts").alias("date"), "region")),
+        (pt.daily("date", **DAYS), {"schema": SCHEMA, **by(pt.day("ts").alias("date"))}),
+        (pt.static("region", ["us"]), by("REGION")),
+        (pt.hourly("ts_hour", **DAYS), {"format": "iceberg", **by(pt.hour("ts"))}),
+        (pt.static("n_bucket", [0]), {"format": "lance", **by(pt.bucket("n", 2))}),
+        (pt.static("n_bucket", [0]), {"format": "lance", "schema": SCHEMA, **by(pt.bucket("n", 2))}),
+    ],
+)
+def test_what_a_new_table_may_hold_is_taken(lake: Lake, partitions: Any, given: Any) -> None:
+    assert lake.register(pt.asset(name="a", table="t", partitions=partitions, **given)(print)) == ["a"]
+
+
+@pytest.mark.parametrize("wrong", ["day(ts)", [1], [None]])
+def test_what_says_no_partitioning_is_refused(wrong: Any) -> None:
+    with pytest.raises(pt.DefinitionError, match="partition_by is a list"):
+        pt.asset(partition_by=wrong)
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg", "lance"])
+def test_a_new_table_has_the_spec_that_was_foreseen(lake: Lake, form: str) -> None:
+    fields: list[Any] = ["region", pt.day("ts"), *([] if form == "delta" else [pt.bucket("n", 4)])]
+    table = lake.create_table("t", SCHEMA, format=form, partition_by=fields)
+    assert new_spec(SCHEMA, form, fields) == table.spec

@@ -108,6 +108,55 @@ def test_what_has_no_upstream_to_read_is_held_back(shop: Lake) -> None:
     assert "is held back: orders date=2025-01-04,region=us is not there" in plan.explain("sales", str(day(4)))
 
 
+NOON = datetime(2025, 1, 20, 12, tzinfo=UTC)
+OPEN = pt.daily("date", start="2025-01-01")
+MONTHS = pt.monthly("date", start="2024-12-01")
+
+
+def tomorrow(key: pt.PartitionKey) -> list[pt.PartitionKey]:
+    return [pt.PartitionKey.of(date=key["date"] + timedelta(days=1))]  # type: ignore[operator] # a date
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mapping", "now", "held", "by"),
+    [
+        (OPEN, pt.same_key(), NOON, None, None),
+        (pt.daily("date", start="2025-01-01", time_zone="America/New_York"), pt.same_key(),
+         datetime(2025, 1, 20, 1, tzinfo=UTC), 19, day(19)),
+        (pt.daily("date", start="2025-01-01", time_zone="America/New_York"), pt.same_key(), NOON, None, None),
+        (MONTHS, pt.same_key(), NOON, 1, day(1)),
+        (OPEN, pt.window_offset("date", 0, 1), NOON, 19, day(20)),
+        (OPEN, pt.window_offset("date", -1, 0), NOON, None, None),
+        (OPEN * pt.static("region", ["eu"]), pt.window_offset("date", 2), NOON, 18, day(21, region="eu")),
+        (OPEN, pt.mapped_by(tomorrow), NOON, 19, day(20)),
+        (OPEN, pt.all_partitions(), NOON, None, None),
+        (DAYS, pt.window_offset("date", 0, 1), NOON, None, None),
+        (DAYS, pt.mapped_by(tomorrow), NOON, None, None),
+        (pt.monthly("date", start="2025-02-01"), pt.same_key(), NOON, None, None),
+        (pt.monthly("date", start="2024-01-01", end="2025-01-01"), pt.same_key(), NOON, None, None),
+    ],
+)  # fmt: skip
+def test_a_window_of_an_upstream_that_is_not_over_holds_back(  # noqa: PLR0917 - a row of the table above
+    lake: Lake, theirs: pt.PartitionSet, mapping: Any, now: datetime, held: int | None, by: pt.PartitionKey | None
+) -> None:
+    above = define("above", theirs)
+    lake.register(above, define("ours", OPEN, upstream=[(above, mapping)]))
+    plan = lake.plan(now=now)
+    found = {row["partition_key"]: row["by_partition"] for row in plan.blocked.to_pylist()}
+    assert sorted(found) == ([] if held is None else [str(day(n)) for n in range(held, 20)])
+    if by is not None:
+        assert found[str(day(19))] == str(by)
+
+
+def test_what_is_there_before_its_window_is_over_holds_nothing_back(lake: Lake) -> None:
+    prices = define("prices", MONTHS)
+    lake.register(prices, define("ours", OPEN, upstream=[prices]))
+    make(lake, "prices", pt.PartitionKey.of(date=date(2024, 12, 1)), at=NOON)
+    assert len(lake.plan(now=NOON, select="ours")) == 0
+    make(lake, "prices", day(1), at=NOON)
+    assert len(lake.plan(now=NOON, select="ours")) == 19
+
+
 @pytest.mark.parametrize(
     ("select", "wanted"),
     [
@@ -150,6 +199,11 @@ def test_a_predicate_narrows_to_partitions(shop: Lake) -> None:
     assert planned(plan) == {"orders": [str(day(n, region="us")) for n in (1, 2)]}
     with pytest.raises(pt.PredicateError, match="nobody"):
         shop.plan(where="nobody = 1")
+    make_all(shop)
+    for where in ("nobody = 1", pt.col("nobody") == 1, "date = 'x' AND nobody"):
+        with pytest.raises(pt.PredicateError, match="nobody"):
+            shop.plan(where=where)
+    assert len(shop.plan(where="region = 'us' AND date > '2025-01-01'")) == 0
 
 
 def test_what_is_so_for_longer_is_left_out(shop: Lake) -> None:
@@ -161,6 +215,26 @@ def test_what_is_so_for_longer_is_left_out(shop: Lake) -> None:
     fresh = Lake(shop.uri, workspace="fresh")
     fresh.register(define("sales", DAYS))
     assert planned(fresh.plan(since=datetime(2025, 1, 3, tzinfo=UTC))) == {"sales": [str(day(3)), str(day(4))]}
+
+
+def test_what_was_wiped_is_missing_since_then(shop: Lake) -> None:
+    make_all(shop)
+    after = datetime.now(UTC)
+    shop.wipe("sales", day(1))
+    assert planned(shop.plan(missing=True, select="sales", since=after)) == {"sales": [str(day(1))]}
+    assert len(shop.plan(missing=True, select="sales", since=after + timedelta(hours=1))) == 0
+    shop.wipe("orders", day(7, region="us"))
+    assert len(shop.plan(missing=True, select="orders", since=after)) == 0, "which nobody expects"
+
+
+def test_of_assets_that_are_no_more_nothing_is_planned(shop: Lake) -> None:
+    plan = shop.plan(among=["orders", "sales"])
+    assert plan.assets == ("orders", "sales")
+    assert plan.asked["not_among"] == ["change", "report"]
+    assert shop.plan(among=["orders", "sales"], select="sales+").assets == ()
+    assert shop.plan(among=["orders", "sales"], select="orders+").assets == ("orders", "sales")
+    with pytest.raises(pt.PlanError, match="nothing is selected by 'report'"):
+        shop.plan(among=["orders", "sales"], select="report")
 
 
 def test_batches_are_cut_by_partitions_and_by_bytes() -> None:

@@ -74,7 +74,7 @@ CASES = [(form, number) for form, several in (("delta", 4), ("iceberg", 3), ("la
 def test_killed_at_a_random_step_and_resumed(form: str, number: int, tmp_path: Path, whole: dict[str, Any]) -> None:
     wanted, count = whole[form]
     rng = random.Random(f"{form} {number}")  # noqa: S311 - no secret
-    last = rng.randrange(3, count * 3 // 4)
+    last = rng.randrange(3, count + 1)
     lake, _ = begun(tmp_path / "lake", form)
     plan = lake.plan()
     with dying(Steps(last, after=rng.random() < 0.5)) as steps, suppress(Killed):
@@ -94,13 +94,19 @@ def suppress_nothing_left() -> Any:
     return suppress(pt.PlanError)
 
 
-def test_what_was_running_when_it_died_is_recorded_as_failed(tmp_path: Path) -> None:
-    lake, shop = begun(tmp_path / "lake", "delta")
+def killed_at_its_first_rows(folder: Path) -> tuple[Lake, Shop]:
+    """A lake in which a run over orders died at its second commit, which is the first after the table was made."""
+    lake, shop = begun(folder / "lake", "delta")
     shop.poisoned = set()
     plan = lake.plan(select="orders")
     with dying(Steps(2, only="DeltaLog.commit")) as steps, suppress(Killed):
         lake.run(plan, parallel=1)
     assert steps.dead
+    return lake, shop
+
+
+def test_what_was_running_when_it_died_is_recorded_as_failed(tmp_path: Path) -> None:
+    lake, _ = killed_at_its_first_rows(tmp_path)
     assert lake.status("orders", state="running").num_rows == 4
     assert lake.resume().ok
     kinds = lake.history("orders", key(31, "us")).select(["kind", "attempt"]).to_pylist()
@@ -110,6 +116,32 @@ def test_what_was_running_when_it_died_is_recorded_as_failed(tmp_path: Path) -> 
     assert "ended before it did" in str(lake.history("orders", key(31, "us"))["error"].to_pylist())
     with pytest.raises(pt.PlanError, match="nothing to resume"):
         lake.resume()
+
+
+def test_what_a_dead_run_began_is_settled_by_the_next_and_not_made_again(tmp_path: Path) -> None:
+    lake, shop = killed_at_its_first_rows(tmp_path)
+    lake.record("orders", key(31, "us"), outcome="started", run_id="elsewhere")
+    made = lake.run(lake.plan())
+    assert made.ok
+    running = lake.status("orders", state="running")
+    assert running["running_run_id"].to_pylist() == ["elsewhere"], "which is not ours to settle"
+    kinds = [(row["kind"], row["run_id"] == made.run_id) for row in lake.history("orders", key(1, "us", 2)).to_pylist()]
+    assert kinds == [("started", False), ("failed", False), ("started", True), ("succeeded", True)]
+    calls, before = list(shop.calls), outcome(lake)
+    dead = lake.resume()
+    assert (dead.ok, dead.succeeded, dead.run_id == made.run_id) == (True, 4, False)
+    assert (shop.calls, outcome(lake)) == (calls, before)
+    assert not twice(lake)
+
+
+def test_what_others_made_since_is_not_shown_as_failed_by_a_resume(tmp_path: Path) -> None:
+    lake, shop = killed_at_its_first_rows(tmp_path)
+    lake.record("orders", key(31, "us"), outcome="succeeded", run_id="elsewhere", code_version="1")
+    assert lake.resume().ok
+    assert shop.calls == [("orders", 4), ("orders", 3)]
+    assert states(lake)["orders"] == []
+    last = [row["kind"] for row in lake.history("orders", key(31, "us")).to_pylist()]
+    assert last == ["started", "failed", "succeeded"]
 
 
 def test_a_run_without_such_an_id(lake: Lake) -> None:

@@ -294,6 +294,18 @@ def test_what_a_function_may_not_do_is_a_failed_attempt(lake: Lake, returned: An
     assert lake.status("bad", state="failed").num_rows == 1
 
 
+def test_a_table_that_could_not_hold_the_partitions_is_not_made(lake: Lake) -> None:
+    @pt.asset(table="bad", partitions=pt.static("p", ["a"]))
+    def bad(ctx: Any) -> Any:
+        return ctx.spark.createDataFrame([(1, 2)], "p int, n int")
+
+    lake.register(bad)
+    (failure,) = lake.run(lake.plan()).failures
+    assert "can't hold 'a' in a key" in failure.error
+    assert lake.tables() == []
+    assert lake.register(bad) == [], "as before"
+
+
 def test_a_late_source_makes_what_is_made_from_it_stale(lake: Lake, shop: Shop) -> None:
     lake.register(*shop.assets())
     lake.run(lake.plan())
@@ -443,7 +455,7 @@ def test_an_error_of_the_jvm_is_told_without_its_stack(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("error", [pt.SchemaError("other columns"), NameError("name 'x' is not defined")])
-def test_an_error_that_is_not_of_some_partitions_is_not_looked_for_in_each(lake: Lake, error: Exception) -> None:
+def test_an_error_of_all_partitions_is_not_looked_for_in_each(lake: Lake, error: Exception) -> None:
     calls: list[int] = []
 
     @pt.asset(table="bad", partitions=pt.static("p", list(range(100))))
@@ -452,8 +464,24 @@ def test_an_error_that_is_not_of_some_partitions_is_not_looked_for_in_each(lake:
         raise error
 
     lake.register(bad)
-    assert lake.run(lake.plan()).failed == 100
-    assert calls == [100]
+    assert lake.run(lake.plan(), parallel=1).failed == 100
+    assert calls == [100, 1, 1, 1, 97]
+
+
+def test_such_an_error_of_some_partitions_leaves_the_others_be(lake: Lake) -> None:
+    poisoned = {"01", "50", "51"}
+
+    @pt.asset(partitions=pt.static("p", [f"{n:02}" for n in range(100)]), retries=0)
+    def some(ctx: Any) -> None:
+        if poisoned & {key["p"] for key in ctx.keys}:
+            _ = nowhere  # type: ignore[name-defined] # noqa: F821 - as in code that few partitions come to
+
+    lake.register(some)
+    result = lake.run(lake.plan())
+    assert (result.succeeded, result.failed) == (97, 3)
+    assert {(f.key, "NameError" in f.error) for f in result.failures} == {
+        (str(pt.PartitionKey.of(p=p)), True) for p in poisoned
+    }
 
 
 def test_sys_exit_in_a_function_is_a_failure_and_long_errors_are_cut(lake: Lake) -> None:

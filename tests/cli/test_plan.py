@@ -104,6 +104,27 @@ def test_a_lake_without_a_project_is_planned_from_what_was_registered(
     assert "there is no partita.toml here or above; `partita init` writes one" in done.err
 
 
+def test_what_the_pipeline_has_no_more_is_left_out_and_can_be_retired(shop: Lake, partita: Partita) -> None:
+    shop.register(pt.asset(name="old name", partitions=pt.static("p", ["a"]))(print), pt.source("raw.old"))
+    done = partita("plan")
+    assert done.out.startswith("8 partitions in 2 batches")
+    assert done.err == (
+        "the pipeline doesn't have old name; `partita retire 'old name'` where that is no longer made\n"
+    )
+    assert partita("plan", "--select", "orders").err == ""
+    assert "nothing is selected by 'old name'" in partita("plan", "--select", "old name").err
+    assert "1 missing" in partita("status", "old name").out
+    assert partita("retire", "old name").out == "old name is no longer made\n"
+    assert "missing" not in partita("status", "old name").out
+    assert json.loads(partita("retire", "raw.old", "--json").out) == {"asset": "raw.old", "retired": True}
+    assert partita("plan").err == ""
+    held = partita("retire", "raw.old", "orders")
+    assert held.code == 2
+    assert "the pipeline has 'orders', and would register it again; take it out first" in held.err
+    assert "shop_pipeline.py:" in held.err
+    assert partita("retire", "nobody").code == 2
+
+
 def test_a_pipeline_that_is_not_there(tmp_path: Path, partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(write_project(tmp_path, '[pipeline]\nmodule = "no_such"\n'), monkeypatch)
     done = partita("plan")

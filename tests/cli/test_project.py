@@ -155,7 +155,7 @@ def test_every_command_with_a_lake_reads_the_file(
     for words in (
         ["status"], ["why", "a"], ["history", "a"], ["record", "a", "--outcome", "failed"], ["fold"], ["sweep"],
         ["sql", "select 1"], ["plan"], ["run"], ["observe"], ["adopt", "x", "--format", "delta"], ["tables"],
-        ["partitions", "t"], ["evolve", "t", "--drop", "x"],
+        ["retire", "a"], ["partitions", "t"], ["evolve", "t", "--drop", "x"],
     ):  # fmt: skip
         done = partita(*words)
         assert (done.code, done.out) == (2, ""), words

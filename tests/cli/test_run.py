@@ -119,6 +119,12 @@ def test_what_is_held_back_does_not_start_spark(shop: Lake, partita: Partita, mo
     assert (done.code, done.out, done.err) == (0, "", "nothing to run, 4 held back\n")
 
 
+def test_a_run_is_of_now(partita: Partita) -> None:
+    done = partita("run", "--now", "2025-01-02")
+    assert done.code == 2
+    assert "unrecognized arguments: --now" in done.err
+
+
 @pytest.mark.usefixtures("spark")
 def test_what_cannot_be_resumed(shop: Lake, partita: Partita) -> None:
     assert "there is nothing to resume" in partita("run", "--resume").err

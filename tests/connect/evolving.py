@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 
+from pyspark.sql import DataFrame
+
 import partita as pt
 from partita.spark import session
 
@@ -36,7 +38,9 @@ def main() -> None:
         assert sorted(id_ for id_, price in found.items() if price == -1) == [4, 104], found
         table.rewrite()
         assert {row.id: row.price for row in table.read().collect()} == found
-        (row,) = lake.sql("SELECT count(*) AS n FROM sales.orders WHERE id < 100").collect()
+        counted = lake.sql("SELECT count(*) AS n FROM sales.orders WHERE id < 100")
+        assert isinstance(counted, DataFrame)
+        (row,) = counted.collect()
         assert row.n == sum(id_ < 100 for id_ in found), row
         print(f"{len(table.specs)} specs")  # noqa: T201 - read by the test
 

@@ -108,6 +108,11 @@ class Windows:
         until = now if self.end is None else min(now, _nearest_instant(self.end, self.time_zone))
         return range(first, max(first, self.ordinal_at(until)))
 
+    def is_later(self, ordinal: int, now: datetime) -> bool:
+        """Whether a window belongs to the set and is not over at `now`."""
+        whole = self.end is None or self.starts_at(ordinal + 1) <= _instant(self.end, self.time_zone)
+        return whole and ordinal >= self.expected(now).stop
+
     def is_empty(self, ordinal: int) -> bool:
         """Whether a window has no time in it: a day that a zone left out when it changed sides of the date line."""
         is_steady = self.unit != DAY or self.time_zone == "UTC"

@@ -102,6 +102,10 @@ def asset(  # noqa: PLR0913 - what there is to define
     if format not in FORMATS:
         raise DefinitionError(f"there is no format {format!r}; there is {', '.join(FORMATS)}")
     by = None if partition_by is None else tuple(partition_by)
+    if isinstance(partition_by, str) or not all(isinstance(one, PartitionFunction | str) for one in by or ()):
+        raise DefinitionError(
+            f"partition_by is a list of columns and functions such as day('ts'), not {partition_by!r}"
+        )
     making = Making(format, by, dict(properties or {}), schema)
 
     def made(function: Callable[..., Any]) -> Asset:

@@ -11,23 +11,27 @@ import ast
 import dis
 import importlib.util
 import inspect
+import re
 import sys
 import sysconfig
 import textwrap
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path, PurePath
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 _DIGITS = 16
-_PLAIN = (str, bytes, int, float, complex, bool, type(None), Decimal, date, datetime, time, timedelta, UUID, PurePath,
-          range, type(Ellipsis))  # fmt: skip
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), Decimal, Fraction, date, datetime, time, timedelta,
+          timezone, ZoneInfo, UUID, PurePath, range, type(Ellipsis), re.Pattern)  # fmt: skip
 
 
 def fingerprint(function: Any) -> str:
@@ -45,7 +49,7 @@ class _Telling:
 
     def of(self, value: Any) -> Iterator[str]:
         if isinstance(value, _PLAIN) and not isinstance(value, Enum):
-            yield f"{type(value).__name__} {value!r}"
+            yield f"{type(value).__name__} {_plain_text(value)}"
             return
         if id(value) in self._known:
             yield f"as {self._known[id(value)]}"
@@ -63,7 +67,7 @@ class _Telling:
             for key, held in sorted(value.items(), key=lambda item: repr(item[0])):
                 yield from self.of(key)
                 yield from self.of(held)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple | deque):
             yield f"{type(value).__name__} of {len(value)}"
             for held in value:
                 yield from self.of(held)
@@ -140,6 +144,11 @@ class _Telling:
             if isinstance(held, FunctionType) or (not name.startswith("__") and isinstance(held, _PLAIN)):
                 yield f"{name}:"
                 yield from self.of(held)
+
+
+def _plain_text(value: Any) -> str:
+    """A plain value as text; of a pattern all of it, where `repr` has the first 200 characters."""
+    return f"{value.pattern!r} {value.flags}" if isinstance(value, re.Pattern) else repr(value)
 
 
 def _name(class_: Any) -> str:

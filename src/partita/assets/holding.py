@@ -22,19 +22,22 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
+from partita.algebra.functions import identity
 from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import KeyValue
 from partita.algebra.mappings import Choice
 from partita.algebra.partition_sets import Dimension, PartitionSet, Static
-from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
+from partita.algebra.spec import FIRST_FIELD_ID, PartitionField, PartitionSpec, SpecHistory
 from partita.algebra.transforms import Family
-from partita.algebra.types import INTEGERS, Kind
+from partita.algebra.types import DATE, INTEGERS, Kind
 from partita.algebra.windows import DAY, HOUR, MONTH, Windows
 from partita.arrow.buffers import one_array
 from partita.arrow.key import key_texts
 from partita.arrow.schema import to_arrow
 from partita.arrow.spec import spec_columns
+from partita.assets.asset import Making
 from partita.errors import DefinitionError
+from partita.formats.opening import new_spec
 from partita.status.definitions import Definition
 
 
@@ -129,14 +132,45 @@ def check_format(definition: Definition, format_: str) -> None:
             )
 
 
+def check_new(definition: Definition, making: Making) -> None:
+    """Refuse dimensions that the table of an asset could not hold, where it is not made yet.
+
+    With a schema, everything is known; without, the names of fields and what they do are.
+    """
+    by = making.partition_by
+    if making.schema is not None:
+        spec = new_spec(making.schema, making.format, definition.partitions.names if by is None else by)
+        Holding.of(definition.asset, definition.partitions, spec)
+        return
+    functions = {f.name.casefold(): f for f in (identity(f) if isinstance(f, str) else f for f in by or ())}
+    for function in functions.values():
+        if making.format == "delta" and function.transform.name in ("bucket", "hash", "void"):
+            raise DefinitionError(
+                f"the asset {definition.asset!r} has partition_by={function}, and Delta partitions by columns: return "
+                "a column that holds it and name that, or use another format"
+            )
+    for dimension in () if by is None else definition.partitions.dimensions:
+        found = functions.get(dimension.dimension.casefold())
+        if found is None:
+            raise _nameless(definition.asset, dimension, [f.name for f in functions.values()])
+        if isinstance(dimension, Windows) and found.transform.name != "identity" and making.format != "delta":
+            # What such a field holds doesn't hang on the type of its column.
+            field = PartitionField(found.name, found.source, found.transform, FIRST_FIELD_ID, DATE)
+            _held_windows(definition.asset, dimension, field, Family.of(making.format), Kind.DATE)
+
+
+def _nameless(asset: str, dimension: Dimension, names: Sequence[str]) -> DefinitionError:
+    return DefinitionError(
+        f"the asset {asset!r} has the dimension {dimension.dimension!r}, and its table is partitioned by "
+        f"{', '.join(names) or 'nothing'}; name a partition field so, or leave the dimension out"
+    )
+
+
 def _held(asset: str, dimension: Dimension, spec: PartitionSpec) -> Held:
     name = dimension.dimension
     field = next((f for f in spec.fields if f.name == name), None)
     if field is None:
-        raise DefinitionError(
-            f"the asset {asset!r} has the dimension {name!r}, and its table is partitioned by "
-            f"{', '.join(spec.names) or 'nothing'}; name a partition field so, or leave the dimension out"
-        )
+        raise _nameless(asset, dimension, spec.names)
     kind = field.transform.key_type(field.source_type, spec.family).kind
     if isinstance(dimension, Windows):
         return _held_windows(asset, dimension, field, spec.family, kind)

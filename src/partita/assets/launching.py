@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from partita.algebra.ulid import new_ulid
+from partita.algebra.ulid import new_ulid, ulid_time
 from partita.assets.asset import Asset
 from partita.assets.ground import Ground
 from partita.assets.leases import TERM, Heart, Lease, Leases
 from partita.assets.making import Maker
 from partita.assets.plan import Batch, Plan, key_words
-from partita.assets.planning import unexpected, world_of
+from partita.assets.planning import made_by_others, open_runs, unexpected, world_of
 from partita.assets.progress import Listener, Progress, RunResult
 from partita.assets.running import Options, Runner, report_success
 from partita.assets.runs import Begun, Done, Runs, done_by
@@ -54,22 +55,29 @@ class Launch:
         lease: Lease | None = None
         try:
             lease = self._taken(run_id, batches)
-            check_world(self.ground, plan, self.assets)
+            begun = check_world(self.ground, plan, self.assets)
         except BaseException as error:
             if lease is not None:
                 self._leases.release(lease)
             self._runs.end(run_id, {"run_id": run_id, "refused": str(error)})
             raise
-        return self._held(run_id, lease, batches, NOTHING_DONE)
+        return self._held(run_id, lease, batches, NOTHING_DONE, begun)
 
     def resume(self, run_id: str | None = None) -> RunResult:
-        """Do what a run left: by its id, or the last one that has not ended."""
+        """Do what a run left: by its id, or the last one that has not ended.
+
+        What another run made since it began is not made again; if that lacks what this run makes, it will be stale.
+        """
         which = self._runs.unfinished() if run_id is None else run_id
         plan = self._runs.plan(which)
         self._check(plan)
         batches = plan.batches
         lease = self._taken(which, batches)
-        return self._held(which, lease, batches, done_by(self.ground.workspace.ledger, which))
+        with self.ground.workspace.ask(assets=list(plan.assets), partly=True) as answer:
+            begun = open_runs(answer, plan.partitions)
+            others = made_by_others(answer, plan.partitions, which, _began(which))
+        done = replace(done_by(self.ground.workspace.ledger, which), by_others=others)
+        return self._held(which, lease, batches, done, begun)
 
     @property
     def _runs(self) -> Runs:
@@ -117,12 +125,21 @@ class Launch:
                 told = True
                 time.sleep(min(1.0, max(0.0, until - time.monotonic())))
 
-    def _held(self, run_id: str, lease: Lease, batches: tuple[Batch, ...], done: Done) -> RunResult:
+    def _held(
+        self, run_id: str, lease: Lease, batches: tuple[Batch, ...], done: Done, begun_by: frozenset[str]
+    ) -> RunResult:
         with Heart(self._leases, lease, self.term) as heart:
             cancelled = Event()
             maker = Maker(self.ground, self.assets, run_id, self.spark, _Hold(heart, run_id, cancelled))
-            settled = {(begun.asset, key) for begun in done.open if self._settle(maker, begun) for key in begun.keys}
-            left = _left(batches, done.succeeded | settled)
+            self._settle_dead(maker, begun_by, batches)
+            why = "the run was resumed"
+            settled = {
+                (begun.asset, key)
+                for begun in done.open
+                if self._settle(maker, begun, why, done.by_others)
+                for key in begun.keys
+            }
+            left = _left(batches, done.succeeded | done.by_others | settled)
             total = sum(len(batch.keys) for batch in batches)
             progress = Progress(run_id, total, self.listener)
             progress.succeeded = total - sum(len(batch.keys) for batch in left)
@@ -137,18 +154,34 @@ class Launch:
                     self._runs.tidy()
         return result
 
-    def _settle(self, maker: Maker, begun: Begun) -> bool:
-        """Record what became of an attempt that was open when its process died; whether it had committed."""
+    def _settle_dead(self, maker: Maker, run_ids: frozenset[str], batches: tuple[Batch, ...]) -> None:
+        """Settle what dead runs began of these partitions, which would else be running for good."""
+        held = {(batch.asset, key) for batch in batches for key in batch.keys} if run_ids else set()
+        live = {lease.run_id for lease in self._leases.all()} if run_ids else set()
+        for run_id in sorted(run_ids - live - {maker.run_id}):
+            if self._runs.has(run_id):
+                for begun in done_by(self.ground.workspace.ledger, run_id).open:
+                    if any((begun.asset, key) in held for key in begun.keys):
+                        self._settle(replace(maker, run_id=run_id), begun, f"run {maker.run_id} came after it")
+
+    def _settle(
+        self, maker: Maker, begun: Begun, why: str, by_others: frozenset[tuple[str, str]] = frozenset()
+    ) -> bool:
+        """Record what became of an attempt that was open when its process died; whether it had committed.
+
+        Where others made some of it since, it counts as of its start, for it was before that.
+        """
         asset = self.assets[begun.asset]
         said: dict[str, Any] = {
             "run_id": maker.run_id, "attempt": begun.attempt, "code_version": begun.code_version,
             "started_at": begun.at,
         }  # fmt: skip
+        at = begun.at if any((begun.asset, key) in by_others for key in begun.keys) else None
         if maker.is_made(asset, begun.keys):
-            report_success(maker, asset, begun.keys, maker.found(asset, begun.keys), said)
+            report_success(maker, asset, begun.keys, maker.found(asset, begun.keys), said, at)
             return True
-        error = "the process that ran it ended before it did; the run was resumed"
-        record(self.ground.workspace.ledger, Outcome.FAILED.kind, begun.asset, begun.keys, error=error, **said)
+        error = f"the process that ran it ended before it did; {why}"
+        record(self.ground.workspace.ledger, Outcome.FAILED.kind, begun.asset, begun.keys, at, error=error, **said)
         return False
 
 
@@ -175,16 +208,25 @@ def _left(batches: tuple[Batch, ...], done: frozenset[tuple[str, str]] | set[tup
     return [batch for batch in rest if batch.keys]
 
 
-def check_world(ground: Ground, plan: Plan, assets: Mapping[str, Asset]) -> None:
-    """Refuse a plan whose world is not as it was, or that has partitions which nobody expects, or one twice."""
+def _began(run_id: str) -> datetime:
+    return datetime.fromtimestamp(ulid_time(run_id) / 1000, UTC)
+
+
+def check_world(ground: Ground, plan: Plan, assets: Mapping[str, Asset]) -> frozenset[str]:
+    """Refuse a plan whose world is not as it was, or that has partitions which nobody expects, or one twice.
+
+    Returns the runs that began some of its partitions and said no more.
+    """
     needed = {*plan.assets, *(u.asset for name in plan.assets for u in assets[name].definition.upstreams)}
     if not needed <= set(plan.world):
         raise PlanError(f"the plan doesn't say what it was made from: {min(needed - set(plan.world))!r} is missing")
     with ground.workspace.ask(partly=True) as answer:
         now = world_of(answer, plan.world)
         odd = unexpected(answer, plan.partitions)
+        begun = open_runs(answer, plan.partitions)
     moved = tuple(asset for asset, digest in plan.world.items() if now.get(asset) != digest)
     if moved:
         raise WorldMoved(moved)
     if odd is not None:
         raise PlanError(f"the plan has {odd[0]} {key_words(odd[1])}, {odd[2]}")
+    return begun

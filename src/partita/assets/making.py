@@ -18,6 +18,7 @@ from partita.assets.ground import Ground
 from partita.assets.holding import Holding
 from partita.assets.observing import observe
 from partita.errors import DefinitionError, TableExists, TableMissing
+from partita.formats.opening import new_spec
 from partita.status.definitions import Definition
 
 if TYPE_CHECKING:
@@ -125,8 +126,11 @@ class Maker:
                 f"the rows of {asset.name!r} have no column {missing[0]!r}, by which its new table would be "
                 "partitioned; return one, or say partition_by"
             )
+        schema = frame.schema if making.schema is None else making.schema
+        # Before there is a table, which nobody would take away again.
+        Holding.of(asset.name, asset.definition.partitions, new_spec(schema, making.format, by))
         try:
-            return self.ground.create(asset.table, frame.schema if making.schema is None else making.schema, **options)
+            return self.ground.create(asset.table, schema, **options)
         except TableExists:
             # Another batch was first.
             return self.ground.table(asset.table)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from graphlib import TopologicalSorter
@@ -15,18 +16,22 @@ from typing import Any
 
 import pyarrow as pa
 
+from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import tagged
+from partita.algebra.mappings import MappedBy, upstream_windows
 from partita.algebra.windows import Windows
 from partita.assets.batching import Sizes, batch_numbers
 from partita.assets.plan import BLOCKED, PLANNED, Plan
 from partita.assets.selection import NEEDS, selected
 from partita.errors import DefinitionError, PlanError, PredicateError
 from partita.status.board import BOARD, STATES
-from partita.status.engine import fetch, instant, listed, quoted
+from partita.status.definitions import Definition
+from partita.status.engine import TEXT, fetch, instant, listed, make_table, quoted
 from partita.status.events import checked_instant
-from partita.status.keys import Where, matching
-from partita.status.links import Link, dimension_sql, in_asset, make_groups
+from partita.status.keys import Where, check_columns, matching
+from partita.status.links import Link, dimension_sql, in_asset, make_groups, shared_dimensions
 from partita.status.query import Answering
+from partita.status.running import RUNNING
 from partita.status.snapshot import ROWS
 from partita.status.staleness import Reason
 
@@ -42,7 +47,7 @@ class Asked:
 
     `needs` are of missing, stale and failed; `select` names assets, as `selected` reads them; `where` is a predicate on
     the dimensions of keys; `since` leaves out what has been so for longer. With `allow_missing`, a source's partition
-    that was never written holds nothing back.
+    that was never written holds nothing back. `among` are the assets that there are, where not all that are registered.
     """
 
     needs: tuple[str, ...] = NEEDS
@@ -51,6 +56,7 @@ class Asked:
     since: datetime | None = None
     allow_missing: bool = False
     sizes: Sizes = field(default_factory=Sizes)
+    among: frozenset[str] | None = None
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -67,7 +73,7 @@ def make_plan(answer: Answering, asked: Asked, lake: str, tenant: str, workspace
     planning = _Planning(answer, asked)
     planning.run()
     partitions, blocked = planning.found()
-    question = {**asked.document(), "left_out": planning.left_out}
+    question = {**asked.document(), "left_out": planning.left_out, "not_among": planning.not_among}
     return Plan(
         lake, tenant, workspace, answer.now, question, partitions, blocked,
         world_of(answer, planning.involved(partitions)),
@@ -107,8 +113,29 @@ def unexpected(answer: Answering, partitions: pa.Table) -> tuple[str, str, str] 
     return found[0] if found else None
 
 
+def open_runs(answer: Answering, partitions: pa.Table) -> frozenset[str]:
+    """The runs that began some of these partitions and said no more of it."""
+    answer.connection.register("plan_given", partitions.select(["asset_key", "partition_key"]))
+    sql = f"SELECT DISTINCT unnest(open_run_ids) FROM {RUNNING} SEMI JOIN plan_given USING (asset_key, partition_key)"  # noqa: S608
+    found = listed(answer.connection, sql)
+    answer.connection.unregister("plan_given")
+    return frozenset(run_id for (run_id,) in found)
+
+
+def made_by_others(answer: Answering, partitions: pa.Table, run_id: str, since: datetime) -> frozenset[tuple[str, str]]:
+    """Those of the partitions that others than a run made since a moment, and that are there."""
+    answer.connection.register("plan_given", partitions.select(["asset_key", "partition_key"]))
+    sql = f"""
+        SELECT asset_key, partition_key FROM {ROWS} SEMI JOIN plan_given USING (asset_key, partition_key)
+        WHERE last_materialization_at > {instant(since)} AND last_materialization_run_id <> {quoted(run_id)}
+    """  # noqa: S608 - our own names
+    found = listed(answer.connection, sql)
+    answer.connection.unregister("plan_given")
+    return frozenset((asset, key) for asset, key in found)
+
+
 class _Planning:
-    """The relations of one plan: `plan_board`, what is known, and `plan_found`, what came into it."""
+    """The relations of one plan: `plan_board`, what is expected, and `plan_found`, what came into it."""
 
     def __init__(self, answer: Answering, asked: Asked) -> None:
         self.answer = answer
@@ -118,25 +145,37 @@ class _Planning:
             if need not in NEEDS:
                 raise PlanError(f"a plan is for what is {', '.join(NEEDS)}, not {need!r}")
         self.since = None if asked.since is None else checked_instant("since", asked.since)
-        self.definitions = answer.definitions()
+        self.not_among: list[str] = []
+        self.definitions = self._definitions()
         self.selected = selected(asked.select, self.definitions)
         if asked.select:
             above = {u.asset for name in self.selected for u in self.definitions[name].upstreams}
             answer.turn_to(sorted(self.selected | (above & set(answer.known))))
-            self.definitions = answer.definitions()
+            self.definitions = self._definitions()
             self.selected = selected(asked.select, self.definitions)
         self.judged = asked.where is None
         self.problem: PredicateError | None = None
         self.left_out: list[str] = []
 
+    def _definitions(self) -> dict[str, Definition]:
+        """The definitions of the assets that there are; others that would be made are noted."""
+        found, among = self.answer.definitions(), self.asked.among
+        if among is None:
+            return found
+        self.not_among = sorted(name for name in set(found) - among if not found[name].source)
+        return {name: definition for name, definition in found.items() if name in among}
+
     def run(self) -> None:
         self.connection.execute(f"""
-            CREATE OR REPLACE TEMP TABLE plan_board AS
+            CREATE OR REPLACE TEMP TABLE plan_known AS
             SELECT asset_key, partition_key, display_status, failed, expected, stale_since, stale_reasons,
-                   last_attempt_at, last_materialization_bytes AS bytes, stale_upstream_asset_key AS by_asset,
+                   last_attempt_at, wiped_at, last_materialization_bytes AS bytes, stale_upstream_asset_key AS by_asset,
                    stale_upstream_partition_key AS by_partition
-            FROM {BOARD} WHERE expected IS NOT FALSE
+            FROM {BOARD}
         """)  # noqa: S608 - our own names
+        self.connection.execute(
+            "CREATE OR REPLACE TEMP VIEW plan_board AS SELECT * FROM plan_known WHERE expected IS NOT FALSE"
+        )
         self.connection.execute(
             "CREATE OR REPLACE TEMP TABLE plan_found (asset_key VARCHAR, partition_key VARCHAR, reasons VARCHAR[], "
             "since TIMESTAMPTZ, by_asset VARCHAR, by_partition VARCHAR, held_asset VARCHAR, held_partition VARCHAR)"
@@ -197,13 +236,13 @@ class _Planning:
     def _is_late(self, asset: str) -> str:
         """The condition that a need is not older than `since`; what was never tried is as old as its time window."""
         assert self.since is not None  # noqa: S101 - asked before
-        tried = f"coalesce(stale_since, last_attempt_at) >= {instant(self.since)}"
+        tried = f"coalesce(stale_since, greatest(last_attempt_at, wiped_at)) >= {instant(self.since)}"
         windows = [d for d in self.definitions[asset].partitions.dimensions if isinstance(d, Windows)]
         ended = [
             f"{dimension_sql('partition_key', w.dimension)} >= {quoted(tagged(w.value(w.ordinal_at(self.since))))}"
             for w in windows
         ]
-        return f"{tried} OR (last_attempt_at IS NULL AND {' AND '.join(ended) or 'true'})"
+        return f"{tried} OR (coalesce(last_attempt_at, wiped_at) IS NULL AND {' AND '.join(ended) or 'true'})"
 
     def _group(self, name: str, link: Link) -> None:
         ours = f"(SELECT partition_key FROM plan_board WHERE {in_asset(link.asset)})"  # noqa: S608 - our own names
@@ -212,8 +251,38 @@ class _Planning:
             for side, keys in (("ours", ours), ("theirs", theirs)):
                 select = f"SELECT partition_key, partition_key AS grouped FROM {keys}"  # noqa: S608 - our own names
                 self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name}_{side} AS {select}")
+            return
+        self._add_later(name, link)
+        both = f"({theirs} UNION ALL SELECT partition_key FROM {name}_later)"  # noqa: S608 - the same
+        make_groups(self.connection, name, link, ours, both)
+        if isinstance(link.mapping, MappedBy):
+            self._add_later_asked(name, link)
+
+    def _add_later(self, name: str, link: Link) -> None:
+        """Make `{name}_later`: partitions of an upstream that ours are made from, of windows that aren't over yet."""
+        until: dict[str, datetime] = {}
+        asked = link.upstream in self.definitions and not isinstance(link.mapping, MappedBy)
+        for here, there in shared_dimensions(link) if asked else ():
+            if isinstance(here, Windows) and isinstance(there, Windows) and (over := here.expected(self.answer.now)):
+                # Windows outside of the years 1 to 9999 are in no key.
+                with suppress(ValueError, OverflowError):
+                    last = upstream_windows(link.mapping, here, there, over[-1])[-1]
+                    until[there.dimension] = max(self.answer.now, there.starts_at(last + 1))
+        if any(moment > self.answer.now for moment in until.values()):
+            self.answer.make_later(f"{name}_later", link.upstream, until)
         else:
-            make_groups(self.connection, name, link, ours, theirs)
+            make_table(self.connection, f"{name}_later", {"partition_key": TEXT}, [])
+
+    def _add_later_asked(self, name: str, link: Link) -> None:
+        """The same where a function says which."""
+        theirs = self.definitions.get(link.upstream)
+        windows = [] if theirs is None else [d for d in theirs.partitions.dimensions if isinstance(d, Windows)]
+        unknown = f"SELECT DISTINCT grouped FROM {name}_ours WHERE grouped NOT IN (SELECT grouped FROM {name}_theirs)"  # noqa: S608
+        for (text,) in listed(self.connection, unknown) if windows else ():
+            key = PartitionKey.parse(text)
+            places = [w.ordinal(key.get(w.dimension)) for w in windows]
+            if any(at is not None and w.is_later(at, self.answer.now) for at, w in zip(places, windows, strict=True)):
+                self.connection.execute(f"INSERT INTO {name}_later VALUES ({quoted(text)})")  # noqa: S608 - our own names
 
     def _add_downstream(self, name: str, link: Link) -> None:
         """What is made from partitions that are about to run."""
@@ -228,7 +297,7 @@ class _Planning:
         """)  # noqa: S608 - our own names
 
     def _hold_back(self, name: str, link: Link) -> None:
-        """Mark what is made from partitions that are neither there nor about to run."""
+        """Mark what is made from partitions that are neither there nor about to run, or whose window isn't over."""
         theirs = self.definitions.get(link.upstream)
         if theirs is not None and theirs.source and self.asked.allow_missing:
             return
@@ -238,8 +307,8 @@ class _Planning:
                 SELECT ours.partition_key AS ours_key, min(bad.partition_key) AS partition_key FROM {name}_ours AS ours
                 JOIN (
                     SELECT theirs.grouped, min(theirs.partition_key) AS partition_key FROM {name}_theirs AS theirs
-                    SEMI JOIN (SELECT partition_key FROM plan_board WHERE {in_asset(link.upstream)} AND NOT ({GOOD}))
-                        AS gone USING (partition_key)
+                    ANTI JOIN (SELECT partition_key FROM plan_known WHERE {in_asset(link.upstream)} AND {GOOD})
+                        AS there USING (partition_key)
                     ANTI JOIN ({_running(link.upstream)}) AS planned USING (partition_key) GROUP BY theirs.grouped
                 ) AS bad USING (grouped) GROUP BY ours.partition_key
             ) AS held WHERE held.ours_key = plan_new.partition_key AND held_asset IS NULL
@@ -251,11 +320,13 @@ class _Planning:
             return
         keys = fetch(self.connection, "SELECT DISTINCT partition_key FROM plan_new")["partition_key"].combine_chunks()
         try:
+            # A column that isn't there is one as well where nothing is to be done.
+            check_columns(self.definitions[asset].partitions.names, where)
             found = matching(keys, where) if len(keys) else keys
-            self.judged = self.judged or bool(len(keys))
+            self.judged = True
         except PredicateError as error:
             self.problem, found = self.problem or error, keys.slice(0, 0)
-            self.left_out.append(asset)
+            self.left_out += [asset] if len(keys) else []
         self.connection.register("plan_matching", pa.table({"partition_key": found}))
         self.connection.execute(
             "DELETE FROM plan_new WHERE partition_key NOT IN (SELECT partition_key FROM plan_matching)"

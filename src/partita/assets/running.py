@@ -49,7 +49,9 @@ _LINES, _CHARACTERS = 8, 4_000
 _TELLINGS = 6
 """How often it is tried to record what became of a batch."""
 _OF_ALL = (DefinitionError, SchemaError, SpecError, UnsupportedFeature, NameError, ImportError, SyntaxError)
-"""Errors that have nothing to do with which partitions are asked for."""
+"""Errors that mostly have nothing to do with which partitions are asked for."""
+_ALONE = 3
+"""So many partitions are tried alone after such an error; where each has it too, and none was made, it is of all."""
 _BACKOFF = 2.0
 """Seconds before a partition is tried again; doubled each time, up to a minute."""
 
@@ -65,13 +67,26 @@ class Work:
 
 @dataclass(slots=True)
 class _State:
-    """How far an asset is: whether it was begun, what of it is at work, and which of its partitions can't be read."""
+    """How far an asset is: whether it was begun, what of it is at work, and which of its partitions can't be read.
+
+    `is_made` says whether this run made any of it, `alone` which partitions had an error of all when tried alone.
+    """
 
     waiting: list[Work]
     upstreams: frozenset[str]
     begun: bool = False
     at_work: int = 0
     bad: set[str] = field(default_factory=set)
+    is_made: bool = False
+    alone: dict[type, set[str]] = field(default_factory=dict)
+
+    def is_of_all(self, work: Work, error: Exception) -> bool:
+        """Whether an error is that of every partition, as far as this run has seen."""
+        if self.is_made or not isinstance(error, _OF_ALL):
+            return False
+        found = self.alone.setdefault(type(error), set())
+        found |= set(work.keys) if len(work.keys) == 1 else set()
+        return len(found) >= _ALONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +218,7 @@ class Runner:
         error = future.exception()
         if error is None:
             state.at_work -= 1
+            state.is_made = True
             self._progress.succeeded += len(work.keys)
             made = future.result()
             self._progress.tell("succeeded", asset=work.asset, partitions=len(work.keys), keys=list(work.keys[:10]),
@@ -228,11 +244,13 @@ class Runner:
         tried = work.tried + 1
         if isinstance(error, Conflict) and tried <= _CONFLICTS:
             return [(0.1 * 2**tried, Work(work.asset, work.keys, tried))]
-        if isinstance(error, _OF_ALL):
+        state = self._states[work.asset]
+        if state.is_of_all(work, error):
             return []
         if len(work.keys) > 1:
-            half = len(work.keys) // 2
-            return [(0.0, Work(work.asset, work.keys[:half])), (0.0, Work(work.asset, work.keys[half:]))]
+            is_tested = isinstance(error, _OF_ALL) and not state.is_made and len(work.keys) > _ALONE
+            cut = _tested(work.keys) if is_tested else _halves(work.keys)
+            return [(0.0, Work(work.asset, keys)) for keys in cut]
         if tried <= self._assets[work.asset].retries:
             return [(min(60.0, _BACKOFF * 2 ** (tried - 1)), Work(work.asset, work.keys, tried))]
         return []
@@ -310,6 +328,17 @@ class Runner:
             raise PlanError(f"the function of {asset.name!r} called sys.exit({error.code!r})") from error
 
 
+def _halves(keys: tuple[str, ...]) -> list[tuple[str, ...]]:
+    half = len(keys) // 2
+    return [keys[:half], keys[half:]]
+
+
+def _tested(keys: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The first, one in the middle and the last alone, and then the others."""
+    alone = (keys[0], keys[len(keys) // 2], keys[-1])
+    return [*((key,) for key in alone), tuple(key for key in keys if key not in alone)]
+
+
 class Untold(PlanError):
     """What became of a batch can't be recorded, so the run can't go on."""
 
@@ -327,12 +356,15 @@ def told(recording: Callable[[], T]) -> T:
         raise Untold(f"the ledger can't be written, so the run stops; resume it later: {error}") from error
 
 
-def report_success(maker: Maker, asset: Asset, keys: Sequence[str], made: Made, said: Mapping[str, Any]) -> None:
-    """Record that partitions were made."""
+def report_success(  # noqa: PLR0913, PLR0917 - what there is to say
+    maker: Maker, asset: Asset, keys: Sequence[str], made: Made, said: Mapping[str, Any], at: datetime | None = None
+) -> None:
+    """Record that partitions were made, now unless it is said when."""
     each = {name: made.counts[name] for name in COUNTS if name in made.counts}
     version = {} if made.version is None or made.version < 0 else {"table_version": made.version}
     ledger = maker.ground.workspace.ledger
-    record(ledger, Outcome.SUCCEEDED.kind, asset.name, keys, _after(said["started_at"]), each, **said, **version)
+    when = _after(said["started_at"]) if at is None else at
+    record(ledger, Outcome.SUCCEEDED.kind, asset.name, keys, when, each, **said, **version)
 
 
 def _after(start: datetime) -> datetime:

@@ -40,11 +40,15 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What the ledger has of a run: what succeeded, the attempts that are open, and the last attempt at each."""
+    """What the ledger has of a run: what succeeded, the attempts that are open, and the last attempt at each.
+
+    `by_others` is what others made since it began.
+    """
 
     succeeded: frozenset[tuple[str, str]]
     open: tuple[Begun, ...]
     attempts: Mapping[tuple[str, str], int]
+    by_others: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +67,10 @@ class Runs:
     def end(self, run_id: str, result: Mapping[str, Any]) -> None:
         """Keep how a run ended; one that is resumed may end again."""
         self.storage.put(self._path(run_id, "ended.json"), json.dumps(result, ensure_ascii=False).encode())
+
+    def has(self, run_id: str) -> bool:
+        """Whether there is such a run here; attempts of others have ids of their own."""
+        return is_ulid(run_id) and self.storage.exists(self._path(run_id, "plan.jsonl"))
 
     def plan(self, run_id: str) -> Plan:
         """The plan of a run."""

@@ -26,6 +26,7 @@ COMMANDS = {
     "record": "record what became of an attempt",
     "observe": "record what others committed to the tables of sources",
     "adopt": "bring a table that exists elsewhere in as a source",
+    "retire": "record that an asset is no longer made",
     "tables": "the tables of a lake",
     "partitions": "the partitions of a table",
     "evolve": "partition what is written from now on another way",

@@ -12,13 +12,16 @@ from partita.cli.partition import read_key, read_moment
 from partita.cli.plan_option import add_plan, make_plan
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from partita.assets.plan import Plan
     from partita.cli.loaded import Loaded
 
 ABOUT = """
 Show what would run to bring partitions up to date, in order and in batches, and
 why each is there. Of --missing, --stale and --failed, none means all three.
-The pipeline of the project is loaded, and its definitions are registered. With
+The pipeline of the project is loaded, its definitions are registered, and what
+it has is planned; other assets that were registered are named on stderr. With
 --out, the plan is a file that can be reviewed, cut short and run later, unless
 the world has moved. Needs no Java.
 """
@@ -34,6 +37,7 @@ EXAMPLES = (
 def define(parser: argparse.ArgumentParser) -> None:
     """The arguments of `partita plan`."""
     add_plan(parser)
+    parser.add_argument("--now", metavar="TIME", help="as of a moment")
     parser.add_argument("--out", metavar="FILE", help="write the plan to a file, which `partita run` takes")
     parser.add_argument(
         "--explain", nargs="+", metavar=("ASSET", "KEY"), help="only whether and why one partition would run"
@@ -49,12 +53,13 @@ def _run(arguments: argparse.Namespace) -> int:
     from partita.cli.loaded import load
 
     loaded = load(arguments)
-    plan = make_plan(loaded, arguments)
+    now = None if arguments.now is None else read_moment(arguments.now)
+    plan = make_plan(loaded, arguments, now)
     if arguments.out is not None:
         plan.save(arguments.out)
         print(f"{arguments.out}: run it by `partita run {arguments.out}`", file=sys.stderr)  # noqa: T201
     if arguments.explain is not None:
-        _explain(loaded, plan, arguments)
+        _explain(loaded, plan, arguments, now)
     elif arguments.json:
         sys.stdout.writelines(f"{line}\n" for line in plan.lines())
     else:
@@ -62,10 +67,9 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _explain(loaded: Loaded, plan: Plan, arguments: argparse.Namespace) -> None:
+def _explain(loaded: Loaded, plan: Plan, arguments: argparse.Namespace, now: datetime | None) -> None:
     asset, text = (*arguments.explain, "")[:2]
     key = read_key("" if text == "-" else text, loaded.lake, asset)
-    now = None if arguments.now is None else read_moment(arguments.now)
     # The plan has looked at the sources, where it was to.
     why = loaded.lake.why(asset, key, now=now, observe=False)
     said = plan.explain(asset, str(key))

@@ -29,6 +29,8 @@ Bring partitions up to date: plan and run, or run a plan that `partita plan
 what is made from them; a batch is one Spark job and one commit. A batch that
 fails is cut in two until what can't be made stands alone. With --resume, do
 what a run left that was killed or stopped: the last such, or the one named.
+With --wait, partitions that another run holds are waited for, and what it made
+is planned anew; a PLANFILE of which it made something is refused then.
 
 Ctrl-C stops the jobs and exits with 130. Exit code 1 where a partition failed,
 was skipped or is left. Needs Java 17 or newer.

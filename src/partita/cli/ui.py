@@ -118,4 +118,5 @@ def _doing(loaded: Loaded, arguments: argparse.Namespace) -> Doing:
         # The plan was looked at as it is: what sources got since is for the next one.
         return loaded.lake.run(plan, spark=started[0], listener=listener, stop=stop, observe=False, **options)
 
-    return Doing(run, {name: said[name] for name in ("batch_partitions", "batch_bytes") if name in said})
+    sizes = {name: said[name] for name in ("batch_partitions", "batch_bytes") if name in said}
+    return Doing(run, sizes, None if loaded.pipeline is None else tuple(loaded.pipeline.assets))

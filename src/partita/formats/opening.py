@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from partita.algebra.schema import Schema
+from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction
 from partita.arrow.schema import to_schema
 from partita.errors import TableError, TableExists, TableMissing
@@ -55,6 +56,21 @@ def open_table(
         table = Table(own, _delta(folder)) if format == "delta" else _lance(own, folder)
     table.schema  # noqa: B018 - what can't be read is refused here
     return table
+
+
+def new_spec(schema: object, format_: str, partition_by: Sequence[PartitionFunction | str]) -> PartitionSpec:
+    """The spec that a new table would have."""
+    _check(format_)
+    functions = functions_of(partition_by, "partition_by")
+    if format_ == "delta":
+        from partita.formats.delta.creation import new_spec as delta_spec
+
+        return delta_spec(to_schema(schema), functions)
+    if format_ == "lance":
+        from partita.formats.lance.creation import arrow_schema
+
+        return PartitionSpec.of(functions, to_schema(arrow_schema(schema)), "lance")
+    return PartitionSpec.of(functions, to_schema(schema), "iceberg")
 
 
 @dataclass(frozen=True, slots=True)

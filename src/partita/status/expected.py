@@ -19,15 +19,22 @@ Members: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def make_expected(
-    connection: duckdb.DuckDBPyConnection, name: str, given: Sequence[tuple[Definition, Members]], now: datetime
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    given: Sequence[tuple[Definition, Members]],
+    now: datetime,
+    until: Mapping[str, datetime] | None = None,
 ) -> None:
-    """Make a relation of `asset_key` and `partition_key`: what the definitions expect at `now`."""
+    """Make a relation of `asset_key` and `partition_key`: what the definitions expect at `now`.
+
+    `until` has other moments by dimension.
+    """
     texts: list[tuple[str, str, str]] = []
     parts = ["SELECT NULL::VARCHAR AS asset_key, NULL::VARCHAR AS partition_key WHERE false"]
     for definition, members in given:
         asset, dimensions = definition.asset, definition.partitions.dimensions
         for dimension in dimensions:
-            values = _values(dimension, now, members)
+            values = _values(dimension, (until or {}).get(dimension.dimension, now), members)
             texts += [(asset, dimension.dimension, f"{dimension.dimension}={value}") for value in values]
         sources = [
             f"(SELECT text FROM {name}_texts WHERE asset_key = {quoted(asset)} AND dimension = {quoted(d.dimension)}) "  # noqa: S608

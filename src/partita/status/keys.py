@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from partita.algebra.parse import parse_predicate
 from partita.algebra.predicate import ColumnRef, Predicate
+from partita.algebra.schema import Schema
 from partita.arrow.key import key_columns
 from partita.arrow.prune import prune
 from partita.arrow.schema import to_schema
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Where: TypeAlias = str | Predicate | ColumnRef
+
+_NO_DIMENSIONS = "an asset without partitions has no dimensions that a predicate could name"
 
 
 def matching(keys: pa.Array, where: Where) -> pa.Array:
@@ -40,6 +45,13 @@ def matching(keys: pa.Array, where: Where) -> pa.Array:
     return pa.concat_arrays(found) if found else pa.array([], pa.string())
 
 
+def check_columns(names: Sequence[str], where: Where) -> None:
+    """Refuse a predicate that names a column which keys of these dimensions don't have."""
+    if not names:
+        raise PredicateError(_NO_DIMENSIONS)
+    parse_predicate(where, Schema.of(dict.fromkeys(names, "string")))
+
+
 def _by_shape(keys: pa.Array) -> list[pa.Array]:
     """The keys, those with the same dimensions and types together."""
     import pyarrow.compute as pc
@@ -62,7 +74,7 @@ def _matching(keys: pa.Array, columns: pa.Table, where: Where) -> pa.Array:
     schema = to_schema(columns.schema)
     spec = parse_spec(", ".join(columns.column_names), schema, family="iceberg") if columns.column_names else None
     if spec is None:
-        raise PredicateError("an asset without partitions has no dimensions that a predicate could name")
+        raise PredicateError(_NO_DIMENSIONS)
     pruned = prune(where, schema=schema, spec=spec, partitions=columns)
     if pc.any(pc.and_not(pruned.may_match, pruned.must_match)).as_py():
         raise PredicateError(

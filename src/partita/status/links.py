@@ -86,7 +86,7 @@ def make_groups(connection: duckdb.DuckDBPyConnection, name: str, link: Link, ou
             f"CREATE OR REPLACE TEMP VIEW {name}_theirs AS SELECT partition_key, partition_key AS grouped FROM {theirs}"  # noqa: S608
         )
         return
-    shared = _shared(link)
+    shared = shared_dimensions(link)
     texts, joins = [], []
     for at, (here, there) in enumerate(shared):
         value = dimension_sql("keys.partition_key", here.dimension)
@@ -117,7 +117,7 @@ def _joined(texts: Iterable[str]) -> str:
     return f"concat_ws(',', {', '.join(texts)})" if texts else "''"
 
 
-def _shared(link: Link) -> list[tuple[Dimension, Dimension]]:
+def shared_dimensions(link: Link) -> list[tuple[Dimension, Dimension]]:
     """The dimensions that both have, by name; none where every partition of the upstream counts."""
     if isinstance(link.mapping, AllPartitions) or link.theirs is None:
         return []

@@ -135,6 +135,11 @@ class Answering:
         members = {name: texts for d in self._definitions([asset]) for name, texts in self._members(d).items()}
         return {name: [PartitionKey.parse(f"{name}={t}")[name] for t in texts] for name, texts in members.items()}
 
+    def make_later(self, name: str, asset: str, until: Mapping[str, datetime]) -> None:
+        """Make a relation like that of `make_expected`: what an asset expects once windows up to `until` are over."""
+        given = [(definition, self._members(definition)) for definition in self._definitions([asset])]
+        make_expected(self.connection, name, given, self.now, until)
+
     def links(self, asset: str) -> list[Link]:
         """How an asset is made from its upstreams; none where it is not registered, or not made any more."""
         return self._links(self._definitions([asset]))

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import duckdb
 
 RUNNING = "running_now"
-"""The relation of partitions with an open attempt: asset_key, partition_key, running_since, running_run_id."""
+"""The relation of partitions with an open attempt: asset_key, partition_key, running_since, running_run_id, and
+`open_run_ids` of all runs that have one."""
 
 
 def open_attempts(events: str) -> str:
@@ -38,7 +39,8 @@ def open_attempts(events: str) -> str:
             SEMI JOIN not_ended USING ({same}) GROUP BY ALL HAVING count(*) FILTER (kind IN ({ends})) > 0
         )
         SELECT asset_key, partition_key, max(occurred_at) AS running_since,
-               arg_max(run_id, (occurred_at, event_id)) AS running_run_id
+               arg_max(run_id, (occurred_at, event_id)) AS running_run_id,
+               list(DISTINCT run_id) AS open_run_ids
         FROM not_ended ANTI JOIN ended_early USING ({same}, occurred_at) GROUP BY asset_key, partition_key
     """  # noqa: S608 - our own names
 
@@ -47,7 +49,7 @@ def make_running(connection: duckdb.DuckDBPyConnection, events: str | None) -> N
     """Make `RUNNING` a table, from a relation of starts and ends; None where no start was ever recorded."""
     nothing = (
         "SELECT NULL::VARCHAR AS asset_key, NULL::VARCHAR AS partition_key, NULL::TIMESTAMPTZ AS running_since, "
-        "NULL::VARCHAR AS running_run_id WHERE false"
+        "NULL::VARCHAR AS running_run_id, NULL::VARCHAR[] AS open_run_ids WHERE false"
     )
     select = nothing if events is None else open_attempts(events)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {RUNNING} AS {select}")

@@ -91,10 +91,11 @@ def _split(words: str) -> list[str]:
 
 @dataclass(slots=True)
 class Plans:
-    """Makes plans, one at a time, and keeps the last few. `sizes` are those of batches, as `lake.plan` takes them."""
+    """Makes plans, one at a time, and keeps the last few; `sizes` and `among` are as `lake.plan` takes them."""
 
     watch: Watch
     sizes: Mapping[str, int] = field(default_factory=dict)
+    among: tuple[str, ...] | None = None
     _kept: dict[str, Plan] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -119,7 +120,8 @@ class Plans:
 
         needs = tuple(need for need in NEEDS if need in question.needs) or NEEDS
         sizes = Sizes(**{name.removeprefix("batch_"): size for name, size in self.sizes.items()})
-        return Asked(needs, question.select, question.where, None, question.allow_missing, sizes)
+        among = None if self.among is None else frozenset(self.among)
+        return Asked(needs, question.select, question.where, None, question.allow_missing, sizes, among)
 
     def kept(self, number: str) -> Plan:
         """The plan that was shown under an id."""

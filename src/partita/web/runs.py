@@ -34,10 +34,11 @@ Told: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """How plans are run: with a listener, and an event that stops them; and how large batches are."""
+    """How plans are run: with a listener, and an event that stops them; how large batches are; and of which assets."""
 
     run: Callable[[Plan, Listener, Event], RunResult]
     sizes: Mapping[str, int] = field(default_factory=dict)
+    among: tuple[str, ...] | None = None
 
 
 class Run:

@@ -30,5 +30,5 @@ class Site:
     def of(cls, lake: Lake, keeper: Keeper, doing: Doing | None = None) -> Site:
         """The site of a lake, with a watch that isn't started; without `doing` it runs nothing."""
         watch = Watch(lake)
-        plans = Plans(watch, {} if doing is None else doing.sizes)
+        plans = Plans(watch) if doing is None else Plans(watch, doing.sizes, doing.among)
         return cls(lake, watch, Tables(lake), keeper, plans, Runs(doing, watch.ask))

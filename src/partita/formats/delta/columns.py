@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from partita.algebra.schema import Schema, check_distinct
 from partita.algebra.spark_json import schema_from_json, schema_to_json
-from partita.algebra.transforms import PartitionFunction
+from partita.algebra.spec import FIRST_FIELD_ID, PartitionField, PartitionSpec
+from partita.algebra.transforms import Family, PartitionFunction, Transform
 from partita.algebra.types import DATE, INT, STRING, Field, Kind, LogicalType, StructType
 from partita.arrow.schema import to_arrow
 from partita.errors import SchemaError, SpecError
@@ -134,6 +135,14 @@ def created_schema(schema: Schema, functions: Iterable[PartitionFunction], *, ma
     if len(partitions) == len(document["fields"]):
         raise SpecError("a Delta table needs a column that it is not partitioned by")
     return (_numbered(document) if mapped else document), partitions
+
+
+def column_spec(names: Iterable[str], schema: Schema) -> PartitionSpec:
+    """Delta partitions by columns, of more types than the other formats do."""
+    columns = enumerate((schema.find(name) for name in names), FIRST_FIELD_ID)
+    return PartitionSpec(
+        0, tuple(PartitionField(c.name, c.name, Transform("identity"), at, c.type) for at, c in columns), Family.ICEBERG
+    )
 
 
 _WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")

@@ -8,10 +8,12 @@ from typing import Any
 from uuid import uuid4
 
 from partita.algebra.schema import Schema
+from partita.algebra.spark_json import schema_from_json
+from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import Kind, LogicalType, StructType
 from partita.errors import SpecError, TableError, TableExists
-from partita.formats.delta.columns import GENERATION, created_schema, greatest_id
+from partita.formats.delta.columns import GENERATION, column_spec, created_schema, greatest_id
 from partita.formats.delta.commit import now
 from partita.formats.delta.log import DeltaLog
 
@@ -50,6 +52,12 @@ def create(
     actions = [{"commitInfo": info}, {"protocol": _protocol(schema, document, configuration)}, {"metaData": metadata}]
     if log.storage.exists("_delta_log/_last_checkpoint") or not log.commit(0, actions):
         raise TableExists(log.storage.uri)
+
+
+def new_spec(schema: Schema, functions: Iterable[PartitionFunction]) -> PartitionSpec:
+    """The spec that a new table would have."""
+    document, partitions = created_schema(schema, functions, mapped=True)
+    return column_spec(partitions, schema_from_json(document))
 
 
 def _protocol(schema: Schema, document: Mapping[str, Any], configuration: Mapping[str, str]) -> dict[str, Any]:

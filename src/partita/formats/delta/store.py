@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 from partita.algebra.predicate import Predicate
 from partita.algebra.schema import Schema
 from partita.algebra.spark_json import schema_from_json
-from partita.algebra.spec import FIRST_FIELD_ID, PartitionField, PartitionSpec, SpecHistory
-from partita.algebra.transforms import Family, Transform
+from partita.algebra.spec import PartitionField, SpecHistory
 from partita.errors import PartitionValueError, TableError
 from partita.formats.chosen import Chosen
 from partita.formats.commits import Commits
-from partita.formats.delta.columns import generated_columns, known_generated, stored_arrow
+from partita.formats.delta.columns import column_spec, generated_columns, known_generated, stored_arrow
 from partita.formats.delta.commit import Attempt, commit, now
 from partita.formats.delta.files import DeltaCopier, DeltaTarget, Described, add_action, remove_action
 from partita.formats.delta.log import (
@@ -258,7 +257,7 @@ def state_of(snapshot: Snapshot, files: pa.Table) -> DeltaState:
     return DeltaState(
         snapshot.version,
         schema,
-        SpecHistory.start(_spec(metadata, schema), schema),
+        SpecHistory.start(column_spec(metadata.partition_columns, schema), schema),
         listed,
         partitions.append_column("spec_id", numbers),
         lambda columns: all_known(
@@ -302,15 +301,6 @@ def _partition_columns(state: DeltaState) -> Schema:
 
 def _delta(state: State) -> DeltaState:
     return cast("DeltaState", state)
-
-
-def _spec(metadata: Metadata, schema: Schema) -> PartitionSpec:
-    """Delta partitions by columns, of more types than the other formats do."""
-    fields = []
-    for at, name in enumerate(metadata.partition_columns):
-        column = schema.find(name)
-        fields.append(PartitionField(column.name, column.name, Transform("identity"), FIRST_FIELD_ID + at, column.type))
-    return PartitionSpec(0, tuple(fields), Family.ICEBERG)
 
 
 def _prefix(metadata: Metadata) -> int:
