@@ -135,6 +135,33 @@ def test_what_the_tree_cannot_hold_is_residual(text: str) -> None:
     assert parts[-1].residual in text
 
 
+DIGITS = "1" * 400
+
+
+@pytest.mark.parametrize("text", ["x < 1e400", "x > -1e400", "f = 1e400", f"x = {DIGITS}.0", f"x = {DIGITS}",
+                                  f"x IN (1.0, {DIGITS}.5)", f"x = CAST({DIGITS}.0 AS FLOAT)"])  # fmt: skip
+def test_a_number_that_no_double_holds_is_not_infinite(text: str) -> None:
+    """Spark refuses the literal; as infinity it would be more than all that a table has."""
+    assert parsed(text) == Residual(text)
+
+
+def test_infinity_is_said_by_its_name() -> None:
+    assert parsed("x < 'Infinity'") == parsed(col("x") < float("inf")) == Compare("x", "<", float("inf"))
+    assert isinstance(parsed(col("x") < Decimal("1e400")), Residual)
+
+
+def test_a_column_called_like_a_word_of_case_does_not_split_one() -> None:
+    schema = Schema.of({"end": "int", "a": "int", "b": "int"})
+    for text in (
+        "end = 1 AND CASE WHEN a = 1 AND b = 2 THEN true END",
+        "CASE WHEN end = 1 AND b THEN true END AND a = 1",
+    ):
+        assert parse_predicate(text, schema) == Residual(text)
+    found = parse_predicate("a = 1 AND CASE WHEN a = 1 AND b = 2 THEN true END", schema)
+    assert isinstance(found, And)
+    assert [str(part) for part in found.parts] == ["a = 1", "CASE WHEN a = 1 AND b = 2 THEN true END"]
+
+
 def test_a_pattern_with_more_than_a_prefix_keeps_both() -> None:
     assert parsed("s LIKE 'ab%c'") == And((StartsWith("s", "ab"), Residual("s LIKE 'ab%c'")))
 
@@ -158,6 +185,8 @@ ERRORS = [
     ("   ", "no predicate", 0),
     ("DELETE FROM t", "not one predicate", 0),
     ("i = 1; i = 2", "not one predicate", 0),
+    ("i IN (5,)", "a list ends with a comma", 7),
+    ("upper(s,) = 'X'", "a list ends with a comma", 7),
 ]
 
 
@@ -277,6 +306,12 @@ def test_deep_nesting_is_an_error_and_long_chains_are_not() -> None:
     with pytest.raises(PredicateError, match="nested too deeply"):
         parsed(deep)
     assert isinstance(parsed(" OR ".join(f"i = {n}" for n in range(2_000))), Or)
+
+
+def test_sqlglot_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(PredicateError, match="not one predicate"):
+        parsed("ALTER x")
+    assert not caplog.records
 
 
 PIECES = st.sampled_from(

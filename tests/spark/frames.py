@@ -35,7 +35,13 @@ batched = settings(
 def running_in(spark: SparkSession, mode: tuple[str, str]) -> Iterator[None]:
     """Spark in that ANSI mode and time zone."""
     # Spark 4.1 has TIME behind a setting.
-    wanted = dict(zip(SETTINGS, (*mode, "true"), strict=True))
+    with set_to(spark, dict(zip(SETTINGS, (*mode, "true"), strict=True))):
+        yield
+
+
+@contextmanager
+def set_to(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Spark with those settings."""
     before = {name: spark.conf.get(name) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)

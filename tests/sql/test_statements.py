@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from partita.errors import PartitaError, PredicateError, TableError
 from partita.formats.merge import Action, When
+from partita.sql.queries import read_query
 from partita.sql.statements import Delete, Evolve, Insert, Merge, Query, Update, read_statement
 from partita.sql.words import Piece
 
@@ -227,3 +230,45 @@ def test_the_place_is_shown() -> None:
 def test_a_statement_is_text(text: object) -> None:
     with pytest.raises(PartitaError, match="SQL text"):
         read_statement(text)  # type: ignore[arg-type] # refused
+
+
+BEGINNINGS = st.sampled_from(
+    [
+        "SELECT", "WITH x AS (SELECT 1)", "VALUES", "INSERT INTO a.b", "INSERT OVERWRITE a", "DELETE FROM a.b",
+        "UPDATE a.b SET",
+        "MERGE INTO a USING b ON", "MERGE INTO a USING (", "CREATE TABLE a.b (", "ALTER TABLE a ADD PARTITION FIELD",
+        "ALTER TABLE a", "DROP", "",
+    ]
+)  # fmt: skip
+PIECES = st.sampled_from(
+    [
+        "a", "a.b", "`q`", "`", "*", "=", "(", ")", ",", ".", ";", "1", "'x'", "'", '"', "X'0'", "WHERE", "FROM",
+        "SET", "ON", "USING", "WHEN", "NOT", "MATCHED", "BY SOURCE", "THEN", "UPDATE", "DELETE", "INSERT", "VALUES",
+        "AND", "SELECT", "PARTITIONED BY", "USING delta", "TBLPROPERTIES", "days(ts)", "bucket(4, a)", "STRUCT<a: INT>",
+        "INT", "NOT NULL", "AS", "CASE", "END", "--", "/*", "\\", "\x00", "\ud800", "${a}", "[", "{", "x -> x",
+    ]
+)  # fmt: skip
+
+
+@given(
+    st.one_of(st.text(max_size=40), st.builds("{} {}".format, BEGINNINGS, st.lists(PIECES, max_size=10).map(" ".join)))
+)
+@settings(max_examples=500)
+def test_fuzz_raises_nothing_but_our_errors(text: str) -> None:
+    try:
+        said = read_statement(text)
+        if isinstance(said, Query):
+            read_query(said.text)
+    except PartitaError:
+        return
+
+
+def test_deep_nesting_is_an_error_of_ours() -> None:
+    with pytest.raises(PredicateError, match="nested too deeply"):
+        read_query(statement("SELECT " + "(" * 5_000 + "1" + ")" * 5_000))
+
+
+def statement(text: str) -> Piece:
+    said = read_statement(text)
+    assert isinstance(said, Query)
+    return said.text

@@ -11,6 +11,7 @@ import re
 import struct
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from math import isinf, isnan
 from typing import Self, cast
 from uuid import UUID
 
@@ -190,10 +191,22 @@ def _as_float(value: Decimal | float, type_: LogicalType) -> float:
     """What Spark's cast to double makes of it; outside of ANSI mode integers beside singles are cast to those."""
     if isinstance(value, int) and type_.kind is Kind.FLOAT and abs(value) > EXACT_FLOAT:
         raise Lossy
+    return _double(value)
+
+
+def _double(value: Decimal | float) -> float:
+    """The nearest double; `Lossy` for a number that is too large for one, which Spark refuses."""
     try:
-        return float(value)
+        return value if isinstance(value, float) else finite(float(value))
     except OverflowError:
         raise Lossy from None
+
+
+def finite(number: float) -> float:
+    """The number, or `Lossy` where the digits that it was read from were too many for a double."""
+    if isinf(number):
+        raise Lossy
+    return number
 
 
 def _in_range(number: int | None, type_: LogicalType) -> int:
@@ -219,11 +232,8 @@ _FLOAT = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|NaN|-?Infinity"
 
 def _single(value: str | float | Decimal) -> float:
     """A single from text or a number, rounded once; `Lossy` where going by way of a double could round twice."""
-    try:
-        number = float(_shaped(_FLOAT, value)[0]) if isinstance(value, str) else float(value)
-    except OverflowError:
-        raise Lossy from None
-    if number != number or number in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN
+    number = float(_shaped(_FLOAT, value)[0]) if isinstance(value, str) else _double(value)
+    if isnan(number) or isinf(number):
         return number
     exact = isinstance(value, float) or Decimal(number) == Decimal(value)
     halfway = struct.unpack(">Q", struct.pack(">d", number))[0] & _BELOW_SINGLE == _HALF

@@ -7,14 +7,14 @@ nothing depends on how sqlglot rewrites them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from partita.algebra.bind import bind, find_column
-from partita.algebra.literals import Lossy, cast_literal
-from partita.algebra.plain import is_unicode
+from partita.algebra.condition import is_wrapped, operands_of, read_condition, word_of
+from partita.algebra.literals import Lossy, cast_literal, finite
 from partita.algebra.predicate import (
     MIRRORED,
     ColumnRef,
@@ -47,51 +47,12 @@ def parse_predicate(where: str | Predicate | ColumnRef, schema: Schema) -> Predi
     try:
         if not isinstance(where, str):
             return bind(as_predicate(where), schema)
-        tree, tokens = _sqlglot(where)
+        tree, tokens = read_condition(where)
         reader = _Reader(where, schema)
         # Spark would put variables in their places first, so none of the text can be taken at its word.
         return reader.residual(tree, where) if "${" in where else reader.read(tree, tokens)
     except RecursionError:
         raise PredicateError("the predicate is nested too deeply") from None
-
-
-def _sqlglot(text: str) -> tuple[Any, list[Token]]:
-    """Sqlglot's tree and tokens; its errors end here."""
-    import sqlglot
-    from sqlglot.errors import ParseError, SqlglotError
-    from sqlglot.expressions import Condition
-
-    if not is_unicode(text):
-        raise PredicateError("a lone surrogate in the text is not Unicode")
-    try:
-        dialect = sqlglot.Dialect.get_or_raise("spark")
-        tokens = dialect.tokenize(text)
-        trees = dialect.parser().parse(tokens, text)
-    except ParseError as error:
-        raise _syntax_error(text, error.errors) from None
-    except SqlglotError as error:
-        raise PredicateError(f"the predicate does not parse: {error}", text, len(text)) from None
-    except RecursionError:
-        raise
-    except Exception as error:  # noqa: BLE001 - on some nonsense sqlglot fails with errors of any kind
-        raise PredicateError(f"the predicate does not parse: {type(error).__name__}", text, 0) from None
-    if not tokens:
-        raise PredicateError("there is no predicate in the text", text, 0)
-    if len(trees) != 1 or not isinstance(trees[0], Condition):
-        raise PredicateError("this is not one predicate", text, 0)
-    return trees[0], tokens
-
-
-def _syntax_error(text: str, errors: Sequence[dict[str, Any]]) -> PredicateError:
-    if not errors:
-        return PredicateError("there is no predicate in the text", text, 0)
-    first = errors[0]
-    lines = text.splitlines(keepends=True) or [""]
-    position = (
-        sum(map(len, lines[: (first.get("line") or 1) - 1])) + (first.get("col") or 1) - len(first["highlight"] or "x")
-    )
-    reason = str(first.get("description")).split(" <class")[0].removesuffix(" for")
-    return PredicateError(f"the predicate does not parse: {reason}", text, max(0, min(position, len(text))))
 
 
 _OPS = {
@@ -116,11 +77,11 @@ class _Reader:
 
     def read(self, node: Any, tokens: list[Token]) -> Predicate:
         kind = type(node).__name__
-        if kind == "Paren" and _is_wrapped(tokens):
+        if kind == "Paren" and is_wrapped(tokens):
             return self.read(node.this, tokens[1:-1])
         if kind in ("And", "Or"):
             return self._junction(node, kind, tokens)
-        if kind == "Not" and tokens and _word(tokens[0]) in ("not", "!"):
+        if kind == "Not" and tokens and word_of(tokens[0]) in ("not", "!"):
             return Not(self.read(node.this, tokens[1:]), text=self._text(tokens))
         return self._leaf(node, self._text(tokens))
 
@@ -128,11 +89,10 @@ class _Reader:
         return self.source[tokens[0].start : tokens[-1].end + 1] if tokens else ""
 
     def _junction(self, node: Any, kind: str, tokens: list[Token]) -> Predicate:
-        operands = list(_operands(node))
-        pieces = list(_split(tokens, kind.lower()))
-        if len(pieces) != len(operands) or not all(pieces):
+        found = operands_of(node, tokens)
+        if found is None:
             return self.residual(node, self._text(tokens))
-        parts = [self.read(o, p) for o, p in zip(operands, pieces, strict=True)]
+        parts = [self.read(operand, piece) for operand, piece in found]
         return replace(all_of(parts) if kind == "And" else any_of(parts), text=self._text(tokens))
 
     def _leaf(self, node: Any, text: str) -> Predicate:
@@ -284,7 +244,7 @@ def _like_prefix(pattern: str) -> tuple[str, str]:
 def _number(text: str) -> int | Decimal | float:
     try:
         if "e" in text.lower():
-            return float(text)
+            return finite(float(text))
         return Decimal(text) if "." in text else int(text)
     except (ValueError, ArithmeticError):
         raise Lossy from None
@@ -335,40 +295,3 @@ def _columns(node: Any) -> Iterator[Any]:
     for found in node.walk(prune=lambda n: isinstance(n, exp.Lambda | exp.Query)):
         if type(found).__name__ == "Column" and type(found.this).__name__ == "Identifier":
             yield found
-
-
-def _operands(node: Any) -> Iterator[Any]:
-    """The operands of a run of one operator, from left to right."""
-    kind, stack = type(node), [node]
-    while stack:
-        top = stack.pop()
-        if type(top) is kind:
-            stack += [top.expression, top.this]
-        else:
-            yield top
-
-
-def _split(tokens: list[Token], word: str) -> Iterator[list[Token]]:
-    """The tokens between the operators `word` that stand outside all parentheses, BETWEENs and CASEs."""
-    depth, betweens, piece = 0, 0, list[Any]()
-    for token in tokens:
-        text = _word(token)
-        depth += (text in ("(", "[", "case")) - (text in (")", "]", "end"))
-        betweens += depth == 0 and text == "between"
-        if depth == 0 and text == "and" and betweens:
-            betweens -= 1
-        elif depth == 0 and text == word:
-            yield piece
-            piece = []
-            continue
-        piece.append(token)
-    yield piece
-
-
-def _word(token: Token) -> str:
-    """A keyword or a mark; nothing for what stands in quotes."""
-    return token.text.lower() if token.token_type.name not in ("STRING", "IDENTIFIER") else ""
-
-
-def _is_wrapped(tokens: list[Token]) -> bool:
-    return len(tokens) > 1 and _word(tokens[0]) == "(" and _word(tokens[-1]) == ")"

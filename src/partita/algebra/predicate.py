@@ -171,6 +171,20 @@ def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
     yield from predicate.parts if isinstance(predicate, And) else (predicate,)
 
 
+def residuals(predicate: Predicate) -> Iterator[Residual]:
+    """The parts, however deep, that are left to Spark."""
+    if isinstance(predicate, Residual):
+        yield predicate
+    for part in _below(predicate):
+        yield from residuals(part)
+
+
+def _below(predicate: Predicate) -> tuple[Predicate, ...]:
+    if isinstance(predicate, And | Or):
+        return predicate.parts
+    return (predicate.part,) if isinstance(predicate, Not) else ()
+
+
 class ColumnRef:
     """A column in a predicate that is written in Python: `col("ts") >= datetime(...)`.
 

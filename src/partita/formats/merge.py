@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sqlglot
 from sqlglot import expressions as exp
-from sqlglot.errors import SqlglotError
 
+from partita.algebra.condition import conjuncts_of, read_condition
 from partita.errors import PredicateError
+
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
 
 
 class When(Enum):
@@ -86,35 +88,35 @@ def when_not_matched_by_source(condition: str | None = None) -> Matched:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What a condition says of the table alone, as SQL on its columns, and which columns equal what of the source."""
+    """What a condition says of the table alone, as SQL on its columns, and which of these equal which of the source."""
 
-    of_target: tuple[str, ...]
-    equal: tuple[tuple[str, str], ...]
+    of_target: tuple[str, ...] = ()
+    equal: tuple[tuple[str, str], ...] = ()
 
 
 def sides(on: str) -> Sides:
-    """The parts of `on` that all must hold, sorted by whom they speak of; whatever can't be told is left out."""
+    """The parts of `on` that all must hold, sorted by whom they speak of; whatever can't be told is left out.
+
+    What is said of the table is its author's text, in which just the names of columns are others.
+    """
+    if "${" in on:
+        # Spark would put variables in their places first.
+        return Sides()
     try:
-        tree: Any = sqlglot.parse_one(on, dialect="spark")
-    except SqlglotError as error:
-        raise PredicateError(f"the condition of the merge does not parse: {on}") from error
+        parts = conjuncts_of(*read_condition(on))
+    except RecursionError:
+        raise PredicateError("the condition of the merge is nested too deeply") from None
     of_target: list[str] = []
     equal: list[tuple[str, str]] = []
-    for part in _conjuncts(tree):
-        tables = _sides_of(part)
-        if tables == {"t"}:
-            of_target.append(_unqualified(part))
-        elif isinstance(part, exp.EQ) and tables == {"t", "s"}:
-            for mine, theirs in ((part.left, part.right), (part.right, part.left)):
-                if _is_column(mine) and _sides_of(mine) == {"t"} and _sides_of(theirs) == {"s"}:
-                    equal.append((mine.name, theirs.sql(dialect="spark")))
+    for part, tokens in parts:
+        columns = list(part.find_all(exp.Column))
+        of = {_side_of(column) for column in columns}
+        if of == {"t"} and all("start" in name.meta for column in columns for name in column.parts):
+            of_target.append(_unqualified(on, tokens, columns))
+        elif isinstance(part, exp.EQ) and of == {"t", "s"} and _is_column(part.left) and _is_column(part.right):
+            mine, theirs = sorted((part.left, part.right), key=_side_of, reverse=True)
+            equal.append((mine.name, theirs.name))
     return Sides(tuple(of_target), tuple(equal))
-
-
-def _conjuncts(tree: Any) -> list[Any]:
-    if isinstance(tree, exp.And):
-        return [*_conjuncts(tree.left), *_conjuncts(tree.right)]
-    return _conjuncts(tree.this) if isinstance(tree, exp.Paren) else [tree]
 
 
 def _is_column(tree: Any) -> bool:
@@ -122,16 +124,17 @@ def _is_column(tree: Any) -> bool:
     return isinstance(tree, exp.Column) and len(tree.parts) == 2
 
 
-def _sides_of(tree: Any) -> set[str]:
-    """What its columns are qualified with, or nothing: `s.t.x` is of `s`, and `t` alone of neither."""
-    return {column.parts[0].name if len(column.parts) > 1 else "" for column in tree.find_all(exp.Column)}
+def _side_of(column: Any) -> str:
+    """What a column is qualified with, or nothing: `s.t.x` is of `s`, and `t` alone of neither."""
+    return column.parts[0].name if len(column.parts) > 1 else ""
 
 
-def _unqualified(tree: Any) -> str:
-    def strip(node: Any) -> Any:
-        if isinstance(node, exp.Column):
-            parts: list[Any] = [part.copy() for part in reversed(node.parts[1:])]
-            return exp.column(*parts)
-        return node
-
-    return str(tree.copy().transform(strip).sql(dialect="spark"))
+def _unqualified(on: str, tokens: Sequence[Token], columns: Sequence[Any]) -> str:
+    """The text of those tokens, with each column in quotes and without what it is qualified with."""
+    text, at = "", tokens[0].start
+    found = {column.parts[0].meta["start"]: column.parts for column in columns}
+    for start, names in sorted(found.items()):
+        quoted = ".".join(f"`{name.name.replace('`', '``')}`" for name in names[1:])
+        text += on[at:start] + quoted
+        at = names[-1].meta["end"] + 1
+    return text + on[at : tokens[-1].end + 1]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
 from partita.errors import SchemaError
-from partita.spark.rewrite import GONE
+from partita.spark.rewrite import GONE, matched_twice
 from partita.spark.rows import fits, required
 from partita.spark.scan import FILE, ROW
 from partita.spark.schema import quoted
@@ -56,6 +56,12 @@ def updated(target: DataFrame, values: Mapping[str, str], schema: StructType) ->
     return _changed(target.alias("t"), [Branch(None, values)], schema, [F.lit(None).cast("long").alias(SOURCE)])
 
 
+def one_match(pairs: DataFrame) -> None:
+    """Refuse pairs in which a row of the table is more than once, also those that no clause changes."""
+    if not pairs.groupBy(FILE, ROW).count().filter("count > 1").isEmpty():
+        raise matched_twice()
+
+
 def inserted(source: DataFrame, pairs: DataFrame, branches: Sequence[Branch], schema: StructType) -> DataFrame:
     """The new rows: those of the source that are in no pair, where a clause applies."""
     left = source.join(pairs.select(SOURCE).distinct(), SOURCE, "left_anti").alias("s")
@@ -64,12 +70,30 @@ def inserted(source: DataFrame, pairs: DataFrame, branches: Sequence[Branch], sc
     return _fitting(chosen.select(*(pair for one in columns for pair in one)), schema)
 
 
-def bounds(source: DataFrame, expressions: Sequence[str]) -> pa.Table:
-    """The least and the greatest of each expression over the source: `least_0`, `greatest_0` and so on, in one row."""
+def plain_columns(source: DataFrame) -> dict[str, str]:
+    """The columns of the source by their names in lower case, but for names that are there twice and collated text.
+
+    The least and the greatest text of a collation say nothing of how its equals are spelled.
+    """
+    folded = [name.casefold() for name in source.columns]
+    return {
+        f.name.casefold(): f.name
+        for f in source.schema.fields
+        if folded.count(f.name.casefold()) == 1 and not _is_collated(f.dataType)
+    }
+
+
+def _is_collated(data_type: DataType) -> bool:
+    return isinstance(data_type, StringType) and data_type != StringType()
+
+
+def bounds(source: DataFrame, names: Sequence[str]) -> pa.Table:
+    """The least and the greatest of each column of the source: `least_0`, `greatest_0` and so on, in one row."""
     columns = []
-    for at, text in enumerate(expressions):
-        columns += [F.min(F.expr(text)).alias(f"least_{at}"), F.max(F.expr(text)).alias(f"greatest_{at}")]
-    return source.alias("s").agg(*columns).toArrow()
+    for at, name in enumerate(names):
+        value = F.col(quoted(name))
+        columns += [F.min(value).alias(f"least_{at}"), F.max(value).alias(f"greatest_{at}")]
+    return source.agg(*columns).toArrow()
 
 
 def resolved(values: Mapping[str, str] | None, schema: StructType, source: StructType) -> dict[str, str]:

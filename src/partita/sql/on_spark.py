@@ -9,11 +9,11 @@ from typing import Any
 
 from partita.algebra.parse import parse_predicate
 from partita.algebra.predicate import Predicate, any_of
-from partita.algebra.types import INSTANTS, ListType, LogicalType, MapType, StructType
 from partita.errors import SchemaError, TableError, TableMissing
 from partita.formats.merge import Action, Clause, When
 from partita.formats.on_spark.job import Outcome
 from partita.formats.table import Table
+from partita.spark.meaning import check_times, reads_as_we_do
 from partita.spark.rows import DataFrame, SparkSession, as_frame, fits, required_sql, translated
 from partita.spark.rows import StructType as Frame
 from partita.spark.schema import quoted
@@ -70,7 +70,7 @@ class Statements:
         table = self._table(parts)
         if table is None:
             return None
-        where = _prunable(reading, references, table) if _reads_as_we_do(spark) else None
+        where = _prunable(reading, references, table) if reads_as_we_do(spark) else None
         return table.read(where, spark=spark)
 
     def _given(self, parts: Sequence[str]) -> object | None:
@@ -155,20 +155,6 @@ def _prunable(reading: Reading, references: Sequence[Reference], table: Table) -
     return any_of(known) if len(known) == len(predicates) else None
 
 
-_AS_WE_DO = {
-    "spark.sql.session.timeZone": ("UTC", "Etc/UTC", "Z"),
-    "spark.sql.ansi.enabled": ("true",),
-    "spark.sql.caseSensitive": ("false",),
-    "spark.sql.ansi.doubleQuotedIdentifiers": ("false",),
-    "spark.sql.parser.escapedStringLiterals": ("false",),
-}
-
-
-def _reads_as_we_do(spark: SparkSession) -> bool:
-    """Whether a session reads literals and names as our predicates are read."""
-    return all(spark.conf.get(name) in values for name, values in _AS_WE_DO.items())
-
-
 def _is_name(parts: Sequence[str]) -> bool:
     return all(re.fullmatch(r"\w[\w-]*", part) for part in parts)
 
@@ -179,30 +165,9 @@ def _where(target: Target, where: Piece | None, table: Table) -> Predicate | Non
         return None
     schema = table.schema
     predicate = parse_predicate(rewritten(where, [Side(target.called, schema.names)]), schema)
-    running = SparkSession.getActiveSession()
-    zone = None if running is None else running.conf.get("spark.sql.session.timeZone")
-    if zone is not None and zone not in _AS_WE_DO["spark.sql.session.timeZone"] and _speaks_of_time(where.text, table):
-        raise TableError(
-            f"the session's time zone is {zone}, and a condition on times is read in UTC; "
-            "set spark.sql.session.timeZone to UTC"
-        )
+    # What a table's own methods read in UTC, Spark's SQL would read in the session's zone.
+    check_times([where.text], schema)
     return predicate
-
-
-def _speaks_of_time(where: str, table: Table) -> bool:
-    text = where.casefold()
-    named = [f.type for f in table.schema if f.name.replace("`", "``").casefold() in text]
-    return "timestamp" in text or any(map(_has_time, named))
-
-
-def _has_time(type_: LogicalType) -> bool:
-    if isinstance(type_, StructType):
-        return any(_has_time(f.type) for f in type_.fields)
-    if isinstance(type_, ListType):
-        return _has_time(type_.element)
-    if isinstance(type_, MapType):
-        return _has_time(type_.key) or _has_time(type_.value)
-    return type_.kind in INSTANTS
 
 
 def _values(values: Sequence[tuple[Name, Piece]], target: Side, sides: Sequence[Side]) -> dict[str, str]:

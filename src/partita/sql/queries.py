@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlglot import exp
 
+from partita.algebra.condition import operands
 from partita.algebra.parse import parse_predicate
-from partita.algebra.predicate import And, Not, Or, Predicate, Residual, all_of
+from partita.algebra.predicate import Predicate, all_of, residuals
 from partita.algebra.schema import Schema
 from partita.errors import PartitaError
 from partita.sql.names import Edit, Side, expression, parsed, rewritten
@@ -118,14 +119,8 @@ def _of_one(conjunct: Piece, side: Side, schema: Schema, *, alone: bool) -> Pred
         predicate = parse_predicate(rewritten(conjunct, [side]), schema)
     except PartitaError:
         return None
-    return predicate if _is_known(predicate) else None
-
-
-def _is_known(predicate: Predicate) -> bool:
-    """Whether all of it is in our own tree: a residual may call what gives another answer each time."""
-    if isinstance(predicate, And | Or):
-        return all(map(_is_known, predicate.parts))
-    return _is_known(predicate.part) if isinstance(predicate, Not) else not isinstance(predicate, Residual)
+    # A residual may call what gives another answer each time.
+    return None if any(True for _ in residuals(predicate)) else predicate
 
 
 def _may_lose_rows(select: Any, reference: Reference) -> bool:
@@ -161,7 +156,7 @@ def _conjuncts(piece: Piece, select: Any) -> list[Piece]:
         return []
     text = _clause(piece, words[-1] + 1)
     parts = _split(text) if text is not None else []
-    trees = list(_operands(where.this))
+    trees = list(operands(where.this)) if isinstance(where.this, exp.And) else [where.this]
     try:
         same = [parsed(part, exp.Condition) for part in parts] == trees
     except PartitaError:
@@ -192,14 +187,6 @@ def _split(piece: Piece) -> list[Piece]:
         betweens += (word == "between") - (word == "and")
         parts[-1].append(token)
     return [Piece(piece.source, tuple(tokens)) for tokens in parts if tokens]
-
-
-def _operands(tree: Any) -> Iterator[Any]:
-    if isinstance(tree, exp.And):
-        yield from _operands(tree.this)
-        yield from _operands(tree.expression)
-    else:
-        yield tree
 
 
 def _is_defined(node: Any, name: str) -> bool:

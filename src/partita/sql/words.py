@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-import sqlglot
 from sqlglot.errors import SqlglotError
 
+from partita.algebra.condition import spark_dialect
 from partita.algebra.plain import is_unicode
 from partita.errors import PredicateError
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
-DIALECT: Any = sqlglot.Dialect.get_or_raise("spark")
+DIALECT = spark_dialect()
 
 _NO_NAMES = frozenset("()[]{}.,;=*") | {"as", "from", "on", "select", "set", "using", "when", "where"}
 """What is no name without quotes: words that may stand right after one, and marks."""

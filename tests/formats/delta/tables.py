@@ -14,6 +14,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 import partita as pt
+from tests.spark.frames import set_to
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,12 +91,8 @@ def unchanged(table: pt.Table) -> Iterator[None]:
 @contextmanager
 def in_zone(spark: SparkSession, zone: str) -> Iterator[None]:
     """Spark with that time zone."""
-    before = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", zone)
-    try:
+    with set_to(spark, {"spark.sql.session.timeZone": zone}):
         yield
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", before or "UTC")
 
 
 def table_of(columns: Mapping[str, tuple[str, Sequence[Any]]]) -> pa.Table:

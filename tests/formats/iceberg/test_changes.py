@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 import partita as pt
-from partita.errors import ConstraintError, PartitaError, SchemaError, SpecError
+from partita.errors import ConstraintError, PartitaError, PredicateError, SchemaError, SpecError
 from tests.formats.delta.tables import rows
 from tests.formats.iceberg.odd_rows import ARROW, SCHEMA, drawn
 from tests.formats.iceberg.plain_copy import PlainCopy
@@ -161,6 +161,7 @@ def test_random_changes_are_those_of_a_plain_copy(spark: SparkSession, tmp_path:
 # --- what is refused
 
 TWO = drawn(random.Random(1), 1, 2)  # noqa: S311
+TWICE = pa.table({"id": TWO["id"].to_pylist()[:1] * 2, "k": pa.array([1, 2], pa.int32())})
 
 
 @pytest.fixture(scope="module", params=["merge on read", "copy on write"])
@@ -191,6 +192,16 @@ REFUSED: dict[str, tuple[type[PartitaError], Callable[[pt.Table], object]]] = {
     "a column that isn't there": (SchemaError, lambda t: t.append(TWO.append_column("new", pa.array([1, 2])))),
     "an update of no column": (PartitaError, lambda t: t.update({"nothing": "1"})),
     "a predicate that doesn't parse": (PartitaError, lambda t: t.delete("k >")),
+    "a function that isn't there": (PredicateError, lambda t: t.delete("nofunc(id) = 1")),
+    "a comparison of two types": (PredicateError, lambda t: t.delete("id = true")),
+    "an aggregate in a predicate": (PredicateError, lambda t: t.delete("max(id) = 1")),
+    "a window in a predicate": (PredicateError, lambda t: t.delete("row_number() over (order by id) = 1")),
+    "a number that is too large for a double": (PartitaError, lambda t: t.delete("x < 1e400")),
+    "a division by zero": (PartitaError, lambda t: t.delete("1 / (id - 1) > 0")),
+    "a row that matches twice, where a clause takes one of them": (
+        ConstraintError,
+        lambda t: t.merge(TWICE, "t.id = s.id", pt.when_matched("s.k = 1").update({"k": "s.k"})),
+    ),
     "a field that is there": (SpecError, lambda t: t.evolve(add=["p"])),
     "a drop of what isn't there": (SpecError, lambda t: t.evolve(drop=["k"])),
 }

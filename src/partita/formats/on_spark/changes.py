@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from partita.algebra.parse import parse_predicate
+from partita.algebra.predicate import Predicate
 from partita.algebra.schema import Schema
 from partita.errors import SchemaError, TableError
 from partita.formats.chosen import Chosen, chosen_by_all
 from partita.formats.on_spark.job import Changed, Job, Outcome
 from partita.formats.plan import Where, make_plan, named_in
 from partita.formats.store import Change, Edits, Store
+from partita.spark.meaning import check_meaning
 from partita.spark.merge import resolved, updated
 from partita.spark.rows import DataFrame, SparkSession, as_frame, filtered, only, picked, required_sql, translated
 from partita.spark.session import session
@@ -30,7 +32,7 @@ def read(store: Store, where: Where | None, columns: Sequence[str] | None, spark
     """The rows that match, over exactly the files that may hold one."""
     state = store.state()
     schema = state.schema
-    predicate = None if where is None else parse_predicate(where, schema)
+    predicate = None if where is None else bound(where, schema, spark)
     plan = make_plan(state, predicate)
     wanted = wanted_columns(schema, columns)
     running = spark or session()
@@ -40,6 +42,13 @@ def read(store: Store, where: Where | None, columns: Sequence[str] | None, spark
     with translated():
         scanned = store.scan(running, state, plan.kept, needed, where=predicate)
         return picked(filtered(scanned, predicate.sql()), wanted)
+
+
+def bound(where: Where, schema: Schema, spark: SparkSession | None = None) -> Predicate:
+    """The predicate on the table's columns, if all of it means one thing in the session."""
+    predicate = parse_predicate(where, schema)
+    check_meaning(predicate, schema, spark)
+    return predicate
 
 
 def wanted_columns(schema: Schema, columns: Sequence[str] | None) -> list[str]:
@@ -95,7 +104,7 @@ def overwrite(store: Store, given: object, where: Where | None, transaction: Tra
     job = Job.begin(store, "overwrite", removes=True)
     if is_done(job, transaction):
         return Outcome(None)
-    predicate = parse_predicate("true" if where is None else where, job.state.schema)
+    predicate = bound("true" if where is None else where, job.state.schema)
     plan = make_plan(replace(job.state, statistics=lambda _: {}), predicate)
     if not plan.whole.all():
         partial = plan.files.filter(pa.array(~plan.whole))["path"][0].as_py()
@@ -113,10 +122,11 @@ def overwrite(store: Store, given: object, where: Where | None, transaction: Tra
 def delete(store: Store, where: Where) -> Outcome:
     """Take away the rows that match; files and partitions of which all match go without a look into them."""
     job = Job.begin(store, "delete", removes=True)
-    predicate = parse_predicate(where, job.state.schema)
+    predicate = bound(where, job.state.schema)
     plan = make_plan(job.state, predicate)
     whole, part = plan.kept[plan.whole], plan.kept[~plan.whole]
-    changed = job.without(part, predicate) if len(part) else Changed(part)
+    with translated():
+        changed = job.without(part, predicate) if len(part) else Changed(part)
     return job.commit_changed(replace(changed, whole=whole), predicate)
 
 
@@ -125,7 +135,7 @@ def update(store: Store, values: Mapping[str, str], where: Where | None) -> Outc
     job = Job.begin(store, "update", removes=True)
     if not values:
         raise SchemaError("update sets no column")
-    predicate = parse_predicate("true" if where is None else where, job.state.schema)
+    predicate = bound("true" if where is None else where, job.state.schema)
     places = make_plan(job.state, predicate).kept
     schema = store.frame_schema(job.state)
     assigned = resolved(values, schema, schema)

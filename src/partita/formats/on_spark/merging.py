@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from partita.algebra.parse import parse_predicate
 from partita.algebra.predicate import Predicate, all_of, col
+from partita.algebra.schema import Schema
 from partita.algebra.types import INTEGERS, Kind
 from partita.arrow.schema import to_logical
 from partita.errors import PredicateError, TableError
@@ -15,6 +17,7 @@ from partita.formats.merge import Action, Clause, When, sides
 from partita.formats.on_spark.job import Job, Outcome
 from partita.formats.plan import State, make_plan
 from partita.formats.store import Store
+from partita.spark.meaning import reads_as_we_do, reads_words_as_we_do
 from partita.spark.merge import (
     SOURCE,
     Branch,
@@ -22,6 +25,8 @@ from partita.spark.merge import (
     inserted,
     matched,
     numbered,
+    one_match,
+    plain_columns,
     resolved,
     unmatched_by_source,
 )
@@ -63,6 +68,8 @@ class _Merge:
         needed = only(self.schema, self.job.columns(plan.kept, self._assigned()))
         pairs = matched(target, self.source, self.on, self.branches[When.MATCHED], needed).persist()
         try:
+            if self._may_miss_a_second_match():
+                one_match(pairs)
             changes = pairs
             if alone:
                 rest = unmatched_by_source(target, self.source, self.on, alone, needed)
@@ -72,6 +79,11 @@ class _Merge:
             pairs.unpersist()
         read = parse_predicate("true", self.job.state.schema) if predicate is None else predicate
         return self.job.commit_changed(changed, read)
+
+    def _may_miss_a_second_match(self) -> bool:
+        """Whether one can be in a pair that no clause applies to; any other is noticed as changes are written."""
+        clauses = self.branches[When.MATCHED]
+        return bool(clauses) and clauses[-1].condition is not None
 
     def _assigned(self) -> set[str]:
         """The columns that any clause sets of a row that the table has."""
@@ -115,18 +127,36 @@ def _branches(clauses: Sequence[Clause], when: When, schema: StructType, source:
 def _read_by(state: State, source: DataFrame, on: str) -> Predicate | None:
     """What a row of the table must be like to match any of the source; None where that can't be told."""
     known = sides(on)
+    if not reads_words_as_we_do(session()):
+        return None
+    parts = _said_of(state.schema, known.of_target) if reads_as_we_do(session()) else []
     names = {name.casefold(): name for name in state.schema.names}
-    # Spark reads a text as a time in the session's zone, and a predicate of ours in UTC.
-    in_utc = session().conf.get("spark.sql.session.timeZone") in ("UTC", "Etc/UTC", "Z")
-    parts = [parse_predicate(text, state.schema) for text in known.of_target if in_utc]
-    equal = [(names[name.casefold()], text) for name, text in known.equal if name.casefold() in names]
-    if equal:
-        ends = bounds(source, [text for _, text in equal])
-        for at, (name, _) in enumerate(equal):
-            least, greatest = ends[f"least_{at}"][0], ends[f"greatest_{at}"][0]
-            if not least.is_valid:
-                return parse_predicate("false", state.schema)
-            type_ = to_logical(least.type)
-            if type_ == state.schema.find(name).type and type_.kind in INTEGERS | {Kind.STRING}:
-                parts += [col(name) >= least.as_py(), col(name) <= greatest.as_py()]
-    return all_of(tuple(parts)) if parts else None
+    theirs = plain_columns(source)
+    equal = [
+        (names[mine.casefold()], theirs[other.casefold()])
+        for mine, other in known.equal
+        if mine.casefold() in names and other.casefold() in theirs
+    ]
+    for name, least, greatest in _ends(source, equal):
+        if not least.is_valid:
+            return parse_predicate("false", state.schema)
+        type_ = to_logical(least.type)
+        if type_ == state.schema.find(name).type and type_.kind in INTEGERS | {Kind.STRING}:
+            parts += [col(name) >= least.as_py(), col(name) <= greatest.as_py()]
+    return all_of(parts) if parts else None
+
+
+def _ends(source: DataFrame, equal: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Any, Any]]:
+    """The columns of the table that equal some of the source, each with the least and the greatest that those have."""
+    ends = bounds(source, [theirs for _, theirs in equal]) if equal else {}
+    for at, (name, _) in enumerate(equal):
+        yield name, ends[f"least_{at}"][0], ends[f"greatest_{at}"][0]
+
+
+def _said_of(schema: Schema, texts: Sequence[str]) -> list[Predicate]:
+    """The conditions as predicates; one that can't be read is Spark's to judge, with the rest of the merge."""
+    found = []
+    for text in texts:
+        with suppress(PredicateError):
+            found.append(parse_predicate(text, schema))
+    return found

@@ -1,0 +1,122 @@
+"""Merges on Spark: what is read by what the condition says, and a row that matches twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+
+import partita as pt
+from partita.errors import ConstraintError
+from partita.spark.merge import plain_columns
+from tests.formats.delta.tables import unchanged
+from tests.formats.iceberg.tables import jvm_session
+from tests.spark.frames import set_to
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+FORMATS = ("delta", "iceberg")
+SCHEMA = pa.schema([("code", pa.string()), ("v", pa.int64())])
+CODES = ("  7", "007", "it's", "A")
+
+
+@pytest.fixture(params=FORMATS)
+def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> pt.Lake:
+    """A lake with a table of a file for each code."""
+    made = pt.Lake(str(tmp_path))
+    table = made.create_table("a.t", SCHEMA, format=request.param, partition_by=["code"])
+    table.append(pa.table({"code": CODES, "v": range(len(CODES))}, schema=SCHEMA))
+    return made
+
+
+def source(**columns: Any) -> pa.Table:
+    return pa.table({name: pa.array([value]) for name, value in columns.items()} | {"v": pa.array([99], pa.int64())})
+
+
+def with_99(code: str) -> list[tuple[Any, ...]]:
+    """The rows, of which one is changed and none is new."""
+    return sorted((c, 99 if c == code else v) for v, c in enumerate(CODES))
+
+
+def found(lake: pt.Lake) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, lake.table("a.t").read().collect()))
+
+
+MATCHES = [
+    ({"k": 7}, "t.code = to_char(s.k, '000')", "to_char(s.k, '000')", "007"),
+    ({"x": ""}, "t.code = concat(s.x, 'it''s')", "'new'", "it's"),
+    ({"k": "a"}, "t.code = s.k COLLATE UTF8_LCASE", "s.k", "A"),
+    ({"k": "a"}, "t.code COLLATE UTF8_LCASE = s.k", "s.k", "A"),
+    ({"k": "it's"}, "t.code = s.k AND t.v < 100 AND t.code = 'it\\'s'", "s.k", "it's"),
+]
+
+
+@pytest.mark.parametrize(("columns", "on", "new", "code"), MATCHES, ids=[match[1] for match in MATCHES])
+def test_a_row_that_matches_is_found(lake: pt.Lake, columns: dict[str, object], on: str, new: str, code: str) -> None:
+    """By Spark's own reading of the condition: what is only nearly the same would insert the row once more."""
+    lake.table("a.t").merge(
+        source(**columns),
+        on,
+        pt.when_matched().update({"v": "s.v"}),
+        pt.when_not_matched().insert({"code": new, "v": "s.v"}),
+    )
+    assert found(lake) == with_99(code)
+
+
+def test_a_row_that_matches_is_found_by_sql(lake: pt.Lake) -> None:
+    lake.sql(
+        "MERGE INTO a.t USING (SELECT '' AS x, 99L AS v) n ON t.code = concat(n.x, 'it''s') "
+        "WHEN MATCHED THEN UPDATE SET v = n.v WHEN NOT MATCHED THEN INSERT (code, v) VALUES ('new', n.v)"
+    )
+    assert found(lake) == with_99("it's")
+
+
+def test_bounds_are_of_columns_that_a_name_says_and_no_collation_changes(spark: SparkSession) -> None:
+    """The least and the greatest text of a collation are no bounds of what it equals."""
+    given = spark.sql("SELECT 'a' AS Plain, 1 AS n, 'a' COLLATE UTF8_LCASE AS other, 1 AS twice, 2 AS TWICE")
+    assert plain_columns(given) == {"plain": "Plain", "n": "n"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "on"),
+    [
+        ("spark.sql.ansi.doubleQuotedIdentifiers", 't.code = "k" and t.v < 100'),
+        ("spark.sql.parser.escapedStringLiterals", r"t.code = s.k and t.code <> '00\7'"),
+    ],
+)
+def test_the_session_says_what_a_condition_means(lake: pt.Lake, spark: SparkSession, setting: str, on: str) -> None:
+    with set_to(spark, {setting: "true"}):
+        lake.table("a.t").merge(
+            source(k="007"), on, pt.when_matched().update({"v": "s.v"}), pt.when_not_matched().insert({"code": "s.k"})
+        )
+    assert found(lake) == with_99("007")
+
+
+# --- a row that matches twice
+
+TWICE = pa.table({"code": ["A", "A"], "k": pa.array([1, 2], pa.int64())})
+
+
+def test_a_row_that_matches_twice_is_refused_whichever_clause_applies(
+    lake: pt.Lake, spark: SparkSession, tmp_path: Path
+) -> None:
+    """As Iceberg's runtime and delta-spark do, for the same statement."""
+    table = lake.table("a.t")
+    is_delta = table.format == "delta"
+    with unchanged(table), pytest.raises(ConstraintError, match="more than one row"):
+        table.merge(TWICE, "t.code = s.code", pt.when_matched("s.k = 1").update({"v": "s.k"}))
+    jvm = spark if is_delta else jvm_session(spark, tmp_path)
+    jvm.createDataFrame(TWICE).createOrReplaceTempView("twice")
+    target = f"delta.`{table.uri}`" if is_delta else "partita.a.t"
+    with pytest.raises(PySparkException, match=r"MERGE_CARDINALITY_VIOLATION|MULTIPLE_SOURCE_ROW_MATCHING"):
+        jvm.sql(
+            f"MERGE INTO {target} t USING twice s ON t.code = s.code WHEN MATCHED AND s.k = 1 THEN UPDATE SET v = s.k"
+        ).collect()
+    # Without a clause for rows that match, how often they do doesn't matter.
+    done = table.merge(TWICE, "t.code = s.code", pt.when_not_matched().insert({"code": "s.code"}))
+    assert done.version is None
