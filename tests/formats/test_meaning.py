@@ -10,6 +10,7 @@ import pytest
 
 import partita as pt
 from partita.algebra.predicate import Predicate
+from partita.spark import session
 from tests.formats.delta.tables import ids, in_zone, unchanged
 from tests.spark.frames import set_to
 
@@ -42,15 +43,17 @@ OF_TIMES = ["ts < '2025-1-1'", "id = 1 OR NOT (hour(`TS`) = 16)", "id < unix_tim
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("where", OF_TIMES)
-def test_what_spark_would_read_in_its_zone_is_refused(
-    spark: SparkSession, table: pt.Table, use: str, where: str
-) -> None:
-    with in_zone(spark, "America/Los_Angeles"), unchanged(table), pytest.raises(pt.TableError, match="timeZone to UTC"):
+def test_what_spark_would_read_in_its_zone_is_refused(table: pt.Table, use: str, where: str) -> None:
+    with (
+        in_zone(session(), "America/Los_Angeles"),
+        unchanged(table),
+        pytest.raises(pt.TableError, match="timeZone to UTC"),
+    ):
         USES[use](table, where)
 
 
-def test_what_the_tree_holds_is_read_in_utc_in_any_zone(spark: SparkSession, table: pt.Table) -> None:
-    with in_zone(spark, "America/Los_Angeles"):
+def test_what_the_tree_holds_is_read_in_utc_in_any_zone(table: pt.Table) -> None:
+    with in_zone(session(), "America/Los_Angeles"):
         assert ids(table.read("ts < '2025-01-01 06:00:00'").collect()) == [1]
         assert table.delete("ts < '2025-01-01'").version is None
         assert table.update({"counts": "0"}, pt.col("ts") < datetime(2025, 1, 1, tzinfo=UTC)).version is None
@@ -58,10 +61,10 @@ def test_what_the_tree_holds_is_read_in_utc_in_any_zone(spark: SparkSession, tab
         assert ids(table.read("counts % 2 = 1").collect()) == [1, 3]
 
 
-def test_literals_mean_the_same_or_are_refused(spark: SparkSession, table: pt.Table) -> None:
+def test_literals_mean_the_same_or_are_refused(table: pt.Table) -> None:
     odd: list[str | Predicate] = [pt.col("k") == "it's", pt.col("k") == "a\\b", "k = 'it\\'s'", "upper(k) = 'A\\\\B'"]
     assert [ids(table.read(where).collect()) for where in odd] == [[1], [2], [1], [2]]
-    with set_to(spark, {ESCAPES: "true"}):
+    with set_to(session(), {ESCAPES: "true"}):
         for where in odd:
             with unchanged(table), pytest.raises(pt.TableError, match=f"set {ESCAPES} to false"):
                 table.read(where)
@@ -70,10 +73,10 @@ def test_literals_mean_the_same_or_are_refused(spark: SparkSession, table: pt.Ta
         assert ids(table.read(pt.col("k") == "x").collect()) == [3]
 
 
-def test_what_stands_in_double_quotes_is_text_or_refused(spark: SparkSession, table: pt.Table) -> None:
+def test_what_stands_in_double_quotes_is_text_or_refused(table: pt.Table) -> None:
     quoted = ('k = "x"', 'lower(k) = "x"')
     assert [ids(table.read(where).collect()) for where in quoted] == [[3], [3]]
-    with set_to(spark, {DOUBLE_QUOTES: "true"}):
+    with set_to(session(), {DOUBLE_QUOTES: "true"}):
         for where in quoted:
             with unchanged(table), pytest.raises(pt.TableError, match=f"set {DOUBLE_QUOTES} to false"):
                 table.delete(where)

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 import partita as pt
 from partita.errors import ConstraintError
+from partita.spark import session
 from partita.spark.merge import plain_columns
 from tests.formats.delta.tables import unchanged
 from tests.formats.iceberg.tables import jvm_session
@@ -89,8 +90,8 @@ def test_bounds_are_of_columns_that_a_name_says_and_no_collation_changes(spark: 
         ("spark.sql.parser.escapedStringLiterals", r"t.code = s.k and t.code <> '00\7'"),
     ],
 )
-def test_the_session_says_what_a_condition_means(lake: pt.Lake, spark: SparkSession, setting: str, on: str) -> None:
-    with set_to(spark, {setting: "true"}):
+def test_the_session_says_what_a_condition_means(lake: pt.Lake, setting: str, on: str) -> None:
+    with set_to(session(), {setting: "true"}):
         lake.table("a.t").merge(
             source(k="007"), on, pt.when_matched().update({"v": "s.v"}), pt.when_not_matched().insert({"code": "s.k"})
         )

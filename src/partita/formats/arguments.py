@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from partita.algebra.functions import identity
 from partita.algebra.transforms import PartitionFunction
-from partita.errors import SpecError, TableError
+from partita.errors import SchemaError, SpecError, TableError
 
 
 def functions_of(given: Sequence[PartitionFunction | str], what: str) -> list[PartitionFunction]:
@@ -29,16 +29,20 @@ def fields_of(given: Sequence[PartitionFunction | str], what: str) -> list[Parti
     return fields
 
 
-def texts_of(given: Mapping[str, str], what: str) -> dict[str, str]:
-    """Texts by names, as `rename` and `update` take them."""
-    if not isinstance(given, Mapping):
-        raise TableError(f"{what} takes a dictionary of texts, not {_shown(given)}")
-    texts = dict(given)
-    for pair in texts.items():
-        for one in pair:
-            if not isinstance(one, str):
-                raise TableError(f"{what} takes a dictionary of texts, and in it is {_shown(one)}")
-    return texts
+def by_name(given: Mapping[str, str], what: str) -> Mapping[str, str]:
+    """What is given by the names of columns or fields."""
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise SchemaError(f"{what} takes a dictionary by names, not {_shown(given)}")
+    return given
+
+
+def names_by_name(given: Mapping[str, str] | None, what: str) -> Mapping[str, str]:
+    """New names by the old ones; None is none."""
+    names = by_name({} if given is None else given, what)
+    for name, other in names.items():
+        if not isinstance(other, str):
+            raise SchemaError(f"{what} takes a name for {name!r}, not {_shown(other)}")
+    return names
 
 
 def seconds_of(given: timedelta, what: str) -> float:

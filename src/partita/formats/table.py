@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.algebra.transforms import PartitionFunction
-from partita.formats.arguments import fields_of, functions_of, seconds_of, texts_of
+from partita.formats.arguments import by_name, fields_of, functions_of, names_by_name, seconds_of
 from partita.formats.commits import Commits
 from partita.formats.merge import Clause
 from partita.formats.plan import Plan, Where, make_plan, partition_table
@@ -180,7 +180,7 @@ class Table:
         """Give the rows that match new values, by column, in SQL: `t.update({"price": "price * 2"})`."""
         from partita.formats.on_spark.changes import update
 
-        return update(self._store, texts_of(values, "update"), where)
+        return update(self._store, by_name(values, "update"), where)
 
     def merge(self, source: object, on: str, *clauses: Clause) -> Outcome:
         """Change, delete and add rows by those of a source; in SQL the table is `t` and the source `s`.
@@ -200,7 +200,7 @@ class Table:
     ) -> None:
         """Partition what is written from now on another way."""
         added, dropped = functions_of(add, "add"), fields_of(drop, "drop")
-        self._store.evolve(add=added, drop=dropped, rename=texts_of({} if rename is None else rename, "rename"))
+        self._store.evolve(add=added, drop=dropped, rename=names_by_name(rename, "rename"))
 
     def rewrite(self, where: Where | None = None) -> Outcome:
         """Write anew the files that may hold a match and are small, of an earlier spec, or have deleted rows.
