@@ -142,12 +142,6 @@ def test_what_a_new_table_may_hold_is_taken(lake: Lake, partitions: Any, given: 
     assert lake.register(pt.asset(name="a", table="t", partitions=partitions, **given)(print)) == ["a"]
 
 
-@pytest.mark.parametrize("wrong", ["day(ts)", [1], [None]])
-def test_what_says_no_partitioning_is_refused(wrong: Any) -> None:
-    with pytest.raises(pt.DefinitionError, match="partition_by is a list"):
-        pt.asset(partition_by=wrong)
-
-
 @pytest.mark.parametrize("form", ["delta", "iceberg", "lance"])
 def test_a_new_table_has_the_spec_that_was_foreseen(lake: Lake, form: str) -> None:
     fields: list[Any] = ["region", pt.day("ts"), *([] if form == "delta" else [pt.bucket("n", 4)])]

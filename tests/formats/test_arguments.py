@@ -55,6 +55,12 @@ def test_partition_by_is_a_list(tmp_path: Path, form: str, given: Any) -> None:
     assert list(lake.tables()) == []
 
 
+@pytest.mark.parametrize("given", ["ab", "day(ts)", pt.identity("ab"), [5], [None], 5])
+def test_so_is_that_of_an_asset(given: Any) -> None:
+    with pytest.raises(pt.SpecError, match="partition_by"):
+        pt.asset(name="t", table="t", partition_by=given)(print)
+
+
 def test_a_catalog_is_said_by_its_settings() -> None:
     catalog: Any = "ice"
     with pytest.raises(pt.TableError, match="say which, as in"):

@@ -17,6 +17,7 @@ from partita.algebra.transforms import PartitionFunction
 from partita.assets.fingerprint import fingerprint
 from partita.errors import DefinitionError
 from partita.formats import FORMATS
+from partita.formats.arguments import fields_of
 from partita.status.definitions import Definition, Upstream
 
 
@@ -101,11 +102,7 @@ def asset(  # noqa: PLR0913 - what there is to define
     labels = _tags(tags)
     if format not in FORMATS:
         raise DefinitionError(f"there is no format {format!r}; there is {', '.join(FORMATS)}")
-    by = None if partition_by is None else tuple(partition_by)
-    if isinstance(partition_by, str) or not all(isinstance(one, PartitionFunction | str) for one in by or ()):
-        raise DefinitionError(
-            f"partition_by is a list of columns and functions such as day('ts'), not {partition_by!r}"
-        )
+    by = None if partition_by is None else tuple(fields_of(partition_by, "partition_by"))
     making = Making(format, by, dict(properties or {}), schema)
 
     def made(function: Callable[..., Any]) -> Asset:

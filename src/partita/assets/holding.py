@@ -22,7 +22,6 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from partita.algebra.functions import identity
 from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import KeyValue
 from partita.algebra.mappings import Choice
@@ -37,6 +36,7 @@ from partita.arrow.schema import to_arrow
 from partita.arrow.spec import spec_columns
 from partita.assets.asset import Making
 from partita.errors import DefinitionError
+from partita.formats.arguments import functions_of
 from partita.formats.opening import new_spec
 from partita.status.definitions import Definition
 
@@ -142,7 +142,7 @@ def check_new(definition: Definition, making: Making) -> None:
         spec = new_spec(making.schema, making.format, definition.partitions.names if by is None else by)
         Holding.of(definition.asset, definition.partitions, spec)
         return
-    functions = {f.name.casefold(): f for f in (identity(f) if isinstance(f, str) else f for f in by or ())}
+    functions = {function.name.casefold(): function for function in functions_of(by or (), "partition_by")}
     for function in functions.values():
         if making.format == "delta" and function.transform.name in ("bucket", "hash", "void"):
             raise DefinitionError(
