@@ -74,7 +74,10 @@ class Asking:
         self._keep(answer)
 
     def _opened(self) -> Answering:
-        return self._lake.ask_status((), partly=True)
+        answer = self._lake.ask_status((), partly=True)
+        # What is asked is small, and threads that wait for each other take longer than one.
+        answer.connection.execute("SET threads = 1")
+        return answer
 
     def _is_fresh(self, answer: Answering) -> bool:
         return timedelta(0) <= datetime.now(UTC) - answer.now < KEPT_FOR and self._lake.is_newest(answer)
