@@ -101,37 +101,40 @@ def world_of(answer: Answering, assets: Iterable[str]) -> dict[str, str]:
 
 def unexpected(answer: Answering, partitions: pa.Table) -> tuple[str, str, str] | None:
     """A partition of a plan that can't be run, and why: nobody expects it, or it is there twice."""
-    answer.connection.register("plan_given", partitions.select(["asset_key", "partition_key"]))
     sql = f"""
         SELECT asset_key, partition_key, 'which is there twice' FROM plan_given GROUP BY ALL HAVING count(*) > 1
         UNION ALL
         SELECT asset_key, partition_key, 'which its definition does not expect' FROM plan_given
         ANTI JOIN (FROM {BOARD} WHERE expected IS NOT FALSE) USING (asset_key, partition_key) LIMIT 1
     """  # noqa: S608 - our own names
-    found = listed(answer.connection, sql)
-    answer.connection.unregister("plan_given")
+    found = _listed_of(answer, partitions, sql)
     return found[0] if found else None
 
 
 def open_runs(answer: Answering, partitions: pa.Table) -> frozenset[str]:
     """The runs that began some of these partitions and said no more of it."""
-    answer.connection.register("plan_given", partitions.select(["asset_key", "partition_key"]))
     sql = f"SELECT DISTINCT unnest(open_run_ids) FROM {RUNNING} SEMI JOIN plan_given USING (asset_key, partition_key)"  # noqa: S608
-    found = listed(answer.connection, sql)
-    answer.connection.unregister("plan_given")
+    found = _listed_of(answer, partitions, sql)
     return frozenset(run_id for (run_id,) in found)
 
 
 def made_by_others(answer: Answering, partitions: pa.Table, run_id: str, since: datetime) -> frozenset[tuple[str, str]]:
     """Those of the partitions that others than a run made since a moment, and that are there."""
-    answer.connection.register("plan_given", partitions.select(["asset_key", "partition_key"]))
     sql = f"""
         SELECT asset_key, partition_key FROM {ROWS} SEMI JOIN plan_given USING (asset_key, partition_key)
         WHERE last_materialization_at > {instant(since)} AND last_materialization_run_id <> {quoted(run_id)}
     """  # noqa: S608 - our own names
-    found = listed(answer.connection, sql)
-    answer.connection.unregister("plan_given")
+    found = _listed_of(answer, partitions, sql)
     return frozenset((asset, key) for asset, key in found)
+
+
+def _listed_of(answer: Answering, partitions: pa.Table, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query that knows the partitions of a plan as `plan_given`."""
+    answer.connection.register("plan_given", partitions.select(["asset_key", "partition_key"]))
+    try:
+        return listed(answer.connection, sql)
+    finally:
+        answer.connection.unregister("plan_given")
 
 
 class _Planning:
