@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +16,7 @@ from partita.algebra.key import PartitionKey
 from partita.algebra.type_text import parse_type
 from partita.errors import KeyValueError
 from partita.spark import id_column, key_column
-from tests.spark.frames import MODES, batched, frame, plan_of, running_in, typed_value
+from tests.spark.frames import MODES, batched, frame, plan_of, running_in, set_to, typed_value
 from tests.values import of_type
 from tests.vectors import load
 
@@ -36,12 +36,19 @@ def typed(df: DataFrame) -> dict[str, Any]:
     return {name: (name, df.schema[name].dataType) for name in df.columns}
 
 
-def untyped(df: DataFrame) -> dict[str, Any]:
+def named(df: DataFrame) -> dict[str, Any]:
     return {name: name for name in df.columns}
 
 
+def untyped(df: DataFrame) -> dict[str, Any]:
+    return {name: F.col(name) for name in df.columns}
+
+
+GIVEN = (typed, named, untyped)
+
+
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("given_as", [typed, untyped])
+@pytest.mark.parametrize("given_as", GIVEN)
 def test_vectors(spark: SparkSession, mode: tuple[str, str], given_as: Any) -> None:
     columns, places = {}, []
     for number, row in enumerate(VECTORS["valid"]):
@@ -61,7 +68,7 @@ def test_vectors(spark: SparkSession, mode: tuple[str, str], given_as: Any) -> N
     assert [row.id for row in ids.collect()] == [row["id"] for row in VECTORS["valid"]]
 
 
-@pytest.mark.parametrize("given_as", [typed, untyped])
+@pytest.mark.parametrize("given_as", GIVEN)
 def test_equal_the_scalar_keys(spark: SparkSession, given_as: Any) -> None:
     @batched
     @given(ROWS, st.sampled_from(MODES))
@@ -92,7 +99,7 @@ def test_years_outside(spark: SparkSession, mode: tuple[str, str], ends: tuple[i
             (_micros_at(inside, step), spark_types.TimestampType()),
         ):
             df = spark.range(2).selectExpr(f"{values} as x", "id")
-            for dimension in ("x", ("x", type_)):
+            for dimension in ("x", F.col("x"), ("x", type_)):
                 keyed = df.select("id", key_column(when=dimension))
                 assert keyed.where("id = 0").count() == 1
                 assert keyed.where("id = 0").first().key[7:17] == inside  # type: ignore[union-attr] # there is a row
@@ -124,12 +131,13 @@ def test_refused_types(spark: SparkSession, mode: tuple[str, str], sql: str, typ
         with pytest.raises(KeyValueError, match="'price': a column of type") as caught:
             key_column(price=("x", df.schema["x"].dataType))
         assert type_name in str(caught.value)
-        with pytest.raises(PySparkException, match="'price': a column of type") as failed:
-            df.select(key_column(price="x")).collect()
-        assert type_name in str(failed.value)
+        for source in ("x", F.col("x")):
+            with pytest.raises(PySparkException, match="'price': a column of type") as failed:
+                df.select(key_column(price=source)).collect()
+            assert type_name in str(failed.value)
 
 
-@pytest.mark.parametrize("given_as", [typed, untyped])
+@pytest.mark.parametrize("given_as", GIVEN)
 def test_invalid_utf8_is_refused(spark: SparkSession, given_as: Any) -> None:
     df = spark.sql("select cast(X'ff61' as string) as region")
     with pytest.raises(PySparkException, match=r"INVALID_UTF8_STRING.*FF"):
@@ -164,7 +172,7 @@ def test_bad_names_and_asset_ids(spark: SparkSession) -> None:
 def test_no_python_worker(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     columns = ", ".join(f"cast(null as {text}) as {name}" for name, text in DIMENSIONS.items())
     df = spark.range(3).selectExpr(*columns.split(", "))
-    for given_as in (typed, untyped):
+    for given_as in GIVEN:
         key = key_column(**given_as(df))
         plan = plan_of(df.select(key, id_column("orders", key)), capsys)
         assert "Project" in plan
@@ -174,16 +182,46 @@ def test_no_python_worker(spark: SparkSession, capsys: pytest.CaptureFixture[str
 
 def test_the_type_is_told_before_the_query_runs(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     df = spark.range(3)
-    plan = plan_of(df.select(key_column(n="id")), capsys)
-    assert "typeof" not in plan
-    assert "CASE" not in plan
+    for source in ("id", F.col("id")):
+        plan = plan_of(df.select(key_column(n=source)), capsys)
+        assert "typeof" not in plan
+        assert "CASE" not in plan
 
 
 def test_settings_of_json_do_not_reach_the_key(spark: SparkSession) -> None:
     setting = "spark.sql.jsonGenerator.ignoreNullFields"
     spark.conf.set(setting, "false")
     try:
-        row = spark.sql("SELECT CAST(NULL AS TIMESTAMP) AS at").select(key_column(at="at")).first()
+        row = spark.sql("SELECT CAST(NULL AS TIMESTAMP) AS at").select(key_column(at=F.col("at"))).first()
     finally:
         spark.conf.unset(setting)
     assert row == ("at=n:null",)
+
+
+DAYS_OF_1582 = "explode(sequence(date'1582-09-30', date'1582-10-20')) AS day"
+
+
+@pytest.mark.parametrize("policy", ["LEGACY", "CORRECTED", "EXCEPTION"])
+def test_a_calendar_of_the_session_moves_no_day(spark: SparkSession, policy: str) -> None:
+    days = [date(1582, 9, 30) + timedelta(days=n) for n in range(21)]
+    instants = [datetime(day.year, day.month, day.day, 10, tzinfo=UTC) for day in days]
+    with set_to(spark, {"spark.sql.legacy.timeParserPolicy": policy, "spark.sql.session.timeZone": "UTC"}):
+        df = spark.range(1).selectExpr(DAYS_OF_1582).selectExpr("day", "timestamp(day) + INTERVAL 10 HOURS AS at")
+        for name, values in (("day", days), ("at", instants)):
+            keys = [str(PartitionKey.of({name: value})) for value in values]
+            for given_as in (typed, named):
+                rows = df.select(key_column(**{name: given_as(df)[name]})).collect()
+                assert [row.key for row in rows] == keys
+            untold = df.select(key_column(**{name: untyped(df)[name]}))
+            if policy == "LEGACY":
+                with pytest.raises(PySparkException, match="October 1582"):
+                    untold.collect()
+            else:
+                assert [row.key for row in untold.collect()] == keys
+
+
+def test_names_of_columns_are_those_of_spark(spark: SparkSession) -> None:
+    df = spark.sql("SELECT date'2025-01-15' AS `my day`, named_struct('at', date'2025-01-15') AS s, 1 AS `select`")
+    columns = [key_column(x="my day"), key_column(x="s.at"), key_column(x="S.AT"), key_column(x="`my day`")]
+    assert set(df.select(*columns).first() or ()) == {"x=d:2025-01-15"}
+    assert df.select(key_column(x="select")).first() == ("x=i:1",)
