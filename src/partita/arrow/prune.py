@@ -42,6 +42,15 @@ class Pruned:
     must_match: pa.BooleanArray
     reasons: pa.StringArray
 
+    def with_answers(self, of: pa.BooleanArray, others: Pruned) -> Pruned:
+        """These answers, but for the partitions where `of` is true: for those the others, in their order."""
+        pairs = (
+            (self.may_match, others.may_match),
+            (self.must_match, others.must_match),
+            (self.reasons, others.reasons),
+        )
+        return Pruned(*(pc.replace_with_mask(mine, of, theirs) for mine, theirs in pairs))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
@@ -54,6 +63,11 @@ class Statistics:
     upper: Array | None = None
     null_count: Array | None = None
     row_count: Array | None = None
+
+    def take(self, rows: Any) -> Statistics:
+        """What the files at those places say."""
+        every = (self.lower, self.upper, self.null_count, self.row_count)
+        return Statistics(*(None if array is None else array.take(rows) for array in every))
 
 
 def prune(
@@ -80,7 +94,13 @@ def prune(
     answers = [
         (
             rows,
-            _judged(compiled, columns, one, _of_spec(spec, one, partitions, rows), _taken(measured, rows)),
+            _judged(
+                compiled,
+                columns,
+                one,
+                _of_spec(spec, one, partitions, rows),
+                measured if rows is None else {n: s.take(rows) for n, s in measured.items()},
+            ),
         )
         for one, rows in _by_spec(spec, partitions)
     ]
@@ -120,15 +140,6 @@ def _of_spec(
     if isinstance(specs, PartitionSpec):
         return partitions
     return spec_columns(specs, spec, partitions if rows is None else partitions.take(rows))
-
-
-def _taken(statistics: Mapping[str, Statistics], rows: Any) -> Mapping[str, Statistics]:
-    if rows is None:
-        return statistics
-    return {
-        name: Statistics(*(None if a is None else a.take(rows) for a in (s.lower, s.upper, s.null_count, s.row_count)))
-        for name, s in statistics.items()
-    }
 
 
 def _judged(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -29,8 +30,8 @@ class State:
 
     `files` has a row for each data file: path, spec_id, bytes. `row_counts` says how many rows the files at some places
     have, null where one doesn't say. `partitions` has the same rows, with a column for each field of each spec, called
-    as `SpecHistory.column_name` says, and `spec_id`. `statistics` gives what the files say of the columns that it is
-    asked for.
+    as `SpecHistory.column_name` says, and `spec_id`. `statistics` gives what the files at some places say of the
+    columns that it is asked for; None stands for all places.
     """
 
     version: int
@@ -38,7 +39,7 @@ class State:
     specs: SpecHistory
     files: pa.Table
     partitions: pa.Table
-    statistics: Callable[[Sequence[str]], Mapping[str, Statistics]]
+    statistics: Callable[[Sequence[str], np.ndarray | None], Mapping[str, Statistics]]
     row_counts: Callable[[np.ndarray], pa.Array]
 
     @property
@@ -92,13 +93,20 @@ def _keyed(state: State, places: np.ndarray) -> pa.Table:
 def pruned_files(state: State, where: Where) -> Pruned:
     """What the predicate says of each file, by its partition and by its statistics."""
     predicate = parse_predicate(where, state.schema)
-    return prune(
-        predicate,
-        schema=state.schema,
-        spec=state.specs,
-        partitions=state.partitions,
-        statistics=state.statistics(named_in(predicate, state.schema)),
-    )
+    names = named_in(predicate, state.schema)
+    judged = partial(prune, predicate, schema=state.schema, spec=state.specs)
+    if {field.source for spec in state.specs.specs for field in spec.fields}.isdisjoint(names):
+        return judged(partitions=state.partitions, statistics=state.statistics(names, None))
+    # Statistics take much longer to read than partitions, so only those files are asked for theirs that are left.
+    by_partition = judged(partitions=state.partitions)
+    left = by_partition.may_match
+    places = np.flatnonzero(left.to_numpy(zero_copy_only=False))
+    if not len(places):
+        return by_partition
+    if len(places) == len(left):
+        return judged(partitions=state.partitions, statistics=state.statistics(names, None))
+    by_file = judged(partitions=state.partitions.take(pa.array(places)), statistics=state.statistics(names, places))
+    return by_partition.with_answers(left, by_file)
 
 
 def named_in(predicate: Predicate, schema: Schema) -> list[str]:

@@ -260,12 +260,17 @@ def state_of(snapshot: Snapshot, files: pa.Table) -> DeltaState:
         SpecHistory.start(column_spec(metadata.partition_columns, schema), schema),
         listed,
         partitions.append_column("spec_id", numbers),
-        lambda columns: all_known(
-            file_statistics(files, schema, physical, columns), {n: b for n, b in bounds.items() if n in columns}
+        lambda columns, places: all_known(
+            file_statistics(_at(files, places), schema, physical, columns),
+            {n: b if places is None else b.take(pa.array(places)) for n, b in bounds.items() if n in columns},
         ),
         lambda places: row_counts(files.take(pa.array(places))),
         snapshot,
     )
+
+
+def _at(files: pa.Table, places: np.ndarray | None) -> pa.Table:
+    return files if places is None else files.take(pa.array(places))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -68,4 +68,4 @@ def _of_partitions(state: IcebergState, entries: list[ManifestEntry]) -> Iceberg
     )
     paths = pa.array([entry.data_file.file_path for entry in entries])
     files = pa.table({"path": paths, "spec_id": ids, "bytes": pa.array([0] * len(entries))})
-    return replace(state, files=files, partitions=partitions, statistics=lambda _: {})
+    return replace(state, files=files, partitions=partitions, statistics=lambda *_: {})

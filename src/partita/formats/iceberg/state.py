@@ -96,9 +96,9 @@ def _state(table: Table, history: SpecHistory, version: int, entries: pa.Table, 
 
 
 def _statistics(
-    table: Table, entries: pa.Table, history: SpecHistory, columns: Sequence[str]
+    table: Table, entries: pa.Table, history: SpecHistory, columns: Sequence[str], places: np.ndarray | None
 ) -> Mapping[str, Statistics]:
-    return file_statistics(entries, history.schema, field_ids(table.schema()), columns)
+    return file_statistics(entries, history.schema, field_ids(table.schema()), columns, places)
 
 
 def _row_counts(entries: pa.Table, deletes: pa.Table, history: SpecHistory, places: np.ndarray) -> pa.Array:

@@ -37,15 +37,16 @@ from partita.arrow.schema import to_arrow
 
 
 def file_statistics(
-    entries: pa.Table, schema: Schema, ids: Mapping[str, int], columns: Sequence[str]
+    entries: pa.Table, schema: Schema, ids: Mapping[str, int], columns: Sequence[str], places: Ints | None = None
 ) -> dict[str, Statistics]:
     """What the files say of the columns of those names, and of what is inside of structs among them.
 
-    `entries` are rows of `partita.formats.iceberg.manifests.ENTRIES`, `ids` those of the columns.
+    `entries` are rows of `partita.formats.iceberg.manifests.ENTRIES`, `ids` those of the columns, and `places` the
+    rows that are asked for, in ascending order; None is all.
     """
     wanted = frozenset(columns)
     fields = [leaf for f in schema if f.name in wanted for leaf in _leaves(f)]
-    return {f.name: _statistics(entries, ids[f.name], f.type) for f in fields if f.name in ids}
+    return {f.name: _statistics(entries, ids[f.name], f.type, places) for f in fields if f.name in ids}
 
 
 def _leaves(field: Field) -> Iterator[Field]:
@@ -56,11 +57,13 @@ def _leaves(field: Field) -> Iterator[Field]:
         yield field
 
 
-def _statistics(entries: pa.Table, number: int, type_: LogicalType) -> Statistics:
-    nulls = of_column(entries["null_value_counts"], number)
+def _statistics(entries: pa.Table, number: int, type_: LogicalType, places: Ints | None) -> Statistics:
+    nulls = of_column(entries["null_value_counts"], number, places)
     # A column outside of lists and maps has one value a row, null or not.
-    rows = entries["record_count"]
-    lower, upper = (decoded(of_column(entries[name], number), type_) for name in ("lower_bounds", "upper_bounds"))
+    rows = entries["record_count"] if places is None else entries["record_count"].take(pa.array(places))
+    lower, upper = (
+        decoded(of_column(entries[name], number, places), type_) for name in ("lower_bounds", "upper_bounds")
+    )
     if type_.kind is Kind.UUID:
         lower, upper = _in_order(lower, upper)
     return Statistics(lower, upper, nulls, rows)
@@ -73,16 +76,23 @@ def _in_order(lower: Array, upper: Array) -> tuple[Array, Array]:
     return pc.if_else(good, lower, nothing), pc.if_else(good, upper, nothing)
 
 
-def of_column(maps: pa.ChunkedArray, number: int) -> Array:
-    """The value of that key in each of many maps, null where one hasn't it."""
-    found = [_looked_up(chunk, number) for chunk in maps.chunks]
+def of_column(maps: pa.ChunkedArray, number: int, places: Ints | None = None) -> Array:
+    """The value of that key in each of many maps, or in those at some places; null where one hasn't it."""
+    found, start = [], 0
+    for chunk in maps.chunks:
+        end = start + len(chunk)
+        rows = slice(None) if places is None else places[slice(*np.searchsorted(places, (start, end)))] - start
+        found.append(_looked_up(chunk, number, rows))
+        start = end
     return pa.concat_arrays(found) if found else pa.array([], maps.type.item_type)
 
 
-def _looked_up(maps: pa.MapArray, number: int) -> Array:
+def _looked_up(maps: pa.MapArray, number: int, rows: Ints | slice) -> Array:
+    """Only items of `rows` are copied, for a copy of all maps takes longer than all else."""
     offsets = maps.offsets.to_numpy()
-    if not len(maps) or offsets[0] == offsets[-1]:
-        return pa.nulls(len(maps), maps.type.item_type)
+    starts = offsets[:-1][rows]
+    if not len(starts) or offsets[0] == offsets[-1]:
+        return pa.nulls(len(starts), maps.type.item_type)
     keys = maps.keys.to_numpy()
     width = int(offsets[1] - offsets[0])
     if width and maps.null_count == 0 and bool((np.diff(offsets) == width).all()):
@@ -91,14 +101,14 @@ def _looked_up(maps: pa.MapArray, number: int) -> Array:
         (found,) = np.nonzero(keys[first : first + width] == number)
         place = first + int(found[0]) if len(found) else None
         if place is not None and bool((keys[place : int(offsets[-1]) : width] == number).all()):
-            return maps.items.take(pa.array(offsets[:-1] + (place - first)))
+            return maps.items.take(pa.array(starts + (place - first)))
     first = int(offsets[0])
     places = np.flatnonzero(keys[first : int(offsets[-1])] == number) + first
     owners = np.searchsorted(offsets, places, side="right") - 1
     at = np.full(len(maps), -1, np.int64)
     at[owners[::-1]] = places[::-1]
     missing = (at < 0) | null_mask(maps)
-    return maps.items.take(pa.array(at, mask=missing))
+    return maps.items.take(pa.array(at[rows], mask=missing[rows]))
 
 
 # --- bytes, by type

@@ -92,7 +92,7 @@ def state_of(tree: Tree, known: Known, unended: Intent | None) -> LanceState:
         SpecHistory.start(spec, definition.schema),
         files,
         leaf_partitions(ids, locations, spec),
-        lambda _: {},
+        lambda *_: {},
         lambda places: rows.take(pa.array(places)),
         tree.root,
         tree.properties,

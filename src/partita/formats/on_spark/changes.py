@@ -105,7 +105,7 @@ def overwrite(store: Store, given: object, where: Where | None, transaction: Tra
     if is_done(job, transaction):
         return Outcome(None)
     predicate = bound("true" if where is None else where, job.state.schema)
-    plan = make_plan(replace(job.state, statistics=lambda _: {}), predicate)
+    plan = make_plan(replace(job.state, statistics=lambda *_: {}), predicate)
     if not plan.whole.all():
         partial = plan.files.filter(pa.array(~plan.whole))["path"][0].as_py()
         raise TableError(
