@@ -43,12 +43,14 @@ def _keys(df: DataFrame) -> Iterator[Row]:
     names, some = df.columns, df.where(F.col("big") < UDF_ROWS * 7919)
     what = f"key and id of {', '.join(names)}"
     typed = id_column("orders", key_column(**{name: (name, df.schema[name].dataType) for name in names}))
-    untyped = id_column("orders", key_column(**{name: name for name in names}))
+    named = id_column("orders", key_column(**{name: name for name in names}))
+    untyped = id_column("orders", key_column(**{name: F.col(name) for name in names}))
     bare = Side("sha2(concat(cast to string))", partial(run, df, bare_hash(df)))
     udf = Side("pandas UDF", partial(run, some, udf_id(some)), share=UDF_ROWS / ROWS)
     ours = Side("key_column, types given", partial(run, df, typed))
     yield compare(what, ours=ours, theirs=bare, goal=at_least(1 / 1.3), repeat=9)
-    yield compare(what, ours=Side("key_column", partial(run, df, untyped)), theirs=bare, goal=at_least(1 / 1.3))
+    yield compare(what, ours=Side("key_column, names", partial(run, df, named)), theirs=bare, goal=at_least(1 / 1.3))
+    yield compare(what, ours=Side("key_column, Columns alone", partial(run, df, untyped)), theirs=bare)
     yield compare(what, ours=ours, theirs=udf, repeat=1)
 
 

@@ -16,6 +16,7 @@ from partita.algebra.key import PartitionKey
 from partita.algebra.type_text import parse_type
 from partita.errors import KeyValueError
 from partita.spark import id_column, key_column
+from partita.spark.base64 import base64url_pieces
 from tests.spark.frames import MODES, batched, frame, plan_of, running_in, set_to, typed_value
 from tests.values import of_type
 from tests.vectors import load
@@ -167,6 +168,10 @@ def test_bad_names_and_asset_ids(spark: SparkSession) -> None:
     assert ids.first() == (PartitionKey.of(a=1).id("orders"),)
     with pytest.raises(PySparkException, match="asset_id"):
         ids.collect()
+    spaces = spark.sql("SELECT '  ' COLLATE UTF8_BINARY_RTRIM AS asset").select(
+        id_column(F.col("asset"), F.lit("a=i:1"))
+    )
+    assert spaces.first() == (PartitionKey.of(a=1).id("  "),)
 
 
 def test_no_python_worker(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,16 +193,6 @@ def test_the_type_is_told_before_the_query_runs(spark: SparkSession, capsys: pyt
         assert "CASE" not in plan
 
 
-def test_settings_of_json_do_not_reach_the_key(spark: SparkSession) -> None:
-    setting = "spark.sql.jsonGenerator.ignoreNullFields"
-    spark.conf.set(setting, "false")
-    try:
-        row = spark.sql("SELECT CAST(NULL AS TIMESTAMP) AS at").select(key_column(at=F.col("at"))).first()
-    finally:
-        spark.conf.unset(setting)
-    assert row == ("at=n:null",)
-
-
 DAYS_OF_1582 = "explode(sequence(date'1582-09-30', date'1582-10-20')) AS day"
 
 
@@ -209,15 +204,24 @@ def test_a_calendar_of_the_session_moves_no_day(spark: SparkSession, policy: str
         df = spark.range(1).selectExpr(DAYS_OF_1582).selectExpr("day", "timestamp(day) + INTERVAL 10 HOURS AS at")
         for name, values in (("day", days), ("at", instants)):
             keys = [str(PartitionKey.of({name: value})) for value in values]
-            for given_as in (typed, named):
+            for given_as in GIVEN:
                 rows = df.select(key_column(**{name: given_as(df)[name]})).collect()
                 assert [row.key for row in rows] == keys
-            untold = df.select(key_column(**{name: untyped(df)[name]}))
-            if policy == "LEGACY":
-                with pytest.raises(PySparkException, match="October 1582"):
-                    untold.collect()
-            else:
-                assert [row.key for row in untold.collect()] == keys
+
+
+BEFORE = {"day": "date_from_unix_date(-719163)", "at": "timestamp_micros(-62135596800000001)"}
+FARTHEST = {"day": "date_from_unix_date(int({}2147483647))", "at": "timestamp_micros(bigint({}9223372036854775807))"}
+
+
+@pytest.mark.parametrize("policy", ["LEGACY", "CORRECTED"])
+@pytest.mark.parametrize("given_as", GIVEN)
+def test_the_farthest_years_are_refused_by_name(spark: SparkSession, policy: str, given_as: Any) -> None:
+    with set_to(spark, {"spark.sql.legacy.timeParserPolicy": policy}):
+        for name, before in BEFORE.items():
+            for value in (before, FARTHEST[name].format("-"), FARTHEST[name].format("")):
+                df = spark.range(1).selectExpr(f"{value} AS {name}")
+                with pytest.raises(PySparkException, match=f"{name!r}: outside the years 0001 to 9999"):
+                    df.select(key_column(**given_as(df))).collect()
 
 
 def test_names_of_columns_are_those_of_spark(spark: SparkSession) -> None:
@@ -225,3 +229,8 @@ def test_names_of_columns_are_those_of_spark(spark: SparkSession) -> None:
     columns = [key_column(x="my day"), key_column(x="s.at"), key_column(x="S.AT"), key_column(x="`my day`")]
     assert set(df.select(*columns).first() or ()) == {"x=d:2025-01-15"}
     assert df.select(key_column(x="select")).first() == ("x=i:1",)
+
+
+def test_a_long_text_keeps_its_first_part(spark: SparkSession) -> None:
+    octets, size = F.lit(b"abc" * 19), F.lit(2**29)
+    assert spark.range(1).select(base64url_pieces(octets, size)[0]).first() == (b"YWJj" * 19,)

@@ -20,9 +20,10 @@ def base64url_pieces(octets: Column, size: Column) -> tuple[Column, Column]:
     The first is null of null. `size` is how many bytes there are, often known more cheaply than from `octets`.
     """
     # What is shared by branches is made once only where it is always needed: hence no branch around the first part.
-    # A product or a sum would be checked for overflow here, at a price.
-    length = F.call_function("div", F.shiftleft(size, 2).bitwiseOR(F.lit(2)), F.lit(3)).cast("int")
-    first = F.substring(F.base64(octets).cast("binary"), F.lit(1), F.least(length, F.lit(_LINE // 3 * 4)))
+    # Spark would check a product and a sum for overflow, at a price; shifting a number this small can't.
+    times_four = F.shiftleft(F.least(size, F.lit(_LINE)), 2)
+    length = F.call_function("div", times_four.bitwiseOR(F.lit(2)), F.lit(3)).cast("int")
+    first = F.substring(F.base64(octets).cast("binary"), F.lit(1), length)
     odd = F.contains(first, F.lit(b"+")) | F.contains(first, F.lit(b"/"))
     rest = F.translate(F.base64(F.substring(octets, F.lit(_LINE + 1), size)), "+/=\r\n", "-_").cast("binary")
     return (

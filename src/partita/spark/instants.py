@@ -41,7 +41,7 @@ def day_of(micros: Column) -> Column:
 
 
 def date_text(column: Column, problem: str) -> Column:
-    """`2025-01-15`; a date outside the years 0001 to 9999 fails the query with `problem` and the date."""
+    """`2025-01-15`; a date outside the years 0001 to 9999 fails the query with `problem` and the day."""
     return if_date_fits(column, problem, F.concat(*date_pieces(column)))
 
 
@@ -51,9 +51,11 @@ def timestamp_text(column: Column, problem: str) -> Column:
 
 
 def if_date_fits(column: Column, problem: str, value: Column) -> Column:
-    """`value`, null of null; a date outside the years 0001 to 9999 fails the query with `problem` and the date."""
-    fits = F.unix_date(column).between(F.lit(FIRST_DAY), F.lit(AFTER_DAYS - 1))
-    return F.when(fits, value).when(column.isNotNull(), F.raise_error(F.concat(F.lit(problem), column.cast("string"))))
+    """`value`, null of null; a date outside the years 0001 to 9999 fails the query with `problem` and the day."""
+    days = F.unix_date(column)
+    fits = days.between(F.lit(FIRST_DAY), F.lit(AFTER_DAYS - 1))
+    outside = F.raise_error(F.concat(F.lit(problem), days.cast("string"), F.lit(" days from 1970")))
+    return F.when(fits, value).when(column.isNotNull(), outside)
 
 
 def if_timestamp_fits(column: Column, problem: str, value: Column) -> Column:
@@ -78,10 +80,9 @@ def date_pieces(column: Column, before: str = "") -> tuple[Column, ...]:
 
 def timestamp_pieces(column: Column, before: str = "") -> tuple[Column, ...]:
     """The parts of `2025-01-15T10:30:00.000000Z`, for a timestamp of those years; each is null of null."""
-    # From the year 0001 on this is not negative, so that plain division and remainder do.
-    since = F.unix_micros(column) - long(FIRST_DAY * DAY)
-    day = F.date_from_unix_date((div(since, DAY) + long(FIRST_DAY)).cast("int"))
-    return (*date_pieces(day, before), *clock_pieces(since % long(DAY)))
+    # Spark may make these before it knows that the timestamp is one of those years: nothing here overflows.
+    micros = F.unix_micros(column)
+    return (*date_pieces(day_of(micros), before), *clock_pieces(F.pmod(micros, long(DAY))))
 
 
 def clock_pieces(micros: Column) -> tuple[Column, ...]:

@@ -8,7 +8,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from partita.spark.instants import OUTSIDE
 from partita.spark.key_pieces import INTEGERS, TAKES, problem, typed_pieces
 
 
@@ -16,13 +15,18 @@ def untyped_pieces(name: str, label: str, source: Column | str) -> tuple[Column,
     """The pieces by the column's own type: as for a known one, and three for every type.
 
     `typeof` is a constant to the optimizer, so one branch is left of each piece; but until then every branch must suit
-    every type, which is why each goes through text, or through a function that is chosen by the type.
+    every type, which is why each goes through text, or through a function that takes or is chosen for the type.
     """
     column = F.col(source) if isinstance(source, str) else source
     if isinstance(source, str) and re.fullmatch(r"\w+(\.\w+)*", source, re.ASCII):
-        boolean, date, timestamp = _by_function(name, label, source)
+        flag, days, micros = (_called(kind, function, source) for kind, function in _FUNCTIONS)
     else:
-        boolean, date, timestamp = _by_text(name, label, column)
+        # `%s` takes every type, and of dates and timestamps it shows the number that they are kept as.
+        flag = column.cast("string") == F.lit("true")
+        days = micros = F.format_string("%s", column).try_cast("long")
+    boolean = typed_pieces(name, label, flag.cast("boolean"), spark_types.BooleanType())
+    date = typed_pieces(name, label, F.date_from_unix_date(days.cast("int")), spark_types.DateType())
+    timestamp = typed_pieces(name, label, F.timestamp_micros(micros.cast("long")), spark_types.TimestampType())
     kind = F.typeof(column)
     text = column.cast("string")
     string = typed_pieces(name, label, text, spark_types.StringType())
@@ -47,16 +51,8 @@ def _three(first: Column, *others: Column) -> tuple[Column, ...]:
     return first, octets[0] if octets else F.lit(b""), last
 
 
-def _by_function(name: str, label: str, source: str) -> tuple[tuple[Column, ...], ...]:
-    """A boolean, a date and a timestamp in that column, if it is one."""
-    boolean = _called("boolean", "coalesce", source).cast("boolean")
-    date = F.date_from_unix_date(_called("date", "unix_date", source).cast("int"))
-    timestamp = F.timestamp_micros(_called("timestamp", "unix_micros", source).cast("long"))
-    return (
-        typed_pieces(name, label, boolean, spark_types.BooleanType()),
-        typed_pieces(name, label, date, spark_types.DateType()),
-        typed_pieces(name, label, timestamp, spark_types.TimestampType()),
-    )
+_FUNCTIONS = (("boolean", "coalesce"), ("date", "unix_date"), ("timestamp", "unix_micros"))
+"""What tells the value of a column of that kind, as a truth or a number."""
 
 
 def _called(kind: str, function: str, source: str) -> Column:
@@ -66,52 +62,3 @@ def _called(kind: str, function: str, source: str) -> Column:
     """
     column = ".".join(f"`{part}`" for part in source.split("."))
     return F.expr(f"IDENTIFIER(if(typeof({column}) = '{kind}', '{function}', 'isnull'))({column})")
-
-
-def _by_text(name: str, label: str, column: Column) -> tuple[tuple[Column, ...], ...]:
-    """The same of a column that has no name to be called by."""
-    known = column.isNotNull()
-    return (
-        (F.when(known, F.lit(f"{label}b:")), column.cast("string")),
-        (F.when(known, F.lit(f"{label}d:")), _date(name, column)),
-        (F.when(known, F.lit(f"{label}t:")), _timestamp(name, column)),
-    )
-
-
-def _date(name: str, column: Column) -> Column:
-    # The text stands in every branch, so that it is made once.
-    text = column.cast("string")
-    fits = (F.octet_length(text) == F.lit(10)) & (text >= F.lit("0001"))
-    moved = (text == F.lit(_AFTER_GAP)) & (
-        _stored(column) != F.unix_date(F.lit(_AFTER_GAP).cast("date")).cast("string")
-    )
-    return _unless_wrong(name, text, fits=fits, moved=moved, octets=text.cast("binary"))
-
-
-def _timestamp(name: str, column: Column) -> Column:
-    """JSON takes every type, and formats in the zone that it is told."""
-    form = {"timeZone": "UTC", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'", "ignoreNullFields": "true"}
-    json = F.to_json(F.struct(column.alias("t")), form)
-    has_size = F.octet_length(json) == len('{"t":"0001-01-01T00:00:00.000000Z"}')
-    fits = column.isNull() | (has_size & (json >= F.lit('{"t":"0001')))
-    told = F.substring(json, 7, 27).cast("timestamp")
-    moved = json.startswith(F.lit(f'{{"t":"{_AFTER_GAP}')) & (_stored(column) != F.unix_micros(told).cast("string"))
-    # A null's JSON is `{}`, whose 7th byte on is empty.
-    octets = F.substring(json.cast("binary"), 7, 27)
-    return _unless_wrong(name, json, fits=fits, moved=moved, octets=octets)
-
-
-def _stored(column: Column) -> Column:
-    """The number that Spark keeps a date or a timestamp as; `%s` takes every type and formats none."""
-    return F.format_string("%s", column)
-
-
-_AFTER_GAP = "1582-10-15"
-"""The text that Spark gives ten other days too, where a setting has it follow the calendar of their time."""
-_MOVED = "a day of October 1582 that spark.sql.legacy.timeParserPolicy=LEGACY takes for another; give the column's type"
-
-
-def _unless_wrong(name: str, text: Column, *, fits: Column, moved: Column, octets: Column) -> Column:
-    far = F.raise_error(F.concat(F.lit(problem(name, OUTSIDE)), text)).cast("binary")
-    other_day = F.raise_error(F.lit(problem(name, _MOVED))).cast("binary")
-    return F.when(~fits, far).when(moved, other_day).otherwise(octets)
