@@ -8,6 +8,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
+from partita.algebra.calendar import days_from_civil
+from partita.spark.instants import OUTSIDE
 from partita.spark.key_pieces import INTEGERS, TAKES, problem, typed_pieces
 
 
@@ -18,8 +20,9 @@ def untyped_pieces(name: str, label: str, source: Column | str) -> tuple[Column,
     every type, which is why each goes through text, or through a function that takes or is chosen for the type.
     """
     column = F.col(source) if isinstance(source, str) else source
-    if isinstance(source, str) and re.fullmatch(r"\w+(\.\w+)*", source, re.ASCII):
-        flag, days, micros = (_called(kind, function, source) for kind, function in _FUNCTIONS)
+    is_named = isinstance(source, str) and re.fullmatch(r"\w+(\.\w+)*", source, re.ASCII)
+    if is_named:
+        flag, days, micros = (_called(kind, function, str(source)) for kind, function in _FUNCTIONS)
     else:
         # `%s` takes every type, and of dates and timestamps it shows the number that they are kept as.
         flag = column.cast("string") == F.lit("true")
@@ -27,12 +30,14 @@ def untyped_pieces(name: str, label: str, source: Column | str) -> tuple[Column,
     boolean = typed_pieces(name, label, flag.cast("boolean"), spark_types.BooleanType())
     date = typed_pieces(name, label, F.date_from_unix_date(days.cast("int")), spark_types.DateType())
     timestamp = typed_pieces(name, label, F.timestamp_micros(micros.cast("long")), spark_types.TimestampType())
+    if not is_named:
+        date = _chosen(_is_modern(), _date_text(name, label, column), date)
     kind = F.typeof(column)
     text = column.cast("string")
     string = typed_pieces(name, label, text, spark_types.StringType())
     integer = F.when(column.isNotNull(), F.lit(f"{label}i:")), text
     refused = F.concat(F.lit(problem(name, "a column of type ")), kind, F.lit(f" can't be in a key; {TAKES}"))
-    pieces = _three(F.raise_error(refused).cast("string"))
+    pieces: tuple[Column, ...] = (F.raise_error(refused).cast("string"),)
     for is_kind, its in (
         (kind.startswith("string") | kind.startswith("varchar"), string),
         (kind == "timestamp", timestamp),
@@ -40,8 +45,13 @@ def untyped_pieces(name: str, label: str, source: Column | str) -> tuple[Column,
         (kind == "boolean", boolean),
         (kind.isin("void", *INTEGERS), integer),
     ):
-        pieces = tuple(F.when(is_kind, one).otherwise(other) for one, other in zip(_three(*its), pieces, strict=True))
+        pieces = _chosen(is_kind, its, pieces)
     return pieces
+
+
+def _chosen(condition: Column, ones: tuple[Column, ...], others: tuple[Column, ...]) -> tuple[Column, ...]:
+    pairs = zip(_three(*ones), _three(*others), strict=True)
+    return tuple(F.when(condition, one).otherwise(other) for one, other in pairs)
 
 
 def _three(first: Column, *others: Column) -> tuple[Column, ...]:
@@ -49,6 +59,20 @@ def _three(first: Column, *others: Column) -> tuple[Column, ...]:
     octets = [piece.cast("binary") for piece in others]
     last = F.concat(*octets[1:]) if len(octets) > 1 else F.lit(b"")
     return first, octets[0] if octets else F.lit(b""), last
+
+
+def _date_text(name: str, label: str, column: Column) -> tuple[Column, Column]:
+    """What may be a date, as Spark writes it: sooner than by its number, and right by today's calendar alone."""
+    text = column.cast("string")
+    fits = (F.octet_length(text) == F.lit(10)) & (text >= F.lit("0001"))
+    outside = F.raise_error(F.concat(F.lit(problem(name, OUTSIDE)), text)).cast("string")
+    tagged = F.when(fits, F.lit(f"{label}d:")).when(column.isNotNull(), outside)
+    return tagged, text
+
+
+def _is_modern() -> Column:
+    """Whether Spark writes dates by today's calendar, as `spark.sql.legacy.timeParserPolicy` says: a constant to it."""
+    return F.date_from_unix_date(F.lit(days_from_civil(1582, 10, 14))).cast("string") == F.lit("1582-10-14")
 
 
 _FUNCTIONS = (("boolean", "coalesce"), ("date", "unix_date"), ("timestamp", "unix_micros"))
