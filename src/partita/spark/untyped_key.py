@@ -56,9 +56,9 @@ def _chosen(condition: Column, ones: tuple[Column, ...], others: tuple[Column, .
 
 def _three(first: Column, *others: Column) -> tuple[Column, ...]:
     """All pieces as three: a text, and two of bytes."""
-    octets = [piece.cast("binary") for piece in others]
-    last = F.concat(*octets[1:]) if len(octets) > 1 else F.lit(b"")
-    return first, octets[0] if octets else F.lit(b""), last
+    octets = [piece.cast("binary") for piece in others] + [F.lit(b"")] * (2 - len(others))
+    # Spark would copy a piece that is put together with no other.
+    return first, octets[0], octets[1] if len(octets) == 2 else F.concat(*octets[1:])
 
 
 def _date_text(name: str, label: str, column: Column) -> tuple[Column, Column]:
