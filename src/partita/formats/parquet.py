@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from partita.errors import TableError
+from partita.formats.dictionaries import with_dictionary
 from partita.storage import Storage
 
 ROW_GROUP_ROWS = 1_000_000
@@ -62,7 +63,7 @@ Describe = Callable[[Footer], str]
 
 @dataclass(slots=True, eq=False)
 class ParquetSink:
-    """A Parquet file that grows by row groups; `settings` are pyarrow's."""
+    """A Parquet file that grows by row groups; `settings` are pyarrow's. Its first rows say how columns are encoded."""
 
     storage: Storage
     path: str
@@ -71,16 +72,11 @@ class ParquetSink:
     settings: Mapping[str, Any] = field(default_factory=dict)
     floats: dict[str, Floats] = field(default_factory=dict)
     file: pa.NativeFile = field(init=False)
-    writer: pq.ParquetWriter = field(init=False)
+    writer: pq.ParquetWriter | None = None
     footers: list[pq.FileMetaData] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.file = self.storage.open_output(self.path)
-        self.writer = pq.ParquetWriter(
-            self.file, self.schema, version="2.6", coerce_timestamps="us",
-            metadata_collector=self.footers, write_statistics=_measured(self.schema),
-            **{"compression": "snappy", **self.settings},
-        )  # fmt: skip
 
     def write(self, rows: pa.Table) -> None:
         """Add a row group, or more; rows are cast to the file's types, and a loss is an error."""
@@ -92,7 +88,16 @@ class ParquetSink:
         for f in self.schema:
             if pa.types.is_floating(f.type):
                 self.floats[f.name] = self.floats.get(f.name, Floats()).and_of(rows[f.name])
+        if self.writer is None:
+            self.writer = self._begun(rows)
         self.writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
+
+    def _begun(self, rows: pa.Table) -> pq.ParquetWriter:
+        return pq.ParquetWriter(
+            self.file, self.schema, version="2.6", coerce_timestamps="us", use_dictionary=with_dictionary(rows),
+            metadata_collector=self.footers, write_statistics=_measured(self.schema),
+            **{"compression": "snappy", **self.settings},
+        )  # fmt: skip
 
     @property
     def is_full(self) -> bool:
@@ -101,7 +106,8 @@ class ParquetSink:
 
     def close(self) -> dict[str, object]:
         """Finish the file and tell of it."""
-        self.writer.close()
+        writer = self.writer or self._begun(self.schema.empty_table())
+        writer.close()
         size = self.file.tell()
         self.file.close()
         metadata = self.footers[0]

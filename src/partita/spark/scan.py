@@ -109,16 +109,22 @@ def _without(rows: DataFrame, gone: pa.Table | DataFrame, reported: Sequence[str
         return rows.selectExpr("*", *_POSITION).join(known, [PATH, ROW], "left_anti").drop(PATH, ROW)
     # Where the checksum of a path tells it from the others, one number tells a row, and Spark finds that in a fifth of
     # the time that a long text and a number take.
-    keys = frame_of(rows.sparkSession, _keys(gone)) if here else gone.selectExpr(f"{_key(PATH, ROW)} AS {_KEY}")
+    keys = _listed(rows.sparkSession, _keys(gone)) if here else gone.selectExpr(f"{_key(PATH, ROW)} AS {_KEY}")
     keyed = rows.selectExpr("*", f"{_key('_metadata.file_path', '_metadata.row_index')} AS {_KEY}")
     return keyed.join(F.broadcast(keys), _KEY, "left_anti").drop(_KEY)
 
 
-def _keys(gone: pa.Table) -> pa.Table:
+def _listed(spark: SparkSession, keys: pa.Array) -> DataFrame:
+    """Numbers as a column, from one row with a list: many rows of its own making take Spark longer to plan and send."""
+    listed = pa.ListArray.from_arrays(pa.array([0, len(keys)], pa.int32()), keys)
+    return frame_of(spark, pa.table({_KEY: listed})).selectExpr(f"explode({_KEY}) AS {_KEY}")
+
+
+def _keys(gone: pa.Table) -> pa.Array:
     paths = gone[PATH].combine_chunks().dictionary_encode()
     checksums = np.array([crc32(path.encode()) for path in paths.dictionary.to_pylist()], np.uint64)
     keys = (checksums[paths.indices.to_numpy()] << np.uint64(32)) | gone[ROW].to_numpy().astype(np.uint64)
-    return pa.table({_KEY: pa.array(keys.view(np.int64))})
+    return pa.array(keys.view(np.int64))
 
 
 def _key(path: str, row: str) -> str:
