@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from partita.algebra.bind import bind, find_column
@@ -45,14 +46,18 @@ def parse_predicate(where: str | Predicate | ColumnRef, schema: Schema) -> Predi
     Text that does not parse, and columns that aren't there, are a `PredicateError` with a caret under the place.
     """
     try:
-        if not isinstance(where, str):
-            return bind(as_predicate(where), schema)
-        tree, tokens = read_condition(where)
-        reader = _Reader(where, schema)
-        # Spark would put variables in their places first, so none of the text can be taken at its word.
-        return reader.residual(tree, where) if "${" in where else reader.read(tree, tokens)
+        return _parsed(where, schema) if isinstance(where, str) else bind(as_predicate(where), schema)
     except RecursionError:
         raise PredicateError("the predicate is nested too deeply") from None
+
+
+@lru_cache(maxsize=256)
+def _parsed(where: str, schema: Schema) -> Predicate:
+    """A plan reads the same text twice, once for the manifests and once for the files, and many come again."""
+    tree, tokens = read_condition(where)
+    reader = _Reader(where, schema)
+    # Spark would put variables in their places first, so none of the text can be taken at its word.
+    return reader.residual(tree, where) if "${" in where else reader.read(tree, tokens)
 
 
 _OPS = {

@@ -7,7 +7,7 @@ strict one, by which whole files are deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -50,6 +50,19 @@ class Compiled:
 
     whole: Node
     parts: tuple[Part, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of which something is asked."""
+        return frozenset(_columns(self.whole))
+
+
+def _columns(node: Node) -> Iterator[str]:
+    if isinstance(node, Steps):
+        yield node.column
+    elif isinstance(node, Junction):
+        for part in node.parts:
+            yield from _columns(part)
 
 
 def compile_predicate(predicate: Predicate, schema: Schema) -> Compiled:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from partita.algebra.facts import Calendar, hashed
 from partita.algebra.plain import Plain
-from partita.algebra.steps import Steps
+from partita.algebra.steps import ANYTHING, Steps
 from partita.algebra.transforms import Transform, truncated
 from partita.arrow.buffers import Bools, Ints
 from partita.arrow.plain import Plains
@@ -66,10 +66,11 @@ class Within:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hashed:
-    """The values have this bucket or hash."""
+    """The values have this bucket or hash; where `known` is false, whatever stands there says nothing."""
 
     transform: Transform
     results: Plains
+    known: Bools | None = None
 
     def possible(self, steps: Steps) -> Masks:
         """What the step function can be, for each."""
@@ -79,7 +80,8 @@ class Hashed:
             answers[result] = answers.get(result, 0) | answer
         gaps = int(np.bitwise_or.reduce(np.array(steps.answers[::2], np.uint8)))
         found = _looked_up(self.results.values, answers) | np.uint8(gaps)
-        return cast("Masks", np.where(self.results.null, np.uint8(steps.at_null), found))
+        found = np.where(self.results.null, np.uint8(steps.at_null), found)
+        return cast("Masks", found if self.known is None else np.where(self.known, found, np.uint8(ANYTHING)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

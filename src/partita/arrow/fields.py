@@ -31,7 +31,7 @@ def from_fields(spec: PartitionSpec, partitions: pa.Table | pa.RecordBatch) -> I
         elif given.transform.name in ("bucket", "hash"):
             yield given.source, Hashed(given.transform, results)
         else:
-            yield given.source, _interval(given, results)
+            yield given.source, interval(given, results)
     for source, found in parts.items():
         fields = {name: found[name] for name in CALENDAR_PARTS if name in found}
         yield source, _calendar(next(iter(fields.values()))[0].source_type, {n: p for n, (_, p) in fields.items()})
@@ -56,7 +56,7 @@ def coded(plains: Plains) -> Plains:
     return plains if isinstance(plains.values, np.ndarray) else Plains(plains.values.dictionary_encode(), plains.null)
 
 
-def _interval(given: PartitionField, results: Plains) -> Within:
+def interval(given: PartitionField, results: Plains) -> Within:
     """`partita.algebra.transforms.preimage`, for each."""
     name, width = given.transform.name, given.transform.width
     never = np.zeros(len(results), bool)

@@ -107,6 +107,15 @@ def prune(
     return _gathered(answers, partitions.num_rows)
 
 
+def may_match(compiled: Compiled, evidence: Mapping[str, list[Evidence]], size: int) -> Bools:
+    """Whether some row of each of so many things can match, by what is known of their columns."""
+    return _is_possible(_Judge(evidence, size).possible(compiled.whole))
+
+
+def _is_possible(answers: Masks) -> Bools:
+    return (answers & TRUE).astype(bool)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Answers:
     may: Bools
@@ -155,14 +164,14 @@ def _judged(
         evidence.setdefault(source, []).append(found)
     judge = _Judge(evidence, size)
     whole = judge.possible(compiled.whole)
-    may = (whole & TRUE).astype(bool)
+    may = _is_possible(whole)
     texts = tuple(part.text for part in compiled.parts)
     reasons = np.full(size, len(texts))
     for at, part in enumerate(compiled.parts):
         unsaid = ~may & (reasons == len(texts))
         if not unsaid.any():
             break
-        reasons[unsaid & ((judge.possible(part.node) & TRUE) == 0)] = at
+        reasons[unsaid & ~_is_possible(judge.possible(part.node))] = at
     return _Answers(may, whole == TRUE, reasons, texts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -47,41 +47,52 @@ class State:
         """How new files are partitioned."""
         return self.specs.current
 
+    def with_every_file(self) -> State:
+        """The same version, with the files that were left out because a predicate can't match in them."""
+        return self
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(frozen=True, eq=False)
 class Plan:
     """The files that a predicate needs, and those that it doesn't, with the part of it that says so.
 
-    `files`: path, spec_id, key, rows, bytes. `skipped`: path, spec_id, key, reason. `kept` are the places of the files
-    among all, and `whole` is true where every row of one matches.
+    `kept` are the places of the files in `state`, and `whole` is true where every row of one matches.
     """
 
-    version: int
-    files: pa.Table
+    state: State
+    where: Where | None
     kept: np.ndarray
     whole: np.ndarray
-    state: State
     reasons: pa.Array
 
     @property
+    def version(self) -> int:
+        """The version of the table."""
+        return self.state.version
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """The files that are needed: path, spec_id, key, rows, bytes; made when first asked for, as a read doesn't."""
+        return _keyed(self.state, self.kept).add_column(3, "rows", self.state.row_counts(self.kept))
+
+    @cached_property
     def skipped(self) -> pa.Table:
-        """The files that are not needed; made anew each time, for most who plan don't look."""
-        places = np.setdiff1d(np.arange(self.state.files.num_rows), self.kept, assume_unique=True)
-        files = _keyed(self.state, places).drop_columns(["bytes"])
-        return files.append_column("reason", self.reasons.take(pa.array(places)))
+        """The files that are not needed: path, spec_id, key, reason; made when first asked for, as few look."""
+        state = self.state.with_every_file()
+        plan = self if state is self.state else make_plan(state, self.where)
+        places = np.setdiff1d(np.arange(state.files.num_rows), plan.kept, assume_unique=True)
+        files = _keyed(state, places).drop_columns(["bytes"])
+        return files.append_column("reason", plan.reasons.take(pa.array(places)))
 
 
 def make_plan(state: State, where: Where | None) -> Plan:
     """The plan of a predicate; None needs every file."""
     size = state.files.num_rows
     if where is None:
-        kept, whole, reasons = np.arange(size), np.ones(size, bool), pa.nulls(size, pa.string())
-    else:
-        pruned = pruned_files(state, where)
-        kept = np.flatnonzero(pruned.may_match.to_numpy(zero_copy_only=False))
-        whole, reasons = pruned.must_match.to_numpy(zero_copy_only=False)[kept], pruned.reasons
-    files = _keyed(state, kept).add_column(3, "rows", state.row_counts(kept))
-    return Plan(state.version, files, kept, whole, state, reasons)
+        return Plan(state, where, np.arange(size), np.ones(size, bool), pa.nulls(size, pa.string()))
+    pruned = pruned_files(state, where)
+    kept = np.flatnonzero(pruned.may_match.to_numpy(zero_copy_only=False))
+    return Plan(state, where, kept, pruned.must_match.to_numpy(zero_copy_only=False)[kept], pruned.reasons)
 
 
 def _keyed(state: State, places: np.ndarray) -> pa.Table:
@@ -97,9 +108,9 @@ def pruned_files(state: State, where: Where) -> Pruned:
     judged = partial(prune, predicate, schema=state.schema, spec=state.specs)
     if {field.source for spec in state.specs.specs for field in spec.fields}.isdisjoint(names):
         return judged(partitions=state.partitions, statistics=state.statistics(names, None))
-    # Statistics take much longer to read than partitions, so only those files are asked for theirs that are left.
+    # Statistics take much longer to read than partitions, so only those files are asked for theirs that are in doubt.
     by_partition = judged(partitions=state.partitions)
-    left = by_partition.may_match
+    left = pc.and_not(by_partition.may_match, by_partition.must_match)
     places = np.flatnonzero(left.to_numpy(zero_copy_only=False))
     if not len(places):
         return by_partition

@@ -17,7 +17,7 @@ from partita.algebra.transforms import PartitionFunction
 from partita.errors import TableError
 from partita.formats.chosen import Chosen
 from partita.formats.commits import Commits
-from partita.formats.plan import State
+from partita.formats.plan import State, Where
 
 if TYPE_CHECKING:
     from partita.spark.rows import Column, DataFrame, SparkSession, StructType
@@ -88,6 +88,10 @@ class Store(ABC):
     @abstractmethod
     def state(self) -> State:
         """The table as it is now; what can't be read right is refused."""
+
+    def state_for(self, where: Where | None) -> State:  # noqa: ARG002
+        """The same for planning by a predicate: files in which none of it can match may be left out."""
+        return self.state()
 
     @abstractmethod
     def check_writable(self, state: State, *, removes: bool) -> None:

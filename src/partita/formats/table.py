@@ -108,11 +108,11 @@ class Table:
 
         `key` and `id` are null where a partition can't have a canonical key; `rows` where a file doesn't say.
         """
-        return partition_table(self._store.state(), where, self.name)
+        return partition_table(self._store.state_for(where), where, self.name)
 
     def plan(self, where: Where | None = None) -> Plan:
         """The files that may hold a match, and those that don't, with the reason."""
-        return make_plan(self._store.state(), where)
+        return make_plan(self._store.state_for(where), where)
 
     def read(
         self, where: Where | None = None, columns: Sequence[str] | None = None, *, spark: SparkSession | None = None

@@ -345,7 +345,7 @@ def test_a_deletion_vector_says_how_many_rows_are_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["country = 'US'", "country IS NULL", "country = 'FR' AND id = 3", "country > 'Z'"])
-def test_manifests_that_are_not_opened_have_no_deletes_that_count(where: str, tmp_path: Path) -> None:
+def test_files_of_manifests_that_are_not_opened_dont_count(where: str, tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, [identity("country")])
     snapshot(table, *((0, [added(file_of(f"{value}", value))]) for value in ("US", "FR", None)))
     with table.update_spec() as update:
@@ -361,7 +361,12 @@ def test_manifests_that_are_not_opened_have_no_deletes_that_count(where: str, tm
 
     whole, part = state_of(table), state_of(table, where)
     assert pairs(part) == pairs(whole)
-    assert part.deletes.num_rows < whole.deletes.num_rows
+    assert part.files.num_rows < whole.files.num_rows
+    assert part.deletes["path"].equals(whole.deletes["path"])
+    assert part.with_every_file().files.equals(whole.files)
+    assert whole.with_every_file() is whole
+    assert make_plan(part, where).skipped.equals(make_plan(whole, where).skipped)
+    assert make_plan(part, where).files.equals(make_plan(whole, where).files)
     assert ("new", "everywhere") not in pairs(whole)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -42,12 +42,18 @@ class IcebergState(State):
     """An Iceberg table at one snapshot; the version is the snapshot's id.
 
     `entries` has a row for each data file, in the order of `files`, and `deletes` one for each delete file: columns of
-    `partita.formats.iceberg.manifests.ENTRIES`.
+    `partita.formats.iceberg.manifests.ENTRIES`. Where `is_part` is true, files that a predicate
+    doesn't need are left out.
     """
 
     table: Table
     entries: pa.Table
     deletes: pa.Table
+    is_part: bool = False
+
+    def with_every_file(self) -> IcebergState:
+        """The same snapshot, with all of its manifests."""
+        return state_of(self.table) if self.is_part else self
 
     def delete_index(self, places: np.ndarray) -> pa.Table:
         """Which delete files can apply to the data files at some places.
@@ -61,21 +67,28 @@ class IcebergState(State):
 def state_of(table: Table, where: Where | None = None) -> IcebergState:
     """The table at its current snapshot; what can't be read right is refused.
 
-    With a predicate, files whose manifest says that none of it can match are left out, and their manifests unopened.
+    With a predicate, data files whose manifest says that none of it can match are left out, and their manifests
+    unopened. All delete files are there: one that is of another partition than its data file has to be noticed.
     """
     check_readable(table)
     history = spec_history(table.metadata)
     snapshot = table.metadata.current_snapshot()
     manifests = MANIFESTS.empty_table() if snapshot is None else manifest_list(table.io, snapshot)
+    wanted = manifests
     if where is not None:
-        manifests = manifests.filter(pa.array(needed(manifests, history, where)))
-    every = live_entries(table.io, manifests, history)
+        has_deletes = manifests["content"].to_numpy() != _DATA_MANIFEST
+        wanted = manifests.filter(pa.array(has_deletes | needed(manifests, history, where)))
+    every = live_entries(table.io, wanted, history)
     is_data = pc.equal(every["content"], DATA)
     if pc.all(is_data).as_py() is not False:
         entries, deletes = every, every.slice(0, 0)
     else:
         entries, deletes = every.filter(is_data), every.filter(pc.invert(is_data))
-    return _state(table, history, NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id, entries, deletes)
+    version = NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id
+    return replace(_state(table, history, version, entries, deletes), is_part=len(wanted) < len(manifests))
+
+
+_DATA_MANIFEST = 0
 
 
 def _state(table: Table, history: SpecHistory, version: int, entries: pa.Table, deletes: pa.Table) -> IcebergState:

@@ -48,7 +48,7 @@ from partita.formats.iceberg.transaction import (
     remove_orphans,
 )
 from partita.formats.iceberg.values import directory, parse, plain_array, text_of
-from partita.formats.plan import State
+from partita.formats.plan import State, Where
 from partita.formats.store import Change, Edits, Store, spec_ids, told_texts
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ _KINDS = {
 }  # fmt: skip
 _LEVELS = {"delete": "write.delete", "update": "write.update", "merge": "write.merge"}
 _TRANSACTION = "partita.transaction."
+_FEW_FILES = 10_000
+"""So many files of a state that is known are judged before the manifests that a predicate needs are put together."""
 
 
 class IcebergStore(Store):
@@ -80,10 +82,23 @@ class IcebergStore(Store):
     def state(self) -> IcebergState:
         """The current snapshot."""
         with translated(self.uri):
-            table = self._table.catalog.load_table(self._table.name())
-            if self._seen is None or table.metadata_location != self._seen.table.metadata_location:
+            table = self._loaded()
+            if self._seen is None or not _is_at(self._seen, table):
                 self._seen = state_of(table)
         return self._seen
+
+    def state_for(self, where: Where | None) -> IcebergState:
+        """The current snapshot without the manifests that the predicate doesn't need, or all where that is quicker."""
+        if where is None:
+            return self.state()
+        with translated(self.uri):
+            table = self._loaded()
+            seen = self._seen
+            is_quick = seen is not None and seen.files.num_rows <= _FEW_FILES and _is_at(seen, table)
+            return seen if seen is not None and is_quick else state_of(table, where)
+
+    def _loaded(self) -> Table:
+        return self._table.catalog.load_table(self._table.name())
 
     def check_writable(self, state: State, *, removes: bool) -> None:  # noqa: ARG002
         """Refuse version 3, and to write with functions that aren't known."""
@@ -168,7 +183,7 @@ class IcebergStore(Store):
     def commits(self, after: str | None) -> Commits:
         """What the snapshots on the way to the current one did."""
         with translated(self.uri):
-            return commits(self._table.catalog.load_table(self._table.name()), after)
+            return commits(self._loaded(), after)
 
     def told_partitions(self, state: State, told: pa.Table) -> pa.Table:
         """The partitions by their texts."""
@@ -251,6 +266,10 @@ class IcebergStore(Store):
         if _are_plain(iceberg, places):
             return rows.copied_without(positions, _copier(iceberg, places), places)
         return rows.written_without(positions, places, _target(iceberg))
+
+
+def _is_at(state: IcebergState, table: Table) -> bool:
+    return state.table.metadata_location == table.metadata_location
 
 
 def _iceberg(state: State) -> IcebergState:

@@ -30,7 +30,7 @@ Transaction = tuple[str, int] | None
 
 def read(store: Store, where: Where | None, columns: Sequence[str] | None, spark: SparkSession | None) -> DataFrame:
     """The rows that match, over exactly the files that may hold one."""
-    state = store.state()
+    state = store.state_for(where)
     schema = state.schema
     predicate = None if where is None else bound(where, schema, spark)
     plan = make_plan(state, predicate)
