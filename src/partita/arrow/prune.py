@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, partial, reduce
 from operator import and_
 from typing import Any, cast
 
@@ -30,26 +30,33 @@ from partita.arrow.spec import spec_columns
 from partita.errors import PartitionsError, SpecError
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Pruned:
     """What a predicate says of each partition, in the order they were given.
 
     `may_match`: some row can match; where it is false, the partition can be skipped. `must_match`: every row does
-    match. `reasons`: for what is excluded, the part of the predicate that did it, in its author's words; else null.
+    match. `why` makes the reasons.
     """
 
     may_match: pa.BooleanArray
     must_match: pa.BooleanArray
-    reasons: pa.StringArray
+    why: Callable[[], pa.StringArray] = field(repr=False)
+
+    @cached_property
+    def reasons(self) -> pa.StringArray:
+        """For what is excluded, the part of the predicate that did it, in its author's words; else null.
+
+        They are found when first asked for, which takes as long as all else, and most don't ask.
+        """
+        return self.why()
 
     def with_answers(self, of: pa.BooleanArray, others: Pruned) -> Pruned:
         """These answers, but for the partitions where `of` is true: for those the others, in their order."""
-        pairs = (
-            (self.may_match, others.may_match),
-            (self.must_match, others.must_match),
-            (self.reasons, others.reasons),
+        return Pruned(
+            pc.replace_with_mask(self.may_match, of, others.may_match),
+            pc.replace_with_mask(self.must_match, of, others.must_match),
+            lambda: pc.replace_with_mask(self.reasons, of, others.reasons),
         )
-        return Pruned(*(pc.replace_with_mask(mine, of, theirs) for mine, theirs in pairs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,11 +98,10 @@ def prune(
     columns = to_schema(schema)
     compiled = compile_predicate(parse_predicate(where, columns), columns)
     measured = {columns.find(name).name: given for name, given in (statistics or {}).items()}
-    answers = [
+    judges = [
         (
             rows,
-            _judged(
-                compiled,
+            _judge(
                 columns,
                 one,
                 _of_spec(spec, one, partitions, rows),
@@ -104,7 +110,7 @@ def prune(
         )
         for one, rows in _by_spec(spec, partitions)
     ]
-    return _gathered(answers, partitions.num_rows)
+    return _pruned(compiled, judges, partitions.num_rows)
 
 
 def may_match(compiled: Compiled, evidence: Mapping[str, list[Evidence]], size: int) -> Bools:
@@ -114,14 +120,6 @@ def may_match(compiled: Compiled, evidence: Mapping[str, list[Evidence]], size: 
 
 def _is_possible(answers: Masks) -> Bools:
     return (answers & TRUE).astype(bool)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Answers:
-    may: Bools
-    must: Bools
-    reasons: Ints
-    texts: tuple[str, ...]
 
 
 def _by_spec(
@@ -151,41 +149,54 @@ def _of_spec(
     return spec_columns(specs, spec, partitions if rows is None else partitions.take(rows))
 
 
-def _judged(
-    compiled: Compiled,
+def _judge(
     schema: Schema,
     spec: PartitionSpec,
     partitions: pa.Table | pa.RecordBatch,
     statistics: Mapping[str, Statistics],
-) -> _Answers:
+) -> _Judge:
     size = partitions.num_rows
     evidence: dict[str, list[Evidence]] = {}
     for source, found in (*from_fields(spec, partitions), *_from_statistics(schema, statistics, size)):
         evidence.setdefault(source, []).append(found)
-    judge = _Judge(evidence, size)
-    whole = judge.possible(compiled.whole)
-    may = _is_possible(whole)
-    texts = tuple(part.text for part in compiled.parts)
-    reasons = np.full(size, len(texts))
+    return _Judge(evidence, size)
+
+
+_Judges = list[tuple[Any, "_Judge"]]
+"""For each spec, the rows that are its own and who judges them."""
+
+
+def _pruned(compiled: Compiled, judges: _Judges, size: int) -> Pruned:
+    whole = _gathered([(rows, judge.possible(compiled.whole)) for rows, judge in judges], size, np.uint8)
+    return Pruned(pa.array(_is_possible(whole)), pa.array(whole == TRUE), partial(_reasons, compiled, judges, size))
+
+
+def _reasons(compiled: Compiled, judges: _Judges, size: int) -> pa.StringArray:
+    numbers = _gathered([(rows, _first_parts(compiled, judge)) for rows, judge in judges], size, np.int64)
+    return pa.array([*(part.text for part in compiled.parts), None], pa.string()).take(pa.array(numbers))
+
+
+def _first_parts(compiled: Compiled, judge: _Judge) -> Ints:
+    """The number of the first part that excludes each, after the last for what none does."""
+    nothing = len(compiled.parts)
+    numbers = np.full(judge.size, nothing)
+    excluded = ~_is_possible(judge.possible(compiled.whole))
     for at, part in enumerate(compiled.parts):
-        unsaid = ~may & (reasons == len(texts))
+        unsaid = excluded & (numbers == nothing)
         if not unsaid.any():
             break
-        reasons[unsaid & ~_is_possible(judge.possible(part.node))] = at
-    return _Answers(may, whole == TRUE, reasons, texts)
+        numbers[unsaid & ~_is_possible(judge.possible(part.node))] = at
+    return numbers
 
 
-def _gathered(answers: list[tuple[Any, _Answers]], size: int) -> Pruned:
+def _gathered(answers: list[tuple[Any, Any]], size: int, kind: type[np.generic]) -> Any:
+    """What was found for the rows of each spec, in the order of all."""
     if len(answers) == 1 and answers[0][0] is None:
-        only = answers[0][1]
-        may, must, reasons = only.may, only.must, only.reasons
-    else:
-        may, must, reasons = np.zeros(size, bool), np.zeros(size, bool), np.zeros(size, np.int64)
-        for rows, part in answers:
-            may[rows], must[rows], reasons[rows] = part.may, part.must, part.reasons
-    texts = answers[0][1].texts if answers else ()
-    spoken = pa.array([*texts, None], pa.string()).take(pa.array(reasons))
-    return Pruned(pa.array(may), pa.array(must), spoken)
+        return answers[0][1]
+    every = np.zeros(size, kind)
+    for rows, found in answers:
+        every[rows] = found
+    return every
 
 
 _TABLES = {how: np.array([[how(a, b) for b in range(8)] for a in range(8)], np.uint8) for how in (both, either)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeAlias, cast
 
@@ -56,14 +56,15 @@ class State:
 class Plan:
     """The files that a predicate needs, and those that it doesn't, with the part of it that says so.
 
-    `kept` are the places of the files in `state`, and `whole` is true where every row of one matches.
+    `kept` are the places of the files in `state`, and `whole` is true where every row of one matches. `why` says of
+    each file of the state what excludes it.
     """
 
     state: State
     where: Where | None
     kept: np.ndarray
     whole: np.ndarray
-    reasons: pa.Array
+    why: Callable[[], pa.Array] = field(repr=False)
 
     @property
     def version(self) -> int:
@@ -82,17 +83,19 @@ class Plan:
         plan = self if state is self.state else make_plan(state, self.where)
         places = np.setdiff1d(np.arange(state.files.num_rows), plan.kept, assume_unique=True)
         files = _keyed(state, places).drop_columns(["bytes"])
-        return files.append_column("reason", plan.reasons.take(pa.array(places)))
+        return files.append_column("reason", plan.why().take(pa.array(places)))
 
 
 def make_plan(state: State, where: Where | None) -> Plan:
     """The plan of a predicate; None needs every file."""
     size = state.files.num_rows
     if where is None:
-        return Plan(state, where, np.arange(size), np.ones(size, bool), pa.nulls(size, pa.string()))
+        return Plan(state, where, np.arange(size), np.ones(size, bool), lambda: pa.nulls(size, pa.string()))
     pruned = pruned_files(state, where)
     kept = np.flatnonzero(pruned.may_match.to_numpy(zero_copy_only=False))
-    return Plan(state, where, kept, pruned.must_match.to_numpy(zero_copy_only=False)[kept], pruned.reasons)
+    return Plan(
+        state, where, kept, pruned.must_match.to_numpy(zero_copy_only=False)[kept], lambda: pruned.reasons
+    )  # fmt: skip
 
 
 def _keyed(state: State, places: np.ndarray) -> pa.Table:
@@ -178,10 +181,8 @@ def partition_keys(state: State, partitions: pa.Table) -> pa.Array:
     """The canonical key of each of the partitions; null where a name or a type of it can't be in a key."""
     keys = pa.nulls(partitions.num_rows, pa.string())
     ids = partitions["spec_id"].combine_chunks()
-    for spec in state.specs.specs:
-        rows = pc.equal(ids, spec.spec_id)
-        if not pc.any(rows).as_py():
-            continue
+    for spec_id in pc.unique(ids).to_pylist():
+        spec, rows = state.specs.spec(spec_id), pc.equal(ids, spec_id)
         texts = _spec_keys(spec_columns(state.specs, spec, partitions.filter(rows)), spec)
         keys = pc.replace_with_mask(keys, rows, texts)
     return keys
