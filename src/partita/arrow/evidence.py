@@ -26,7 +26,7 @@ from partita.arrow.plain import Plains
 Masks: TypeAlias = npt.NDArray[np.uint8]
 
 _FEW = 16
-"""Up to so many bounds, comparing all texts with each is faster than looking every distinct text up."""
+"""Up to so many bounds, comparing all values with each is faster than looking every value up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,15 +132,25 @@ def _places(values: Any, bounds: tuple[Plain, ...]) -> Ints:
 def _counts(values: Any, bounds: tuple[Plain, ...], side: Callable[..., int]) -> Ints:
     """How many of the sorted bounds are below each value (`bisect_left`), or below or equal to it (`bisect_right`)."""
     if isinstance(values, np.ndarray):
-        kind = values.dtype if values.dtype == object else np.int64
-        where = "left" if side is bisect_left else "right"
-        return np.searchsorted(np.array(bounds, kind), values, where)  # type: ignore[call-overload, no-any-return] # "left" or "right"
+        return _counts_of_numbers(values, bounds, side)
     texts = values.dictionary
     if len(bounds) > _FEW:
         return cast("Ints", _decoded(values, np.array([side(bounds, t) for t in texts.to_pylist()], np.int64)))
     exceeds = pc.greater if side is bisect_left else pc.greater_equal
     found = (exceeds(texts, pa.scalar(bound, texts.type)).to_numpy(zero_copy_only=False) for bound in bounds)
     return cast("Ints", _decoded(values, sum(found, np.zeros(len(texts), np.int64))))
+
+
+def _counts_of_numbers(values: Any, bounds: tuple[Plain, ...], side: Callable[..., int]) -> Ints:
+    sought = np.array(bounds, values.dtype if values.dtype == object else np.int64)
+    if len(bounds) > _FEW or values.dtype == object:
+        where = "left" if side is bisect_left else "right"
+        return np.searchsorted(sought, values, where)  # type: ignore[call-overload, no-any-return] # "left" or "right"
+    exceeds = np.greater if side is bisect_left else np.greater_equal
+    found = np.zeros(len(values), np.int64)
+    for bound in sought:
+        found += exceeds(values, bound)
+    return found
 
 
 def _decoded(coded: pa.DictionaryArray, of_each: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

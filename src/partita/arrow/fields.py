@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -19,13 +19,17 @@ from partita.arrow.plain import Plains, ranks
 from partita.errors import PartitionsError
 
 
-def from_fields(spec: PartitionSpec, partitions: pa.Table | pa.RecordBatch) -> Iterator[tuple[str, Evidence]]:
-    """What the values of a spec's fields say of their source columns."""
+def from_fields(
+    spec: PartitionSpec, partitions: pa.Table | pa.RecordBatch, wanted: Collection[str]
+) -> Iterator[tuple[str, Evidence]]:
+    """What the values of a spec's fields say of those source columns that are wanted; all values are checked."""
     parts: dict[str, dict[str, tuple[PartitionField, Plains]]] = {}
     for given in spec.fields:
         if given.transform.name == "void" or not given.transform.known:
             continue
         results = _results(given, spec.family, column_of(partitions, given.name))
+        if given.source not in wanted:
+            continue
         if is_calendar_part(given, spec.family):
             parts.setdefault(given.source, {})[given.transform.name] = (given, results)
         elif given.transform.name in ("bucket", "hash"):

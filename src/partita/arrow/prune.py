@@ -102,6 +102,7 @@ def prune(
         (
             rows,
             _judge(
+                compiled.columns,
                 columns,
                 one,
                 _of_spec(spec, one, partitions, rows),
@@ -150,6 +151,7 @@ def _of_spec(
 
 
 def _judge(
+    wanted: frozenset[str],
     schema: Schema,
     spec: PartitionSpec,
     partitions: pa.Table | pa.RecordBatch,
@@ -157,7 +159,7 @@ def _judge(
 ) -> _Judge:
     size = partitions.num_rows
     evidence: dict[str, list[Evidence]] = {}
-    for source, found in (*from_fields(spec, partitions), *_from_statistics(schema, statistics, size)):
+    for source, found in (*from_fields(spec, partitions, wanted), *_from_statistics(schema, statistics, size)):
         evidence.setdefault(source, []).append(found)
     return _Judge(evidence, size)
 

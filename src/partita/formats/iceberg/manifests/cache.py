@@ -38,16 +38,16 @@ def found(key: str) -> pa.Table | None:
     """The table of that key, or None where it has to be made."""
     table = _kept.get(key)
     if table is None:
-        table = _read(key)
+        table, size = _read(key)
         if table is not None:
-            _kept.put(key, table)
+            _kept.put(key, table, size)
     return table
 
 
 def keep(key: str, table: pa.Table) -> pa.Table:
     """Keep a table that was made; it is given back."""
     _write(key, table)
-    _kept.put(key, table)
+    _kept.put(key, table, table.nbytes)
     return table
 
 
@@ -75,26 +75,26 @@ class _Kept:
     """Tables by their keys, the ones that were used longest ago dropped first."""
 
     def __init__(self) -> None:
-        self._tables: OrderedDict[str, pa.Table] = OrderedDict()
+        self._tables: OrderedDict[str, tuple[pa.Table, int]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
     def get(self, key: str) -> pa.Table | None:
         with self._lock:
-            found = self._tables.get(key)
-            if found is not None:
-                self._tables.move_to_end(key)
-            return found
+            if key not in self._tables:
+                return None
+            self._tables.move_to_end(key)
+            return self._tables[key][0]
 
-    def put(self, key: str, table: pa.Table) -> None:
+    def put(self, key: str, table: pa.Table, size: int) -> None:
         with self._lock:
             if key in self._tables:
                 return
-            self._tables[key] = table
-            self._bytes += table.nbytes
+            self._tables[key] = table, size
+            self._bytes += size
             while self._bytes > MEMORY_BYTES and len(self._tables) > 1:
-                _, gone = self._tables.popitem(last=False)
-                self._bytes -= gone.nbytes
+                _, (_, gone) = self._tables.popitem(last=False)
+                self._bytes -= gone
 
     def clear(self) -> None:
         with self._lock:
@@ -122,17 +122,20 @@ def _file(key: str) -> Path | None:
     return None if folder is None else folder / f"{sha256(_FORM + key.encode()).hexdigest()[:40]}.arrow"
 
 
-def _read(key: str) -> pa.Table | None:
+def _read(key: str) -> tuple[pa.Table | None, int]:
+    """The table in the file of that key, and how large the file is."""
     file = _file(key)
     if file is None:
-        return None
+        return None, 0
     try:
-        table = pa.ipc.open_file(pa.memory_map(str(file))).read_all()
+        mapped = pa.memory_map(str(file))
+        table = pa.ipc.open_file(mapped).read_all()
         table.validate()
         os.utime(file)
     except (OSError, pa.ArrowException):
-        return None
-    return table.replace_schema_metadata() if (table.schema.metadata or {}).get(b"key") == key.encode() else None
+        return None, 0
+    is_right = (table.schema.metadata or {}).get(b"key") == key.encode()
+    return table.replace_schema_metadata() if is_right else None, mapped.size()
 
 
 def _write(key: str, table: pa.Table) -> None:
