@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,7 +17,7 @@ from partita.formats.iceberg.deletes import is_vector
 from partita.formats.iceberg.field_ids import NAME_MAPPING, check_have_column, check_have_ids
 from partita.formats.iceberg.files import IcebergCopier, IcebergMarker, IcebergTarget
 from partita.formats.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES
-from partita.formats.iceberg.position_files import positions
+from partita.formats.iceberg.position_files import positions_of
 from partita.formats.iceberg.spark_schema import spark_json
 from partita.formats.iceberg.state import IcebergState
 from partita.formats.iceberg.statistics import of_column
@@ -57,7 +56,6 @@ from partita.spark.write import PARTITION, gathered, write
 
 _FEW_FILES, _FEW_ROWS = 256, 100_000
 """Position-delete files that the driver reads by itself, several at once."""
-_THREADS = 16
 _LONG = 2**32
 """A file of so many rows has more than `scan` can leave rows out of without their positions."""
 _SPREAD = 500_000
@@ -203,8 +201,7 @@ class IcebergRows:
         about = [named.slice(start, stop - start) for start, stop in pairwise([*starts.tolist(), len(named)])]
         files = self.state.deletes.select(["path", "file_size"]).take(pa.array(deletes)).to_pylist()
         io = self.state.table.io
-        with ThreadPoolExecutor(min(_THREADS, len(files))) as threads:
-            read = list(threads.map(lambda file: positions(io, file["path"], file["file_size"]), files))
+        read = positions_of(io, [(file["path"], file["file_size"]) for file in files])
         return pa.concat_tables(_about(rows, which, under) for rows, which in zip(read, about, strict=True))
 
     def _paths(self, pairs: pa.Table) -> pa.Array:

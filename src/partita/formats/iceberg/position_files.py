@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -43,11 +45,22 @@ class _Held:
 _HELD = _Held()
 
 
-def positions(io: FileIO, path: str, size: int) -> pa.Table:
-    """The rows that a file of so many bytes marks as gone: `file_path` and `pos`."""
-    held = _HELD.find((path, size))
-    if held is not None:
-        return held
+_THREADS = 16
+
+
+def positions_of(io: FileIO, files: Sequence[tuple[str, int]]) -> list[pa.Table]:
+    """The rows that files, by path and size, mark as gone: `file_path` and `pos`; several are read at once."""
+    held = [_HELD.find(file) for file in files]
+    missing = [file for file, rows in zip(files, held, strict=True) if rows is None]
+    if len(missing) <= 1:
+        read = iter([_read(io, *file) for file in missing])
+    else:
+        with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
+            read = iter(list(threads.map(lambda file: _read(io, *file), missing)))
+    return [next(read) if rows is None else rows for rows in held]
+
+
+def _read(io: FileIO, path: str, size: int) -> pa.Table:
     with io.new_input(path).open() as file:
         # Threads of its own would wait for each other: several files are read at once.
         read = pq.read_table(file, columns=_COLUMNS, read_dictionary=_COLUMNS[:1], use_threads=False)
