@@ -11,18 +11,50 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus
 from pyiceberg.table.update import UpgradeFormatVersionUpdate
 from pyiceberg.transforms import BucketTransform, IdentityTransform
-from pyiceberg.types import LongType
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
 
 from partita.algebra.functions import bucket, day, hour, identity, month, truncate, year
 from partita.algebra.schema import Schema
+from partita.algebra.spec import PartitionSpec, SpecHistory
+from partita.algebra.transforms import Family
+from partita.arrow import apply, prune
+from partita.arrow.schema import to_schema
 from partita.errors import StorageError, TableError, UnknownSpec, UnsupportedFeature
-from partita.formats.iceberg.manifests import ENTRIES, PARTITION, cache, listing, live_entries, manifest_list
+from partita.formats.iceberg.manifests import (
+    ENTRIES,
+    MANIFESTS,
+    PARTITION,
+    cache,
+    listing,
+    live_entries,
+    manifest_list,
+)
 from partita.formats.iceberg.manifests.summaries import needed
 from partita.formats.iceberg.specs import spec_history
+from partita.formats.iceberg.transaction.partition_summaries import partition_summaries
 from tests.formats.iceberg.written import added, existing, file_of, manifest, new_table, plan_of, snapshot
+from tests.generated import Case, cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -426,6 +458,66 @@ def test_a_spec_says_nothing_of_another(tmp_path: Path) -> None:
     listed, history = manifest_list(table.io, now), spec_history(table.metadata)
     assert needed(listed, history, "country = 'US' AND id = 5").tolist() == [True, True, False, True]
     assert needed(listed, history, "country = 'FR' AND id = 6").tolist() == [False, False, False, True]
+
+
+def test_an_end_that_cannot_be_read_is_not_taken_for_none() -> None:
+    schema = Schema.of({"id": "int"})
+    history = SpecHistory.start(PartitionSpec.of([identity("id")], schema, Family.ICEBERG), schema)
+    said = {"contains_null": True, "contains_nan": False, "lower": b"\0" * 3, "upper": b"\0" * 3}
+    summaries = pa.array([[said], [{**said, "lower": None, "upper": None}]], MANIFESTS.field("partitions").type)
+    manifests = pa.table({"spec_id": pa.array([0, 0], pa.int32()), "partitions": summaries})
+    assert needed(manifests, history, "id = 5").tolist() == [True, False]
+    assert needed(manifests, history, "id IS NULL").tolist() == [True, True]
+
+
+@given(cases(predicates=4), st.integers(1, 4))
+@settings(suppress_health_check=list(HealthCheck))
+def test_no_manifest_of_a_file_that_may_match_is_left_out(case: Case, size: int) -> None:
+    """A file a row, and so many files a manifest; one file's own summary says all that its partition does."""
+    assume(case.family is Family.ICEBERG and case.functions)
+    schema = to_schema(case.table.schema)
+    spec = PartitionSpec.of(case.functions, schema, Family.ICEBERG)
+    partitions = pa.table({f.name: apply(f.function, case.table[f.source], family="iceberg") for f in spec.fields})
+    groups = [partitions.slice(start, size) for start in range(0, len(partitions), size)]
+    manifests = pa.table(
+        {
+            "spec_id": pa.array([spec.spec_id] * len(groups), pa.int32()),
+            "partitions": pa.array([_summaries(group) for group in groups], MANIFESTS.field("partitions").type),
+        }
+    )
+    for predicate in case.predicates:
+        found = needed(manifests, SpecHistory.start(spec, schema), predicate)
+        files = prune(predicate, schema=schema, spec=spec, partitions=partitions).may_match.to_numpy(False)
+        expected = [files[start : start + size].any() for start in range(0, len(files), size)]
+        assert not (expected & ~found).any()
+        # NaN may be above the greatest float, and no Iceberg column has eight bits.
+        if size == 1 and not any(pa.types.is_floating(c.type) or c.type == pa.int8() for c in partitions.columns):
+            assert found.tolist() == expected
+
+
+_TYPES: dict[pa.DataType, PrimitiveType] = {
+    pa.bool_(): BooleanType(), pa.int8(): IntegerType(), pa.int32(): IntegerType(), pa.int64(): LongType(),
+    pa.float32(): FloatType(), pa.float64(): DoubleType(), pa.date32(): DateType(), pa.string(): StringType(),
+    pa.timestamp("us", "UTC"): TimestamptzType(), pa.timestamp("us"): TimestampType(), pa.binary(): BinaryType(),
+    pa.decimal128(6, 2): DecimalType(6, 2), pa.decimal128(25, 3): DecimalType(25, 3),
+}  # fmt: skip
+
+
+def _summaries(partitions: pa.Table) -> list[dict[str, Any]]:
+    """What a manifest list says of files of those partitions."""
+    fields = [NestedField(at, f.name, _TYPES[f.type]) for at, f in enumerate(partitions.schema, 1)]
+    columns = [
+        c.cast(pa.int64()).to_pylist() if pa.types.is_timestamp(c.type)
+        else c.cast(pa.int32()).to_pylist() if pa.types.is_date(c.type)
+        else c.to_pylist()
+        for c in partitions.columns
+    ]  # fmt: skip
+    said = partition_summaries(StructType(*fields), [Record(*row) for row in zip(*columns, strict=True)])
+    return [
+        {"contains_null": s.contains_null, "contains_nan": s.contains_nan, "lower": s.lower_bound,
+         "upper": s.upper_bound}
+        for s in said
+    ]  # fmt: skip
 
 
 def _needed(table: Table, groups: list[list[Any]], where: str) -> list[int]:

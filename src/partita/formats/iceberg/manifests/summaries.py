@@ -16,7 +16,7 @@ from partita.algebra.predicate import ColumnRef, Predicate
 from partita.algebra.prune import compile_predicate
 from partita.algebra.spec import PartitionField, SpecHistory
 from partita.algebra.types import DATE, FLOATS, Kind, LogicalType
-from partita.arrow.buffers import Bools, one_array
+from partita.arrow.buffers import Bools, null_mask, one_array
 from partita.arrow.evidence import Evidence, Hashed, Within
 from partita.arrow.fields import coded, interval
 from partita.arrow.plain import Plains, ranks
@@ -55,11 +55,11 @@ _UNORDERED = (Kind.OTHER, Kind.UUID)
 
 def _evidence(field: PartitionField, summaries: pa.StructArray) -> Evidence:
     type_ = DATE if field.transform.name == "day" else field.result_type
-    lower, upper = (_ends(summaries.field(name), type_) for name in ("lower", "upper"))
+    octets = [summaries.field(name) for name in ("lower", "upper")]
+    lower, upper = (_ends(each, type_) for each in octets)
     nulls, perhaps = (_bools(summaries.field("contains_null"), unsaid) for unsaid in (False, True))
-    # No value has an end where all are null, or some are NaN.
-    endless = lower.null & upper.null
-    only_null = endless & nulls
+    # There are no ends where all are null, or NaN; an end that can't be read is one that isn't known.
+    only_null = null_mask(octets[0]) & null_mask(octets[1]) & nulls
     if type_.kind in FLOATS:
         only_null &= ~_bools(summaries.field("contains_nan"), True)
     if field.transform.name == "bucket":
@@ -67,7 +67,7 @@ def _evidence(field: PartitionField, summaries: pa.StructArray) -> Evidence:
         return Hashed(field.transform, Plains(lower.values, only_null), same | only_null)
     first, last = interval(field, lower), interval(field, upper)
     end = None if type_.kind in FLOATS else last.upper
-    return Within(first.lower, end, only_null, perhaps | endless, first.prefix_width)
+    return Within(first.lower, end, only_null, perhaps, first.prefix_width)
 
 
 def _ends(octets: pa.Array, type_: LogicalType) -> Plains:
