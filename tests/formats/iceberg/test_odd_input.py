@@ -145,3 +145,22 @@ def test_a_table_that_another_brings_to_version_3(spark: SparkSession, table: pt
     with meanwhile(table, upgrade), pytest.raises(UnsupportedFeature, match="format version 3"):
         table.append(row(7, "z", 7))
     assert rows(table.read()) == [(1, "a", 1), (5, "b", 5)]
+
+
+@pytest.mark.usefixtures("spark")
+def test_tables_that_share_a_data_folder_clean_up_after_themselves_alone(tmp_path: Path) -> None:
+    lake, shared = pt.Lake(f"{tmp_path}/lake"), tmp_path / "shared"
+    settings = {"write.data.path": str(shared)}
+    one, other = (lake.create_table(n, SCHEMA, format="iceberg", properties=settings) for n in ("one", "other"))
+    one.append(row(1, "a", 1))
+    other.append(row(2, "b", 2))
+    (kept,), (others,) = (table.plan().files["path"].to_pylist() for table in (one, other))
+    left = Path(kept).with_name(f"{iceberg(one).metadata.table_uuid}-00000-0-left.parquet")
+    unknown = Path(kept).with_name("00000-0-unknown.parquet")
+    for path in (left, unknown):
+        path.write_bytes(Path(kept).read_bytes())
+    assert other.remove_orphans(timedelta(0)) == []
+    assert one.remove_orphans() == []
+    assert one.remove_orphans(timedelta(0)) == [str(left)]
+    assert sorted(shared.iterdir()) == sorted([Path(kept), Path(others), unknown])
+    assert (rows(one.read()), rows(other.read())) == ([(1, "a", 1)], [(2, "b", 2)])

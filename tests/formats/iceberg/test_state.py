@@ -37,13 +37,20 @@ from pyiceberg.types import (
 from partita.algebra.functions import bucket, day, identity
 from partita.algebra.schema import Schema
 from partita.errors import TableError, UnsupportedFeature
+from partita.formats.iceberg import store
+from partita.formats.iceberg.deletes import PATH_COLUMN
+from partita.formats.iceberg.manifests import cache, entries
+from partita.formats.iceberg.manifests.avro import read_avro
 from partita.formats.iceberg.state import NO_SNAPSHOT, check_readable, state_of
+from partita.formats.iceberg.store import IcebergStore
 from partita.formats.plan import make_plan, partition_table
+from partita.formats.table import Table as AnyTable
 from tests.formats.iceberg.written import NAME, added, as_version_3, file_of, new_table, plan_of, reopened, snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
     from partita.formats.iceberg.state import IcebergState
@@ -368,6 +375,52 @@ def test_files_of_manifests_that_are_not_opened_dont_count(where: str, tmp_path:
     assert make_plan(part, where).skipped.equals(make_plan(whole, where).skipped)
     assert make_plan(part, where).files.equals(make_plan(whole, where).files)
     assert ("new", "everywhere") not in pairs(whole)
+
+
+def test_a_plan_opens_only_the_manifests_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country")])
+    snapshot(table, *((0, [added(file_of(value, value))]) for value in ("US", "FR", "DE")))
+    opened: list[str] = []
+
+    def read(io: FileIO, path: str) -> pa.Table:
+        opened.append(path)
+        return read_avro(io, path)
+
+    monkeypatch.setattr(entries, "read_avro", read)
+    monkeypatch.setenv("PARTITA_CACHE", "off")
+    cache.forget()
+    where = "country = 'FR'"
+    planned = AnyTable("t", IcebergStore(table)).plan(where)
+    assert (planned.files["path"].to_pylist(), len(opened)) == (["FR"], 1)
+    assert planned.skipped["path"].to_pylist() == ["US", "DE"]
+    assert planned.skipped["reason"].to_pylist() == [where, where]
+    cache.forget()
+    opened.clear()
+    assert AnyTable("t", IcebergStore(table)).partitions(where)["country"].to_pylist() == ["FR"]
+    assert len(opened) == 1
+    assert AnyTable("t", IcebergStore(table)).plan().files.num_rows == 3
+
+
+def test_every_file_of_a_large_table_that_is_known_is_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country")])
+    snapshot(table, *((0, [added(file_of(value, value))]) for value in ("US", "FR")))
+    known = IcebergStore(table)
+    whole = known.state()
+    assert known.state_for("country = 'FR'") is whole
+    monkeypatch.setattr(store, "_FEW_FILES", 1)
+    assert known.state_for("country = 'FR'").files["path"].to_pylist() == ["FR"]
+    assert known.state_for(None) is whole
+
+
+def test_a_delete_of_another_partition_is_noticed_though_its_manifest_is_not_needed(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country")])
+    snapshot(table, (0, [added(file_of("US", "US"))]), (0, [added(file_of("FR", "FR"))]))
+    path = {PATH_COLUMN: b"US"}
+    snapshot(table, (0, [added(file_of("of US", "FR", content=1, lower_bounds=path, upper_bounds=path))]))
+    with pytest.raises(TableError, match="of another spec or partition"):
+        _ = make_plan(state_of(table, "country = 'US'"), "country = 'US'").files
 
 
 # --- what can't be read

@@ -33,10 +33,19 @@ DELETES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Where a table's data files are: the folder as its metadata names it, and how it is reached."""
+    """Where a table's data files are: the folder as its metadata names it, and how it is reached.
+
+    `owner` is what the names of new files begin with (`partita.formats.iceberg.data_path`).
+    """
 
     uri: str
     storage: Storage
+    owner: str = ""
+
+    def new(self, above: str, task: str, kind: str = "") -> str:
+        """The path of a new file in a directory of the folder, which no other has."""
+        name = f"{self.owner}{task}-{uuid4()}{kind}.parquet"
+        return f"{above}/{name}" if above else name
 
     def named(self, path: str) -> str:
         """A path in the folder, as manifests name it."""
@@ -59,10 +68,8 @@ class IcebergTarget:
 
     def open(self, partition: tuple[str | None, ...], task: str) -> ParquetSink:
         """A new file in that partition."""
-        above = directory(self.fields, partition)
-        name = f"{task}-{uuid4()}.parquet"
+        path = self.folder.new(directory(self.fields, partition), task)
         settings = {"compression": self.compression, "store_decimal_as_integer": True}
-        path = f"{above}/{name}" if above else name
         return ParquetSink(self.folder.storage, path, self.stored, self.described, settings)
 
 
@@ -113,13 +120,9 @@ class IcebergMarker:
         )
         if paths != sorted(paths):
             table = table.sort_by([("file_path", "ascending"), ("pos", "ascending")])
-        name = f"{task}-{uuid4()}-deletes.parquet"
-        above = self.directories[group]
+        path = self.folder.new(self.directories[group], task, "-deletes")
         describe = _Pointing(group, tuple(int(place) for place in files), min(paths), max(paths))
-        sink = ParquetSink(
-            self.folder.storage, f"{above}/{name}" if above else name, DELETES, describe,
-            {"compression": self.compression},
-        )  # fmt: skip
+        sink = ParquetSink(self.folder.storage, path, DELETES, describe, {"compression": self.compression})
         try:
             sink.write(table)
         except BaseException:

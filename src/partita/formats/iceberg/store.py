@@ -20,6 +20,7 @@ from partita.errors import TableError, UnsupportedFeature
 from partita.formats.commits import Commits
 from partita.formats.iceberg.catalogs import translated
 from partita.formats.iceberg.columns import field_ids, stored_arrow
+from partita.formats.iceberg.data_path import data_path, owner_of
 from partita.formats.iceberg.deletes import is_vector, partition_groups
 from partita.formats.iceberg.field_ids import NAME_MAPPING
 from partita.formats.iceberg.files import (
@@ -170,7 +171,7 @@ class IcebergStore(Store):
             evolve(copy.copy(self.state().table), add, drop, rename)
 
     def clean(self, older_than: float) -> list[str]:
-        """Remove files below the table's folder that none of its snapshots reaches."""
+        """Remove files in the table's folders that none of its snapshots reaches."""
         with translated(self.uri):
             return remove_orphans(copy.copy(self.state().table), older_than)
 
@@ -305,9 +306,8 @@ def _are_plain(state: IcebergState, places: np.ndarray) -> bool:
 
 
 def _folder(state: IcebergState) -> Folder:
-    table = state.table
-    uri = table.metadata.properties.get("write.data.path") or f"{table.location().rstrip('/')}/data"
-    return Folder(uri.rstrip("/"), storage_at(uri.rstrip("/"), store_options(uri, table.io.properties)))
+    metadata, uri = state.table.metadata, data_path(state.table.metadata)
+    return Folder(uri, storage_at(uri, store_options(uri, state.table.io.properties)), owner_of(metadata))
 
 
 def _target(state: IcebergState) -> IcebergTarget:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from partita.errors import TableError
+from partita.formats.iceberg.data_path import data_path, owner_of
 from partita.formats.iceberg.transaction.edge import delete_all, name_of, refresh, translated
 from partita.formats.iceberg.transaction.expiry import check_collectable
 from partita.formats.iceberg.transaction.manifests import read_entries
@@ -30,12 +32,13 @@ GRACE = 3 * 24 * 60 * 60.0
 def remove_orphans(table: Table, older_than: float = GRACE) -> list[str]:
     """Delete the files under the table's location that nothing in the table names, older than so many seconds.
 
-    Their paths come back. Files whose name starts with a dot are others' own, and stay.
+    In a folder that `write.data.path` names those whose names say that they are the table's. Their paths come back.
+    Files whose name starts with a dot are others' own, and stay.
     """
     with translated(table):
         check_collectable(table.metadata, name_of(table))
         before = time.time() - older_than
-        found = [path for path, modified in _outside(table) if modified < before]
+        found = [path for path, modified in chain(_outside(table), _elsewhere(table)) if modified < before]
         # Named after listed: what was committed in between counts as named.
         refresh(table)
         named = {_plain(path) for path in _named(table)}
@@ -64,6 +67,14 @@ def _outside(table: Table) -> Iterator[tuple[str, float]]:
     root = f"{_plain(table.metadata.location).rstrip('/')}/"
     by_place = {_plain(path).removeprefix(root): path for path in listed}
     return ((by_place[place], listed[by_place[place]]) for place in outside(by_place))
+
+
+def _elsewhere(table: Table) -> Iterator[tuple[str, float]]:
+    """Path and time of the table's own files in the folder of its data, where other tables may have theirs."""
+    folder, owner = data_path(table.metadata), owner_of(table.metadata)
+    root = f"{_plain(table.metadata.location).rstrip('/')}/"
+    if owner and not f"{_plain(folder)}/".startswith(root):
+        yield from (found for found in _listed(table.io, folder) if PurePosixPath(found[0]).name.startswith(owner))
 
 
 def _listed(io: FileIO, location: str) -> Iterable[tuple[str, float]]:
