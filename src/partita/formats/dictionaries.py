@@ -11,13 +11,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_SAMPLE = 65_536
-"""So many of the first rows are looked at."""
+_LEAST, _MOST, _SHARE = 4_096, 65_536, 4
+"""A fourth of the rows are looked at, from the first on, but no fewer and no more than that."""
 
 
 def with_dictionary(rows: pa.Table) -> list[str]:
     """The columns of a file that begins with those rows, by their paths in it; all that are inside of others."""
-    return [path for field in rows.schema for path in _paths(field, field.name, rows[field.name].slice(0, _SAMPLE))]
+    sample = rows.slice(0, min(_MOST, max(_LEAST, rows.num_rows // _SHARE)))
+    return [path for field in rows.schema for path in _paths(field, field.name, sample[field.name])]
 
 
 def _paths(field: pa.Field, path: str, column: pa.ChunkedArray) -> Iterator[str]:
