@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_LEAST, _MOST, _SHARE = 4_096, 65_536, 4
-"""A fourth of the rows are looked at, from the first on, but no fewer and no more than that."""
+_LEAST, _MOST, _QUARTER = 4_096, 65_536, 4
+"""The first quarter of the rows is looked at, but no fewer rows and no more than that."""
 
 
 def with_dictionary(rows: pa.Table) -> list[str]:
     """The columns of a file that begins with those rows, by their paths in it; all that are inside of others."""
-    sample = rows.slice(0, min(_MOST, max(_LEAST, rows.num_rows // _SHARE)))
+    sample = rows.slice(0, min(_MOST, max(_LEAST, rows.num_rows // _QUARTER)))
     return [path for field in rows.schema for path in _paths(field, field.name, sample[field.name])]
 
 
