@@ -45,6 +45,11 @@ def test_columns_whose_values_repeat_get_one_and_those_whose_values_dont_dont() 
     assert with_dictionary(pa.table(REPEATED | DISTINCT)) == list(REPEATED)
 
 
+def test_few_rows_say_too_little() -> None:
+    """They may be the first piece of a large file; one row would take every column's dictionary away."""
+    assert with_dictionary(pa.table(DISTINCT).slice(0, 4_095)) == list(DISTINCT)
+
+
 def test_what_is_inside_of_others_gets_one_by_its_path_in_the_file(tmp_path: Path) -> None:
     told = with_dictionary(pa.table(INSIDE))
     assert told == _encoded(tmp_path, pa.table(INSIDE)) == _paths(tmp_path)

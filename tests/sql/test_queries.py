@@ -154,3 +154,15 @@ def test_when_in_doubt_nothing_is_said(text: str) -> None:
     reading = read_query(piece(text))
     found = next(r for r in reading.references if r.parts == ("a", "b"))
     assert pushed(reading, found, SCHEMA) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("WITH u AS (SELECT 1L id) MERGE INTO d.t t USING u ON t.id = u.id WHEN MATCHED THEN DELETE", "MERGE"),
+        ("WITH u AS (SELECT 1L id) DELETE FROM d.t WHERE id = 1", "DELETE"),
+    ],
+)
+def test_a_change_that_begins_as_a_query_is_refused_with_the_way_out(text: str, kind: str) -> None:
+    with pytest.raises(TableError, match=f"is read as a query, and this is {kind}; begin with that word"):
+        read_query(piece(text))

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _LEAST, _MOST, _QUARTER = 4_096, 65_536, 4
-"""The first quarter of the rows is looked at, but no fewer rows and no more than that."""
+"""The first quarter of the rows is looked at, but no fewer rows and no more than that; fewer say too little."""
 
 
 def with_dictionary(rows: pa.Table) -> list[str]:
-    """The columns of a file that begins with those rows, by their paths in it; all that are inside of others."""
+    """The columns of a file that begins with those rows, by their paths in it; all of them where the rows are few."""
     sample = rows.slice(0, min(_MOST, max(_LEAST, rows.num_rows // _QUARTER)))
     return [path for field in rows.schema for path in _paths(field, field.name, sample[field.name])]
 
@@ -24,7 +24,7 @@ def with_dictionary(rows: pa.Table) -> list[str]:
 def _paths(field: pa.Field, path: str, column: pa.ChunkedArray) -> Iterator[str]:
     if pa.types.is_nested(field.type):
         yield from _leaves(field.type, path)
-    elif _is_smaller(column):
+    elif len(column) < _LEAST or _is_smaller(column):
         yield path
 
 

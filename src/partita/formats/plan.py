@@ -78,7 +78,10 @@ class Plan:
 
     @cached_property
     def skipped(self) -> pa.Table:
-        """The files that are not needed: path, spec_id, key, reason; made when first asked for, as few look."""
+        """The files that are not needed: path, spec_id, key, reason; made when first asked for, as few look.
+
+        Of the version that was planned, which must be there still.
+        """
         state = self.state.with_every_file()
         plan = self if state is self.state else make_plan(state, self.where)
         places = np.setdiff1d(np.arange(state.files.num_rows), plan.kept, assume_unique=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from partita.algebra.predicate import Predicate
 from partita.algebra.spec import PartitionField
@@ -190,6 +191,15 @@ class Store(ABC):
         `FILE` is the number of a row's file among the places, `ROW` what tells it from the other rows of that file.
         Rows that don't match `where` may be left out, and whoever asks filters the rest.
         """
+
+    def count(self, state: State, places: np.ndarray) -> int:
+        """How many rows the files at those places have; those that don't say it are looked into."""
+        from partita.spark.session import session
+
+        counts = state.row_counts(places)
+        silent = places[counts.is_null().to_numpy(zero_copy_only=False)]
+        said = int(pc.sum(counts).as_py() or 0)
+        return said + self.scan(session(), state, silent, state.schema.names[:1]).count() if len(silent) else said
 
     @abstractmethod
     def field_values(self, state: State, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:

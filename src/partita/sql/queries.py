@@ -12,9 +12,9 @@ from partita.algebra.condition import operands
 from partita.algebra.parse import parse_predicate
 from partita.algebra.predicate import Predicate, all_of, residuals
 from partita.algebra.schema import Schema
-from partita.errors import PartitaError
+from partita.errors import PartitaError, TableError
 from partita.sql.names import Edit, Side, expression, parsed, rewritten
-from partita.sql.statements import called, unsupported
+from partita.sql.statements import called
 from partita.sql.words import Piece, outside, word_of
 
 
@@ -74,7 +74,11 @@ def read_query(piece: Piece) -> Reading:
     """A query with the tables that it names; a name that the query defines itself is not one."""
     tree = parsed(piece)
     if not isinstance(tree, exp.Query | exp.Values):
-        raise unsupported(type(tree).__name__)
+        first, kind = piece.tokens[0].text.upper(), type(tree).__name__.upper()
+        raise TableError(
+            f"what begins with {first} is read as a query, and this is {kind}; "
+            "begin with that word, and put the query into it, as in MERGE INTO t USING (WITH ... SELECT ...) s"
+        )
     found = []
     for node in tree.find_all(exp.Table):
         identifiers = node.parts

@@ -148,6 +148,38 @@ def test_a_table_that_another_brings_to_version_3(spark: SparkSession, table: pt
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("folder", ["there", "./there", "link/there", "lake/t/deep", "lake/./t/deep", "lake", "."])
+def test_a_data_folder_by_whatever_name_keeps_what_the_table_has(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    settings = {"write.data.path": f"{tmp_path}/{folder}"}
+    table = pt.Lake(f"{tmp_path}/lake").create_table("t", SCHEMA, format="iceberg", properties=settings)
+    table.append(row(1, "a", 1))
+    with iceberg(table).transaction() as transaction:
+        transaction.set_properties({"write.data.path": f"{tmp_path}/lake/../{folder}"})
+    table.append(row(2, "b", 2))
+    left = Path(table.plan().files["path"][0].as_py()).with_name(f"{iceberg(table).metadata.table_uuid}-left.parquet")
+    left.write_bytes(b"")
+    assert [Path(path).name for path in table.remove_orphans(timedelta(0))] == [left.name]
+    assert rows(table.read()) == [(1, "a", 1), (2, "b", 2)]
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("what", ["delete", "update", "merge"])
+def test_an_isolation_level_that_there_is_not(tmp_path: Path, what: str) -> None:
+    settings = {f"write.{what}.isolation-level": "bogus"}
+    table = pt.Lake(str(tmp_path)).create_table("t", SCHEMA, format="iceberg", properties=settings)
+    table.append(row(1, "a", 1))
+    changes = {
+        "delete": lambda: table.delete("id = 1"),
+        "update": lambda: table.update({"k": "2"}, "id = 1"),
+        "merge": lambda: table.merge(row(1, "a", 3), "t.id = s.id", pt.when_matched().update()),
+    }
+    with pytest.raises(TableError, match=rf"write\.{what}\.isolation-level is serializable or snapshot, not 'bogus'"):
+        changes[what]()
+    assert rows(table.read()) == [(1, "a", 1)]
+
+
+@pytest.mark.usefixtures("spark")
 def test_tables_that_share_a_data_folder_clean_up_after_themselves_alone(tmp_path: Path) -> None:
     lake, shared = pt.Lake(f"{tmp_path}/lake"), tmp_path / "shared"
     settings = {"write.data.path": str(shared)}
@@ -164,3 +196,44 @@ def test_tables_that_share_a_data_folder_clean_up_after_themselves_alone(tmp_pat
     assert one.remove_orphans(timedelta(0)) == [str(left)]
     assert sorted(shared.iterdir()) == sorted([Path(kept), Path(others), unknown])
     assert (rows(one.read()), rows(other.read())) == ([(1, "a", 1)], [(2, "b", 2)])
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_partition_with_deletes_goes_without_a_look_at_its_rows(tmp_path: Path) -> None:
+    """Delete files alone tell how many rows were left in it."""
+    table = pt.Lake(str(tmp_path)).create_table("t", SCHEMA, format="iceberg", partition_by=["p"])
+    table.append(pa.concat_tables([row(number, "ab"[number % 2], number) for number in range(10)]))
+    table.delete("id = 2")
+    table.delete("id in (4, 5)")
+    for path in table.plan("p = 'a'").files["path"].to_pylist():
+        Path(path.removeprefix("file://")).unlink()
+    assert table.delete("p = 'a'").counts["rows_deleted"] == 3
+    assert [number for number, _, _ in rows(table.read())] == [1, 3, 7, 9]
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_rows_that_an_overwrite_leaves_are_not_counted_as_new(tmp_path: Path, version: str) -> None:
+    settings = {"format-version": version}
+    table = pt.Lake(str(tmp_path)).create_table("t", SCHEMA, format="iceberg", partition_by=["p"], properties=settings)
+    table.append(pa.concat_tables([row(1, "a", 1), row(2, "a", 2), row(3, "b", 3)]))
+    table.evolve(add=["k"])
+    assert table.overwrite_partitions(row(9, "a", 1)).counts["rows_inserted"] == 1
+    assert rows(table.read()) == [(2, "a", 2), (3, "b", 3), (9, "a", 1)]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_conflict_names_what_was_asked_for(tmp_path: Path) -> None:
+    table = pt.Lake(str(tmp_path)).create_table("t", SCHEMA, format="iceberg", partition_by=["p"])
+    table.append(row(1, "a", 1))
+    changes = {
+        "update": lambda: table.update({"k": "2"}, "p = 'a'"),
+        "merge": lambda: table.merge(row(1, "a", 3), "t.id = s.id", pt.when_matched().update()),
+    }
+    for what, change in changes.items():
+        with (
+            meanwhile(table, lambda: table.append(row(1, "a", 5))),
+            pytest.raises(Conflict, match=f"^{what}: ") as lost,
+        ):
+            change()
+        assert lost.value.operation == what

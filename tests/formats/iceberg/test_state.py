@@ -36,7 +36,7 @@ from pyiceberg.types import (
 
 from partita.algebra.functions import bucket, day, identity
 from partita.algebra.schema import Schema
-from partita.errors import TableError, UnsupportedFeature
+from partita.errors import StorageError, TableError, UnsupportedFeature
 from partita.formats.iceberg import store
 from partita.formats.iceberg.deletes import PATH_COLUMN
 from partita.formats.iceberg.manifests import cache, entries
@@ -399,6 +399,26 @@ def test_a_plan_opens_only_the_manifests_that_it_needs(tmp_path: Path, monkeypat
     assert AnyTable("t", IcebergStore(table)).partitions(where)["country"].to_pylist() == ["FR"]
     assert len(opened) == 1
     assert AnyTable("t", IcebergStore(table)).plan().files.num_rows == 3
+
+
+def test_a_plan_whose_snapshot_is_gone_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country")])
+    snapshot(table, *((0, [added(file_of(value, value))]) for value in ("US", "FR")))
+    monkeypatch.setenv("PARTITA_CACHE", "off")
+    cache.forget()
+    planned = AnyTable("t", IcebergStore(table)).plan("country = 'FR'")
+    cache.forget()
+    for manifest in tmp_path.rglob("*.avro"):
+        manifest.unlink()
+    with pytest.raises(StorageError, match=r"snapshot \d+ can't be read any more, so plan anew"):
+        _ = planned.skipped
+
+
+def test_a_state_that_lacks_nothing_is_kept(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA, [identity("country")])
+    snapshot(table, (0, [added(file_of("US", "US"))]))
+    kept = IcebergStore(table)
+    assert kept.state_for("id = 5") is kept.state()
 
 
 def test_every_file_of_a_large_table_that_is_known_is_not_judged(

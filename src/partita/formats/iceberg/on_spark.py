@@ -107,6 +107,15 @@ class IcebergRows:
             return self._undeleted(spark, places, names, index)
         return self._left(spark, places, names, index)
 
+    def count(self, places: np.ndarray) -> int:
+        """How many rows the files at those places have; data files are read only for equality deletes."""
+        index = self.state.delete_index(places)
+        if self._is(EQUALITY_DELETES)[index["delete"].to_numpy()].any():
+            return self.scan(session(), places, [self.state.schema.names[0]], positions=False).count()
+        rows = self.state.entries["record_count"].take(pa.array(places))
+        marked, _ = self._marked(session(), places, index, FILE) if index.num_rows else (None, 0)
+        return int(pc.sum(rows).as_py() or 0) - _distinct(marked)
+
     def _left(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
         """The rows that no delete file speaks of, without positions, which is quicker."""
         touched = np.isin(places, index["place"].to_numpy())
@@ -331,6 +340,15 @@ class IcebergRows:
             unmarked=tuple(paths.to_pylist()),
             gone=pc.sum(told["gone"]).as_py() or 0,
         )
+
+
+def _distinct(marked: pa.Table | DataFrame | None) -> int:
+    """How many rows are marked; two files may mark the same."""
+    if marked is None:
+        return 0
+    if isinstance(marked, pa.Table):
+        return int(marked.group_by([FILE, ROW]).aggregate([]).num_rows)
+    return int(marked.distinct().count())
 
 
 def _about(rows: pa.Table, named: pa.Table, under: str) -> pa.Table:

@@ -46,6 +46,7 @@ _HELD = _Held()
 
 
 _THREADS = 16
+"""Files that are read at once."""
 
 
 def positions_of(io: FileIO, files: Sequence[tuple[str, int]]) -> list[pa.Table]:

@@ -15,7 +15,7 @@ from pyiceberg import types as iceberg
 from partita.algebra.spec import SpecHistory
 from partita.arrow.buffers import one_array
 from partita.arrow.prune import Statistics
-from partita.errors import UnsupportedFeature
+from partita.errors import StorageError, UnsupportedFeature
 from partita.formats.iceberg.columns import field_ids
 from partita.formats.iceberg.deletes import LOCATED, applicable, is_vector
 from partita.formats.iceberg.manifests import (
@@ -52,8 +52,13 @@ class IcebergState(State):
     is_part: bool = False
 
     def with_every_file(self) -> IcebergState:
-        """The same snapshot, with all of its manifests."""
-        return state_of(self.table) if self.is_part else self
+        """The same snapshot, with all of its manifests, unless it was expired meanwhile."""
+        if not self.is_part:
+            return self
+        try:
+            return state_of(self.table)
+        except StorageError as error:
+            raise StorageError(f"snapshot {self.version} can't be read any more, so plan anew: {error}") from error
 
     def delete_index(self, places: np.ndarray) -> pa.Table:
         """Which delete files can apply to the data files at some places.

@@ -16,7 +16,7 @@ from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import NESTED
 from partita.arrow.buffers import one_array
 from partita.arrow.spec import spec_columns
-from partita.errors import TableError, UnsupportedFeature
+from partita.errors import Conflict, TableError, UnsupportedFeature
 from partita.formats.commits import Commits
 from partita.formats.iceberg.catalogs import translated
 from partita.formats.iceberg.columns import field_ids, stored_arrow
@@ -94,9 +94,13 @@ class IcebergStore(Store):
             return self.state()
         with translated(self.uri):
             table = self._loaded()
-            seen = self._seen
-            is_quick = seen is not None and seen.files.num_rows <= _FEW_FILES and _is_at(seen, table)
-            return seen if seen is not None and is_quick else state_of(table, where)
+            seen = self._seen if self._seen is not None and _is_at(self._seen, table) else None
+            if seen is not None and seen.files.num_rows <= _FEW_FILES:
+                return seen
+            found = state_of(table, where)
+            if not found.is_part:
+                self._seen = found
+            return found
 
     def _loaded(self) -> Table:
         return self._table.catalog.load_table(self._table.name())
@@ -134,8 +138,12 @@ class IcebergStore(Store):
             change.transaction,
         )
         base = None if state.version == NO_SNAPSHOT else state.version
-        with translated(self.uri):
-            return commit(copy.copy(iceberg.table), base, changes)
+        try:
+            with translated(self.uri):
+                return commit(copy.copy(iceberg.table), base, changes)
+        except Conflict as lost:
+            # What the caller asked for, and not the kind of snapshot that it would have been.
+            raise Conflict(change.operation, lost.reason, lost.version) from lost
 
     def _group_spec(self, state: IcebergState, told: Mapping[str, Any]) -> PartitionSpec:
         place = json.loads(told["details"])["places"][0]
@@ -143,10 +151,8 @@ class IcebergStore(Store):
 
     def _reads(self, state: IcebergState, change: Change) -> Callable[[Table, list[ManifestEntry]], bool] | None:
         """Whether files that others added are among what a change read; None where it may not mind."""
-        property_ = _LEVELS.get(change.operation)
-        level = state.table.metadata.properties.get(f"{property_}.isolation-level", "serializable")
         read = change.read
-        if read is None or (property_ is not None and level.casefold() == "snapshot"):
+        if read is None or _isolation(state, change.operation) == "snapshot":
             return None
         return lambda table, entries: touches(state, table, entries, read)
 
@@ -228,6 +234,10 @@ class IcebergStore(Store):
         """Rows of the files at those places, without those that delete files speak of."""
         return self._rows(state).scan(spark, places, names, positions=positions)
 
+    def count(self, state: State, places: np.ndarray) -> int:
+        """By manifests, and by the delete files alone where these say which rows."""
+        return self._rows(state).count(places)
+
     def field_values(self, state: State, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
         """What the fields' functions make of the rows."""
         return self._rows(state).partition(rows, fields)
@@ -267,6 +277,15 @@ class IcebergStore(Store):
         if _are_plain(iceberg, places):
             return rows.copied_without(positions, _copier(iceberg, places), places)
         return rows.written_without(positions, places, _target(iceberg))
+
+
+def _isolation(state: IcebergState, operation: str) -> str:
+    """The isolation level of an operation, as the table's properties say."""
+    name = f"{_LEVELS[operation]}.isolation-level" if operation in _LEVELS else None
+    level = "serializable" if name is None else state.table.metadata.properties.get(name, "serializable").casefold()
+    if level not in ("serializable", "snapshot"):
+        raise TableError(f"{name} is serializable or snapshot, not {level!r}")
+    return level
 
 
 def _is_at(state: IcebergState, table: Table) -> bool:

@@ -17,7 +17,7 @@ from partita.algebra.predicate import Predicate
 from partita.algebra.schema import Schema
 from partita.errors import SchemaError, TableError
 from partita.formats.chosen import Chosen, chosen_by_all
-from partita.formats.on_spark.job import Changed, Job, Outcome
+from partita.formats.on_spark.job import Changed, Job, Outcome, total
 from partita.formats.plan import Where, make_plan, named_in
 from partita.formats.store import Change, Edits, Store
 from partita.spark.meaning import check_meaning
@@ -85,12 +85,18 @@ def replaced(job: Job, told: pa.Table, chosen: Chosen, transaction: Transaction)
     whole, part = chosen.places(job.state.specs, job.state.partitions)
     with job.or_discarded(told):
         edits = job.without_partitions(part, chosen) if len(part) else Edits()
+    removed = np.concatenate([whole, edits.removed])
     return job.commit(
         Change(
             job.operation,
             pa.concat_tables([edits.added, told]),
-            np.concatenate([whole, edits.removed]),
+            removed,
             chosen,
+            metrics={
+                "rows_inserted": total(told["rows"]),
+                "files_added": edits.added.num_rows + told.num_rows,
+                "files_removed": len(removed),
+            },
             looked_at=np.concatenate([whole, part]),
             marked=edits.marked,
             unmarked=edits.unmarked,

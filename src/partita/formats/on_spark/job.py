@@ -143,15 +143,6 @@ class Job:
     def _inserted(self, new: DataFrame | None) -> pa.Table:
         return TOLD.empty_table() if new is None else self.written(self.store.conform(self.state, new))
 
-    def _rows_of(self, places: np.ndarray) -> int:
-        """How many rows whole files have; those that don't say it are looked into."""
-        counts = self.state.row_counts(places)
-        silent = places[counts.is_null().to_numpy(zero_copy_only=False)]
-        if not len(silent):
-            return total(counts)
-        rows = self.store.scan(session(), self.state, silent, self.state.schema.names[:1])
-        return total(counts) + rows.count()
-
     def commit(self, change: Change) -> Outcome:
         """Make a change a part of the table; nothing is no version, except to note a transaction."""
         counts = change.metrics or {
@@ -167,7 +158,8 @@ class Job:
     def commit_changed(self, changed: Changed, read: Predicate) -> Outcome:
         """Make a row-level change a part of the table."""
         edits, added = changed.edits, changed.added
-        whole = self._rows_of(changed.whole)
+        with translated():
+            whole = self.store.count(self.state, changed.whole) if len(changed.whole) else 0
         counts = {
             "rows_deleted": edits.gone + whole - changed.moved,
             "rows_updated": edits.changed + changed.moved,

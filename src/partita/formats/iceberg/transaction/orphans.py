@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from itertools import chain
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyarrow.fs import FileSelector, FileType
@@ -38,11 +38,12 @@ def remove_orphans(table: Table, older_than: float = GRACE) -> list[str]:
     with translated(table):
         check_collectable(table.metadata, name_of(table))
         before = time.time() - older_than
-        found = [path for path, modified in chain(_outside(table), _elsewhere(table)) if modified < before]
+        found = [path for path, modified in _listed_once(table) if modified < before]
         # Named after listed: what was committed in between counts as named.
         refresh(table)
-        named = {_plain(path) for path in _named(table)}
-        orphans = [path for path in found if _plain(path) not in named and not _is_others(path)]
+        # By their names alone: a folder may be said in many ways, and the names of one table's files differ.
+        named = {_name(path) for path in _named(table)}
+        orphans = [path for path in found if _name(path) not in named and not _is_others(path)]
         delete_all(table.io, orphans)
         return sorted(orphans)
 
@@ -61,6 +62,12 @@ def _named(table: Table) -> Iterator[str]:
         yield from (entry.data_file.file_path for entry in read_entries(table.io, manifest))
 
 
+def _listed_once(table: Table) -> Iterator[tuple[str, float]]:
+    inside = list(_outside(table))
+    known = {_name(path) for path, _ in inside}
+    return chain(inside, (found for found in _elsewhere(table) if _name(found[0]) not in known))
+
+
 def _outside(table: Table) -> Iterator[tuple[str, float]]:
     """Path and time of every file in the table's folder that is in no table of its own there."""
     listed = dict(_listed(table.io, table.metadata.location))
@@ -71,10 +78,11 @@ def _outside(table: Table) -> Iterator[tuple[str, float]]:
 
 def _elsewhere(table: Table) -> Iterator[tuple[str, float]]:
     """Path and time of the table's own files in the folder of its data, where other tables may have theirs."""
-    folder, owner = data_path(table.metadata), owner_of(table.metadata)
-    root = f"{_plain(table.metadata.location).rstrip('/')}/"
-    if owner and not f"{_plain(folder)}/".startswith(root):
-        yield from (found for found in _listed(table.io, folder) if PurePosixPath(found[0]).name.startswith(owner))
+    owner = owner_of(table.metadata)
+    if owner:
+        yield from (
+            found for found in _listed(table.io, data_path(table.metadata)) if _name(found[0]).startswith(owner)
+        )
 
 
 def _listed(io: FileIO, location: str) -> Iterable[tuple[str, float]]:
@@ -91,8 +99,12 @@ def _listed(io: FileIO, location: str) -> Iterable[tuple[str, float]]:
     return [(f"{root}{info.path[below:]}", info.mtime.timestamp()) for info in infos if info.type == FileType.File]
 
 
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
 def _is_others(path: str) -> bool:
-    name = PurePosixPath(path).name
+    name = _name(path)
     return name.startswith(".") or name == "version-hint.text"
 
 
