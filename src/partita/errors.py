@@ -169,14 +169,15 @@ class TableError(PartitaError):
 
 
 class TableMissing(TableError):
-    """There is no table where one was looked for."""
+    """There is no table where one was looked for; `unless` is where else it could be."""
 
-    def __init__(self, uri: str) -> None:
-        super().__init__(f"no table at {uri}; create_table makes one")
+    def __init__(self, uri: str, unless: str = "") -> None:
+        super().__init__(f"no table at {uri}; create_table makes one{unless and f', unless {unless}'}")
         self.uri = uri
+        self.unless = unless
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        return type(self), (self.uri,)
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (self.uri, self.unless)
 
 
 class TableExists(TableError):

@@ -73,6 +73,12 @@ def new_spec(schema: object, format_: str, partition_by: Sequence[PartitionFunct
     return PartitionSpec.of(functions, to_schema(schema), "iceberg")
 
 
+_IN_A_CATALOG = (
+    "it is an Iceberg table, which only its catalog finds: Lake(..., catalog="
+    '{"name": "ice", "type": "rest", "uri": "https://..."})'
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """The tables of a lake: each in a folder by its name, and those of Iceberg in a catalog as well."""
@@ -122,7 +128,8 @@ class Tables:
         """The table of that name, in the format that it is in."""
         found = self._found(name)
         if found is None:
-            raise TableMissing(self._folder(name).uri)
+            is_blind = self.catalog is None and not self.storage.is_local
+            raise TableMissing(self._folder(name).uri, _IN_A_CATALOG if is_blind else "")
         return found
 
     def _found(self, name: str) -> Table | None:

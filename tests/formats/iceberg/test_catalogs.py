@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from partita.errors import (
     TransformError,
     UnsupportedFeature,
 )
+from partita.formats import opening
 from partita.formats.iceberg.catalogs import CATALOG_NAME, create, lake_catalog, load, open_catalog
 from partita.storage import Storage
 from tests.formats.iceberg.written import NAME, new_table, reopened
@@ -167,3 +169,18 @@ def test_types_that_iceberg_lacks_are_refused_by_name(tmp_path: Path) -> None:
     for type_ in (other("interval"), LogicalType(Kind.NULL)):
         with pytest.raises(SchemaError, match="column 'x'"):
             new_table(tmp_path, Schema((Field("x", type_),)))
+
+
+@pytest.mark.parametrize(
+    ("uri", "catalog", "is_hinted"),
+    [("s3://bucket/lake", None, True), ("s3://bucket/lake", {"name": "ice"}, False), ("/tmp/lake", None, False)],  # noqa: S108
+)
+def test_a_table_that_only_a_catalog_could_find(
+    uri: str, catalog: dict[str, str] | None, is_hinted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening.Tables, "_found", lambda *_: None)
+    with pytest.raises(TableMissing, match=r"no table at .*; create_table makes one") as missing:
+        opening.Tables(Storage.at(uri), catalog).find("a.b")
+    hint = 'unless it is an Iceberg table, which only its catalog finds: Lake(..., catalog={"name"'
+    assert (hint in str(missing.value)) == is_hinted
+    assert str(copy.copy(missing.value)) == str(missing.value)

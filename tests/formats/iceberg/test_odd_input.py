@@ -16,6 +16,8 @@ from tests.formats.iceberg.tables import CATALOG, iceberg, jvm_session
 from tests.formats.iceberg.test_concurrency import meanwhile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
 SCHEMA = pt.Schema.of({"id": "long", "p": "string", "k": "int"})
@@ -169,7 +171,7 @@ def test_an_isolation_level_that_there_is_not(tmp_path: Path, what: str) -> None
     settings = {f"write.{what}.isolation-level": "bogus"}
     table = pt.Lake(str(tmp_path)).create_table("t", SCHEMA, format="iceberg", properties=settings)
     table.append(row(1, "a", 1))
-    changes = {
+    changes: dict[str, Callable[[], object]] = {
         "delete": lambda: table.delete("id = 1"),
         "update": lambda: table.update({"k": "2"}, "id = 1"),
         "merge": lambda: table.merge(row(1, "a", 3), "t.id = s.id", pt.when_matched().update()),
@@ -226,7 +228,7 @@ def test_rows_that_an_overwrite_leaves_are_not_counted_as_new(tmp_path: Path, ve
 def test_a_conflict_names_what_was_asked_for(tmp_path: Path) -> None:
     table = pt.Lake(str(tmp_path)).create_table("t", SCHEMA, format="iceberg", partition_by=["p"])
     table.append(row(1, "a", 1))
-    changes = {
+    changes: dict[str, Callable[[], object]] = {
         "update": lambda: table.update({"k": "2"}, "p = 'a'"),
         "merge": lambda: table.merge(row(1, "a", 3), "t.id = s.id", pt.when_matched().update()),
     }
