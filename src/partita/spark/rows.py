@@ -209,6 +209,8 @@ def translated() -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            raise TableError(f"a file of the table is gone: {_first_line(str(error))}") from error
         raise PredicateError(f"Spark can't make sense of it: {_first_line(str(error))}") from error
     except (PySparkException, Py4JError) as error:
         text = str(error)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 
+from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.formats.on_spark.job import Job, Outcome, total
 from partita.formats.parquet import FILE_BYTES
 from partita.formats.plan import Where, identities, make_plan
@@ -19,11 +22,14 @@ SMALL = FILE_BYTES * 3 // 4
 def rewrite(store: Store, where: Where | None) -> Outcome:
     """Write the files anew that are worth it; the rows of the table stay the same.
 
-    A file is, where another small one lies in its partition, where it is of another spec, or where rows of it are gone.
+    A file is, where it is of another spec, where rows of it are gone, or where it is small, and another small one lies
+    in its partition or rows of such files may come there.
     """
     job = Job.begin(store, "rewrite", removes=False)
     kept = make_plan(job.state, where).kept
-    places = kept[store.is_outdated(job.state, kept) | _are_small(job, kept)]
+    outdated = store.is_outdated(job.state, kept)
+    small = job.state.files["bytes"].to_numpy()[kept] < SMALL
+    places = kept[outdated | (small & (_have_others(job, kept, small) | _get_rows(job, kept, kept[outdated])))]
     if not len(places):
         return Outcome(None)
     rows = store.scan(session(), job.state, places, job.state.schema.names)
@@ -33,17 +39,31 @@ def rewrite(store: Store, where: Where | None) -> Outcome:
     return job.commit(Change(job.operation, told, places, metrics=counts, looked_at=places))
 
 
-def _are_small(job: Job, places: np.ndarray) -> np.ndarray:
-    """Which of the files are small, and not the only such one of their partition."""
-    small = job.state.files["bytes"].to_numpy()[places] < SMALL
-    partitions = identities(job.state.partitions.take(pa.array(places)))
+def _have_others(job: Job, places: np.ndarray, small: np.ndarray) -> np.ndarray:
+    """Of which of the files the partition has several small ones."""
     specs = job.state.files["spec_id"].to_numpy()[places]
-    counts: dict[object, int] = {}
-    for key in (pair for pair, is_small in zip(zip(specs, partitions, strict=True), small, strict=True) if is_small):
-        counts[key] = counts.get(key, 0) + 1
-    several = [counts.get(pair, 0) > 1 for pair in zip(specs, partitions, strict=True)]
-    found: np.ndarray = small & np.array(several, bool)
+    keys = list(zip(specs, identities(job.state.partitions.take(pa.array(places))), strict=True))
+    counts = Counter(key for key, is_small in zip(keys, small, strict=True) if is_small)
+    return np.array([counts[key] > 1 for key in keys], bool)
+
+
+def _get_rows(job: Job, places: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    """Into which of the files' partitions rows of the sources may come, by the fields that their specs share."""
+    specs, partitions = job.state.specs, job.state.partitions
+    ids = job.state.files["spec_id"].to_numpy()
+    found = np.zeros(len(places), bool)
+    for spec_id in np.unique(ids[sources]).tolist():
+        shared = sorted(_columns(specs, specs.spec(spec_id)) & _columns(specs, specs.current))
+        if not shared:
+            return np.ones(len(places), bool)
+        values = partitions.select(shared)
+        coming = set(identities(values.take(pa.array(sources[ids[sources] == spec_id]))))
+        found |= np.array([key in coming for key in identities(values.take(pa.array(places)))], bool)
     return found
+
+
+def _columns(specs: SpecHistory, spec: PartitionSpec) -> set[str]:
+    return {specs.column_name(spec, field) for field in spec.fields if field.transform.name != "void"}
 
 
 def _bytes(job: Job, places: np.ndarray) -> int:
