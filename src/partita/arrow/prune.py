@@ -232,9 +232,9 @@ def _from_statistics(schema: Schema, statistics: Mapping[str, Statistics], size:
     for name, given in statistics.items():
         _check_statistics(name, given, size)
         type_ = schema.find(name).type
-        lower = None if given.lower is None else _end(given.lower, type_)
+        lower = None if given.lower is None else ends_of(given.lower, type_)
         # Statistics leave NaN out, which sorts above all else.
-        upper = None if given.upper is None or type_.kind in FLOATS else _end(given.upper, type_)
+        upper = None if given.upper is None or type_.kind in FLOATS else ends_of(given.upper, type_)
         never, always = _null_counts(given, size)
         yield name, Within(lower, upper, always, ~never & ~always)
 
@@ -250,7 +250,7 @@ def _check_statistics(name: str, given: Statistics, size: int) -> None:
         raise PartitionsError(f"statistics of column {name!r}: counts are integers")
 
 
-def _end(array: Array, type_: LogicalType) -> Plains:
+def ends_of(array: Array, type_: LogicalType) -> Plains:
     """The ends of intervals; NaN, which some writers make one, says nothing."""
     plains = coded(ranks(array, type_))
     return Plains(plains.values, plains.null | (plains.values == NAN_RANK)) if type_.kind in FLOATS else plains

@@ -36,6 +36,11 @@ def told_texts(told: pa.Table, count: int) -> list[pa.Array]:
     return [flat.take(pa.array(np.arange(at, len(flat), count))) for at in range(count)]
 
 
+def total(column: pa.ChunkedArray | pa.Array) -> int:
+    """The sum; of nothing, 0."""
+    return int(pc.sum(column).as_py() or 0)
+
+
 def spec_ids(spec_id: int, size: int) -> pa.Array:
     """The column `spec_id` of so many partitions of one spec."""
     return pa.array(np.full(size, spec_id, np.int32))
@@ -198,7 +203,7 @@ class Store(ABC):
 
         counts = state.row_counts(places)
         silent = places[counts.is_null().to_numpy(zero_copy_only=False)]
-        said = int(pc.sum(counts).as_py() or 0)
+        said = total(counts)
         return said + self.scan(session(), state, silent, state.schema.names[:1]).count() if len(silent) else said
 
     @abstractmethod

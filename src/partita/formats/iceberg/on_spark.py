@@ -24,7 +24,7 @@ from partita.formats.iceberg.statistics import of_column
 from partita.formats.iceberg.vectors import vector_positions
 from partita.formats.on_spark.copying import copied
 from partita.formats.on_spark.paths import located, reported
-from partita.formats.store import TOLD, Edits
+from partita.formats.store import TOLD, Edits, total
 from partita.spark.positions import (
     GROUP,
     PLACE,
@@ -114,7 +114,7 @@ class IcebergRows:
             return self.scan(session(), places, [self.state.schema.names[0]], positions=False).count()
         rows = self.state.entries["record_count"].take(pa.array(places))
         marked, _ = self._marked(session(), places, index, FILE) if index.num_rows else (None, 0)
-        return int(pc.sum(rows).as_py() or 0) - _distinct(marked)
+        return total(rows) - _distinct(marked)
 
     def _left(self, spark: SparkSession, places: np.ndarray, names: Sequence[str], index: pa.Table) -> DataFrame:
         """The rows that no delete file speaks of, without positions, which is quicker."""

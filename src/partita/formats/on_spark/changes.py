@@ -17,9 +17,9 @@ from partita.algebra.predicate import Predicate
 from partita.algebra.schema import Schema
 from partita.errors import SchemaError, TableError
 from partita.formats.chosen import Chosen, chosen_by_all
-from partita.formats.on_spark.job import Changed, Job, Outcome, total
+from partita.formats.on_spark.job import Changed, Job, Outcome
 from partita.formats.plan import Where, make_plan, named_in
-from partita.formats.store import Change, Edits, Store
+from partita.formats.store import Change, Edits, Store, total
 from partita.spark.meaning import check_meaning
 from partita.spark.merge import resolved, updated
 from partita.spark.rows import DataFrame, SparkSession, as_frame, filtered, only, picked, required_sql, translated

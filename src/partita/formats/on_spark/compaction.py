@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from partita.algebra.spec import PartitionSpec, SpecHistory
-from partita.formats.on_spark.job import Job, Outcome, total
+from partita.formats.on_spark.job import Job, Outcome
 from partita.formats.parquet import FILE_BYTES
 from partita.formats.plan import Where, identities, make_plan
-from partita.formats.store import Change, Store
+from partita.formats.store import Change, Store, total
 from partita.spark.rows import repacked, translated
 from partita.spark.session import session
 

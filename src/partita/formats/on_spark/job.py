@@ -9,13 +9,12 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from partita.algebra.predicate import Predicate
 from partita.errors import SchemaError
 from partita.formats.chosen import Chosen
 from partita.formats.plan import State, named_in
-from partita.formats.store import NOWHERE, TOLD, Change, Edits, Store
+from partita.formats.store import NOWHERE, TOLD, Change, Edits, Store, total
 from partita.spark.rewrite import GONE
 from partita.spark.rows import DataFrame, among, filtered, translated
 from partita.spark.scan import FILE, ROW, frame_of
@@ -191,8 +190,3 @@ def in_partitions(store: Store, state: State, rows: DataFrame, chosen: Chosen) -
     """The table's rows that are in those partitions."""
     values = store.field_values(state, rows, chosen.fields)
     return among(rows, values, frame_of(rows.sparkSession, chosen.results))
-
-
-def total(column: pa.ChunkedArray | pa.Array) -> int:
-    """The sum; of nothing, 0."""
-    return int(pc.sum(column).as_py() or 0)

@@ -11,16 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.algebra.parse import parse_predicate
-from partita.algebra.plain import NAN_RANK
 from partita.algebra.predicate import ColumnRef, Predicate
 from partita.algebra.prune import compile_predicate
 from partita.algebra.spec import PartitionField, SpecHistory
-from partita.algebra.types import DATE, FLOATS, Kind, LogicalType
+from partita.algebra.types import DATE, FLOATS, Kind
 from partita.arrow.buffers import Bools, null_mask, one_array
 from partita.arrow.evidence import Evidence, Hashed, Within
-from partita.arrow.fields import coded, interval
-from partita.arrow.plain import Plains, ranks
-from partita.arrow.prune import may_match
+from partita.arrow.fields import interval
+from partita.arrow.plain import Plains
+from partita.arrow.prune import ends_of, may_match
 from partita.formats.iceberg.statistics import decoded
 
 
@@ -56,7 +55,7 @@ _UNORDERED = (Kind.OTHER, Kind.UUID)
 def _evidence(field: PartitionField, summaries: pa.StructArray) -> Evidence:
     type_ = DATE if field.transform.name == "day" else field.result_type
     octets = [summaries.field(name) for name in ("lower", "upper")]
-    lower, upper = (_ends(each, type_) for each in octets)
+    lower, upper = (ends_of(decoded(each, type_), type_) for each in octets)
     nulls, perhaps = (_bools(summaries.field("contains_null"), unsaid) for unsaid in (False, True))
     # There are no ends where all are null, or NaN; an end that can't be read is one that isn't known.
     only_null = null_mask(octets[0]) & null_mask(octets[1]) & nulls
@@ -68,11 +67,6 @@ def _evidence(field: PartitionField, summaries: pa.StructArray) -> Evidence:
     first, last = interval(field, lower), interval(field, upper)
     end = None if type_.kind in FLOATS else last.upper
     return Within(first.lower, end, only_null, perhaps, first.prefix_width)
-
-
-def _ends(octets: pa.Array, type_: LogicalType) -> Plains:
-    plains = coded(ranks(decoded(octets, type_), type_))
-    return Plains(plains.values, plains.null | (plains.values == NAN_RANK)) if type_.kind in FLOATS else plains
 
 
 def _bools(answers: pa.Array, unsaid: bool) -> Bools:
