@@ -21,6 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from partita.errors import TableError
+from partita.kept import Kept
 from partita.spark.schema import quoted, type_sql
 
 FILE = "__partita_file"
@@ -77,9 +78,7 @@ def scan(
     wanted = {source for _, _, source in files.columns}
     stored = StructType([f for f in files.stored.fields if f.name in wanted])
     constants = files.constants.select([n for n in files.constants.column_names if n in wanted])
-    rows = parquet(spark, stored, files.locations)
-    if gone is not None:
-        rows = _without(rows, gone, files.reported)
+    rows = _undeleted(spark, stored, files, gone)
     literals = None if positions else _literals(constants)
     if literals is None:
         rows, literals = _with_constants(spark, rows, files, constants, positions=positions)
@@ -100,10 +99,15 @@ _MOST_ROWS, _MOST_FILES = 1000, 8
 _KEY = "__partita_key"
 
 
+def _undeleted(spark: SparkSession, stored: StructType, files: Files, gone: pa.Table | DataFrame | None) -> DataFrame:
+    if isinstance(gone, pa.Table) and gone.num_rows <= _MOST_ROWS and len(pc.unique(gone[PATH])) <= _MOST_FILES:
+        return parquet(spark, stored, files.locations, _unless_named(gone))
+    rows = parquet(spark, stored, files.locations)
+    return rows if gone is None else _without(rows, gone, files.reported)
+
+
 def _without(rows: DataFrame, gone: pa.Table | DataFrame, reported: Sequence[str]) -> DataFrame:
     here = isinstance(gone, pa.Table)
-    if here and gone.num_rows <= _MOST_ROWS and len(pc.unique(gone[PATH])) <= _MOST_FILES:
-        return _without_named(rows, gone)
     if len({crc32(path.encode()) for path in reported}) < len(reported):
         known = F.broadcast(frame_of(rows.sparkSession, gone) if here else gone)
         return rows.selectExpr("*", *_POSITION).join(known, [PATH, ROW], "left_anti").drop(PATH, ROW)
@@ -131,17 +135,31 @@ def _key(path: str, row: str) -> str:
     return f"shiftleft(crc32(CAST({path} AS BINARY)), 32) | {row}"
 
 
-def _without_named(rows: DataFrame, gone: pa.Table) -> DataFrame:
+def _unless_named(gone: pa.Table) -> str:
     places = gone.group_by(PATH).aggregate([(ROW, "list")]).to_pylist()
     named = [f"_metadata.file_path = {_literal(pa.scalar(place[PATH]))} AND _metadata.row_index IN "
              f"({', '.join(f'{row}L' for row in place[f'{ROW}_list'])})" for place in places]  # fmt: skip
-    return rows.where(f"NOT ({' OR '.join(named)})") if named else rows
+    return f"NOT ({' OR '.join(named)})" if named else _ALL
 
 
-def parquet(spark: SparkSession, schema: StructType | str, locations: Sequence[str]) -> DataFrame:
-    """Exactly those Parquet files, by a schema of their own."""
+_ALL = "true"
+_KEPT_FILES = 20_000
+_loaded: Kept[tuple[SparkSession, StructType | str, tuple[str, ...], str], DataFrame] = Kept(_KEPT_FILES)
+
+
+def parquet(spark: SparkSession, schema: StructType | str, locations: Sequence[str], where: str = _ALL) -> DataFrame:
+    """Rows of exactly those Parquet files, by a schema of their own.
+
+    A table's files never change, so what Spark found out of some is kept for the next who reads the same. Who makes
+    DataFrames of it gives its columns new names, or two of them could not be joined.
+    """
+    key = spark, schema, tuple(locations), where
+    found = _loaded.find(key)
+    if found is not None:
+        return found
     with settings(spark, _LISTING if len(locations) > _LISTED_AT_ONCE else {}):
-        return spark.read.schema(schema).options(**_AS_WRITTEN).parquet(*locations)
+        rows = spark.read.schema(schema).options(**_AS_WRITTEN).parquet(*locations)
+    return _loaded.keep(key, rows if where == _ALL else rows.where(where), len(locations))
 
 
 @contextmanager

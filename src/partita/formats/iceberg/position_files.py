@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from partita.kept import Kept
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
 _COLUMNS = ["file_path", "pos"]
 _HELD_ROWS = 2_000_000
-"""So many rows of files stay in memory, those that were asked for last."""
-
-
-class _Held:
-    """What was read last, up to a number of rows in all."""
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.tables: OrderedDict[tuple[str, int], pa.Table] = OrderedDict()
-        self.rows = 0
-
-    def find(self, key: tuple[str, int]) -> pa.Table | None:
-        with self.lock:
-            if key in self.tables:
-                self.tables.move_to_end(key)
-            return self.tables.get(key)
-
-    def keep(self, key: tuple[str, int], table: pa.Table) -> None:
-        with self.lock:
-            if key not in self.tables:
-                self.rows += table.num_rows
-            self.tables[key] = table
-            while self.rows > _HELD_ROWS:
-                self.rows -= self.tables.popitem(last=False)[1].num_rows
-
-
-_HELD = _Held()
-
-
+"""So many rows of files stay in memory."""
+_held: Kept[tuple[str, int], pa.Table] = Kept(_HELD_ROWS)
 _THREADS = 16
 """Files that are read at once."""
 
 
 def positions_of(io: FileIO, files: Sequence[tuple[str, int]]) -> list[pa.Table]:
     """The rows that files, by path and size, mark as gone: `file_path` and `pos`; several are read at once."""
-    held = [_HELD.find(file) for file in files]
+    held = [_held.find(file) for file in files]
     missing = [file for file, rows in zip(files, held, strict=True) if rows is None]
     if len(missing) <= 1:
         read = iter([_read(io, *file) for file in missing])
@@ -66,5 +39,4 @@ def _read(io: FileIO, path: str, size: int) -> pa.Table:
         # Threads of its own would wait for each other: several files are read at once.
         read = pq.read_table(file, columns=_COLUMNS, read_dictionary=_COLUMNS[:1], use_threads=False)
     rows = pa.table({"file_path": read["file_path"].unify_dictionaries(), "pos": read["pos"].cast(pa.int64())})
-    _HELD.keep((path, size), rows)
-    return rows
+    return _held.keep((path, size), rows, rows.num_rows)

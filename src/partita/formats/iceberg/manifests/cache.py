@@ -1,4 +1,4 @@
-"""What was decoded once, kept as Arrow files: manifests and manifest lists never change.
+"""What was decoded once, kept as Arrow streams in files: manifests and manifest lists never change.
 
 The files are in `manifests` of the user's cache folder, or of the folder that `PARTITA_CACHE` names; `off` keeps none.
 They are mapped into memory, so that only the columns that are looked at are read. A file that can't be read is made
@@ -9,23 +9,27 @@ and nothing else.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock
 from uuid import uuid4
 
 import pyarrow as pa
+
+from partita.kept import Kept
 
 DISK_BYTES = 4 * 2**30
 """How large the folder may grow."""
 MEMORY_BYTES = 2**30
 """How much one process keeps; most of it is mapped, and not in memory before it is looked at."""
 
-_FORM = b"1"
+_FORM = b"2"
 """The form of the tables in the files; another form is another name."""
+
+
+_kept: Kept[str, pa.Table] = Kept(MEMORY_BYTES)
 
 
 def cached(key: str, make: Callable[[], pa.Table]) -> pa.Table:
@@ -36,19 +40,18 @@ def cached(key: str, make: Callable[[], pa.Table]) -> pa.Table:
 
 def found(key: str) -> pa.Table | None:
     """The table of that key, or None where it has to be made."""
-    table = _kept.get(key)
+    table = _kept.find(key)
     if table is None:
         table, size = _read(key)
         if table is not None:
-            _kept.put(key, table, size)
+            _kept.keep(key, table, size)
     return table
 
 
 def keep(key: str, table: pa.Table) -> pa.Table:
     """Keep a table that was made; it is given back."""
     _write(key, table)
-    _kept.put(key, table, table.nbytes)
-    return table
+    return _kept.keep(key, table, table.nbytes)
 
 
 def forget() -> None:
@@ -71,55 +74,24 @@ def evict(limit: int = DISK_BYTES) -> None:
             size -= bytes_
 
 
-class _Kept:
-    """Tables by their keys, the ones that were used longest ago dropped first."""
-
-    def __init__(self) -> None:
-        self._tables: OrderedDict[str, tuple[pa.Table, int]] = OrderedDict()
-        self._bytes = 0
-        self._lock = Lock()
-
-    def get(self, key: str) -> pa.Table | None:
-        with self._lock:
-            if key not in self._tables:
-                return None
-            self._tables.move_to_end(key)
-            return self._tables[key][0]
-
-    def put(self, key: str, table: pa.Table, size: int) -> None:
-        with self._lock:
-            if key in self._tables:
-                return
-            self._tables[key] = table, size
-            self._bytes += size
-            while self._bytes > MEMORY_BYTES and len(self._tables) > 1:
-                _, (_, gone) = self._tables.popitem(last=False)
-                self._bytes -= gone
-
-    def clear(self) -> None:
-        with self._lock:
-            self._tables.clear()
-            self._bytes = 0
-
-
-_kept = _Kept()
-
-
 def _folder() -> Path | None:
-    chosen = os.environ.get("PARTITA_CACHE", "")
+    return _folder_by(*(os.environ.get(name, "") for name in ("PARTITA_CACHE", "XDG_CACHE_HOME", "HOME")))
+
+
+@lru_cache(maxsize=8)
+def _folder_by(chosen: str, cache: str, home: str) -> Path | None:
     if chosen == "off":
         return None
     if chosen:
         return Path(chosen, "manifests")
-    home = os.environ.get("XDG_CACHE_HOME", "")
     # A path that isn't absolute is to be ignored (XDG Base Directory Specification).
-    root = Path(home) if home.startswith("/") else Path("~/.cache").expanduser()
+    root = Path(cache) if cache.startswith("/") else Path(home or "~", ".cache").expanduser()
     return root / "partita" / "manifests"
 
 
-def _file(key: str) -> Path | None:
+def _file(key: str) -> str | None:
     folder = _folder()
-    return None if folder is None else folder / f"{sha256(_FORM + key.encode()).hexdigest()[:40]}.arrow"
+    return None if folder is None else f"{folder}/{sha256(_FORM + key.encode()).hexdigest()[:40]}.arrows"
 
 
 def _read(key: str) -> tuple[pa.Table | None, int]:
@@ -128,29 +100,36 @@ def _read(key: str) -> tuple[pa.Table | None, int]:
     if file is None:
         return None, 0
     try:
-        mapped = pa.memory_map(str(file))
-        table = pa.ipc.open_file(mapped).read_all()
+        mapped = pa.memory_map(file)
+        # A file of Arrow's own form has its schema at the end, and takes two to three times as long to open.
+        table = pa.ipc.open_stream(mapped).read_all()
         table.validate()
         os.utime(file)
     except (OSError, pa.ArrowException):
         return None, 0
-    is_right = (table.schema.metadata or {}).get(b"key") == key.encode()
+    is_right = table.schema.metadata == _about(key, table.num_rows)
     return table.replace_schema_metadata() if is_right else None, mapped.size()
 
 
 def _write(key: str, table: pa.Table) -> None:
-    file = _file(key)
-    if file is None:
+    folder, file = _folder(), _file(key)
+    if folder is None or file is None:
         return
-    aside = file.with_name(f"{uuid4()}.part")
+    aside = folder / f"{uuid4()}.part"
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with pa.OSFile(str(aside), "wb") as out, pa.ipc.new_file(out, table.schema.with_metadata({"key": key})) as to:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        schema = table.schema.with_metadata(_about(key, table.num_rows))
+        with pa.OSFile(str(aside), "wb") as out, pa.ipc.new_stream(out, schema) as to:
             to.write_table(table)
         aside.replace(file)
     except OSError:
         with suppress(OSError):
             aside.unlink()
+
+
+def _about(key: str, rows: int) -> dict[bytes, bytes]:
+    """What the schema in a file says of it; a stream that was cut off may end as one that wasn't, with fewer rows."""
+    return {b"key": key.encode(), b"rows": str(rows).encode()}
 
 
 def _sized(folder: Path) -> Iterable[tuple[float, int, Path]]:
