@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 from partita.algebra import facts as facts_room
 from partita.algebra.facts import Facts
-from partita.algebra.predicate import And, Not, Or, Predicate, Residual, Truth, conjuncts
+from partita.algebra.parse import parse_predicate
+from partita.algebra.predicate import And, ColumnRef, Not, Or, Predicate, Residual, Truth, conjuncts
 from partita.algebra.schema import Schema
 from partita.algebra.steps import ANYTHING, FALSE, NULL, TRUE, Steps, both, either, joined, negated, steps_of
 
@@ -63,6 +64,19 @@ def _columns(node: Node) -> Iterator[str]:
     elif isinstance(node, Junction):
         for part in node.parts:
             yield from _columns(part)
+
+
+def compiled(where: str | Predicate | ColumnRef, schema: Schema) -> Compiled:
+    """A predicate, or the text of one, as step functions."""
+    if isinstance(where, str):
+        return _of_text(where, schema)
+    return compile_predicate(parse_predicate(where, schema), schema)
+
+
+@lru_cache(maxsize=256)
+def _of_text(where: str, schema: Schema) -> Compiled:
+    """A plan asks for the same text twice, once for the manifests and once for the files."""
+    return compile_predicate(parse_predicate(where, schema), schema)
 
 
 def compile_predicate(predicate: Predicate, schema: Schema) -> Compiled:

@@ -31,6 +31,10 @@ class Schema:
             )
         )
 
+    def __hash__(self) -> int:
+        # Of the names alone: it is asked for at every plan, and types are nested.
+        return hash(self.names)
+
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
 

@@ -21,7 +21,7 @@ Bools: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 def one_array(array: Array) -> Array:
     """The same values as a single `pa.Array`, out of their chunks, their dictionary and the wrapping of UUIDs."""
     if isinstance(array, pa.ChunkedArray):
-        array = _wide(array).combine_chunks()
+        array = array.chunk(0) if array.num_chunks == 1 else _wide(array).combine_chunks()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     return array.storage if array.type == pa.uuid() else array
@@ -36,6 +36,8 @@ def _wide(chunks: Array) -> Array:
 
 def null_mask(array: Array) -> Bools:
     """Where the array is null."""
+    if not array.null_count:
+        return np.zeros(len(array), bool)
     return cast("Bools", array.is_null().to_numpy(zero_copy_only=False))
 
 

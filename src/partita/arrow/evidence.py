@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -49,8 +50,8 @@ class Within:
             found = np.array(steps.answers, np.uint8)[_places(self.lower.values, steps.bounds)]
         else:
             found = _between(steps, _first_places(self.lower, steps, len(self.null_always)), self._last_places(steps))
-        found = np.where(self.null_perhaps, found | np.uint8(steps.at_null), found)
-        return cast("Masks", np.where(self.null_always, np.uint8(steps.at_null), found))
+        found = _where(self.null_perhaps, found | np.uint8(steps.at_null), found)
+        return cast("Masks", _where(self.null_always, np.uint8(steps.at_null), found))
 
     def _last_places(self, steps: Steps) -> Ints:
         last = len(steps.answers) - 1
@@ -61,7 +62,7 @@ class Within:
             cut = tuple(truncated(b, self.prefix_width) for b in steps.bounds)
             full = _decoded(self.upper.values, _lengths(self.upper.values.dictionary) == self.prefix_width)
             places = np.where(full, 2 * _counts(self.upper.values, cut, bisect_right), places)
-        return cast("Ints", np.where(self.upper.null, last, places))
+        return cast("Ints", _where(self.upper.null, last, places))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,8 +108,15 @@ Evidence = Within | Hashed | Parts
 _NONE = np.zeros((), np.uint8)
 
 
+def _where(condition: Bools, value: Any, otherwise: Any) -> Any:
+    """`np.where`, which takes far longer than to see that nothing is null, as it is nearly always."""
+    return np.where(condition, value, otherwise) if condition.any() else otherwise
+
+
 def _between(steps: Steps, first: Ints, last: Ints) -> Masks:
     """The answers at the places from the first to the last."""
+    if len(steps.bounds) <= _FEW:
+        return _spans(steps.answers)[first, last]
     found = np.zeros(len(first), np.uint8)
     for bit in (1, 2, 4):
         has = [bool(answer & bit) for answer in steps.answers]
@@ -118,14 +126,29 @@ def _between(steps: Steps, first: Ints, last: Ints) -> Masks:
     return found
 
 
+@lru_cache(maxsize=256)
+def _spans(answers: tuple[int, ...]) -> Masks:
+    """All answers from one place, by rows, to another, by columns."""
+    spans = np.zeros((len(answers), len(answers)), np.uint8)
+    for at in range(len(answers)):
+        spans[at, at:] = np.bitwise_or.accumulate(np.array(answers[at:], np.uint8))
+    return spans
+
+
 def _first_places(lower: Plains | None, steps: Steps, size: int) -> Ints:
     if lower is None:
         return np.zeros(size, np.int64)
-    return cast("Ints", np.where(lower.null, 0, _places(lower.values, steps.bounds)))
+    return cast("Ints", _where(lower.null, 0, _places(lower.values, steps.bounds)))
 
 
 def _places(values: Any, bounds: tuple[Plain, ...]) -> Ints:
     """`Steps.place` of every value."""
+    if isinstance(values, np.ndarray) and values.dtype != object and len(bounds) <= _FEW:
+        places = np.zeros(len(values), np.int64)
+        for bound in np.array(bounds, np.int64):
+            places += values > bound
+            places += values >= bound
+        return places
     return _counts(values, bounds, bisect_left) + _counts(values, bounds, bisect_right)
 
 
@@ -143,14 +166,8 @@ def _counts(values: Any, bounds: tuple[Plain, ...], side: Callable[..., int]) ->
 
 def _counts_of_numbers(values: Any, bounds: tuple[Plain, ...], side: Callable[..., int]) -> Ints:
     sought = np.array(bounds, values.dtype if values.dtype == object else np.int64)
-    if len(bounds) > _FEW or values.dtype == object:
-        where = "left" if side is bisect_left else "right"
-        return np.searchsorted(sought, values, where)  # type: ignore[call-overload, no-any-return] # "left" or "right"
-    exceeds = np.greater if side is bisect_left else np.greater_equal
-    found = np.zeros(len(values), np.int64)
-    for bound in sought:
-        found += exceeds(values, bound)
-    return found
+    where = "left" if side is bisect_left else "right"
+    return np.searchsorted(sought, values, where)  # type: ignore[call-overload, no-any-return] # "left" or "right"
 
 
 def _decoded(coded: pa.DictionaryArray, of_each: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -31,7 +31,8 @@ def key_texts(table: Any) -> Array:
     columns, rows = _columns(table)
     parts: list[Any] = []
     for name in PartitionKey(dict.fromkeys(columns)):
-        parts += [f"{',' if parts else ''}{name}=", *_tagged(name, columns[name])]
+        tag, values = _tagged(name, columns[name])
+        parts += [f"{',' if parts else ''}{name}={tag}", values]
     texts = join(*parts) if parts else pa.repeat(pa.scalar("", pa.large_string()), rows)
     return narrow_text(texts)
 
@@ -67,18 +68,18 @@ def _refuse_twice(names: list[str]) -> None:
             raise KeyValueError(name, "given twice")
 
 
-def _tagged(name: str, column: Array) -> list[Any]:
-    """What `join` puts together to the tags and texts of a column: `i:42`."""
+def _tagged(name: str, column: Array) -> tuple[str, Array]:
+    """The tag of a column and its texts, such as `i:` and `42`; with nulls among them, the texts have the tags."""
     array = one_array(column)
     if arrow_types.is_null(array.type):
-        return [pa.repeat(_NULL, len(array))]
+        return "", pa.repeat(_NULL, len(array))
     for matches, tag, rule in _RULES:
         if matches(array.type):
             try:
                 texts = rule(name, array)
             except pa.ArrowException as error:
                 raise KeyValueError(name, str(error)) from None
-            return [pc.fill_null(join(tag, texts), _NULL)] if array.null_count else [tag, texts]
+            return ("", pc.fill_null(join(tag, texts), _NULL)) if array.null_count else (tag, texts)
     raise KeyValueError(name, f"{array.type} can't be in a key; use a string, an integer, a boolean, a date, "
                               "a timestamp with a zone or null")  # fmt: skip
 
@@ -103,7 +104,7 @@ def _string_texts(name: str, array: Array) -> Array:
 
 
 def _date_texts(name: str, array: Array) -> Array:
-    days = int64_values(pc.cast(array, pa.date32()))
+    days = int64_values(array if arrow_types.is_date32(array.type) else pc.cast(array, pa.date32()))
     _refuse_years(name, (days < FIRST_DAY) | (days > LAST_DAY))
     return date_texts(days, null_mask(array))
 

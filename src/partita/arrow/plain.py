@@ -34,6 +34,9 @@ class Plains:
     def __len__(self) -> int:
         return len(self.null)
 
+    def __getitem__(self, rows: slice) -> Plains:
+        return Plains(self.values[rows], self.null[rows])
+
 
 def ranks(array: Array, type_: LogicalType) -> Plains:
     """The plain values of an array that holds values of that type, under whatever Arrow type (see `exact`)."""
@@ -85,7 +88,8 @@ def _cast(array: Array, type_: LogicalType) -> Array:
         array = pc.cast(array, pa.large_string())
         array.validate(full=True)
         return array
-    return pc.cast(array, pa.float64() if type_.kind in FLOATS else to_arrow(type_))
+    own = pa.float64() if type_.kind in FLOATS else to_arrow(type_)
+    return array if array.type == own else pc.cast(array, own)
 
 
 def _of_length(array: Array, type_: LogicalType) -> Array:

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.algebra.facts import Within as Anything
-from partita.algebra.parse import parse_predicate
 from partita.algebra.plain import NAN_RANK
 from partita.algebra.predicate import ColumnRef, Predicate
-from partita.algebra.prune import Compiled, Known, Node, compile_predicate
+from partita.algebra.prune import Compiled, Known, Node, compiled
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.algebra.steps import TRUE, Steps, both, either
@@ -26,7 +25,7 @@ from partita.arrow.evidence import Evidence, Masks, Within
 from partita.arrow.fields import coded, column_of, from_fields
 from partita.arrow.plain import Plains, ranks
 from partita.arrow.schema import to_schema
-from partita.arrow.spec import spec_columns
+from partita.arrow.spec import distinct_ids, spec_columns
 from partita.errors import PartitionsError, SpecError
 
 
@@ -96,13 +95,13 @@ def prune(
     if not isinstance(spec, PartitionSpec | SpecHistory):
         raise SpecError(f"a spec is a PartitionSpec or a SpecHistory, not {type(spec).__name__}; see parse_spec")
     columns = to_schema(schema)
-    compiled = compile_predicate(parse_predicate(where, columns), columns)
+    asked = compiled(where, columns)
     measured = {columns.find(name).name: given for name, given in (statistics or {}).items()}
     judges = [
         (
             rows,
             _judge(
-                compiled.columns,
+                asked.columns,
                 columns,
                 one,
                 _of_spec(spec, one, partitions, rows),
@@ -111,12 +110,12 @@ def prune(
         )
         for one, rows in _by_spec(spec, partitions)
     ]
-    return _pruned(compiled, judges, partitions.num_rows)
+    return _pruned(asked, judges, partitions.num_rows)
 
 
-def may_match(compiled: Compiled, evidence: Mapping[str, list[Evidence]], size: int) -> Bools:
+def may_match(asked: Compiled, evidence: Mapping[str, list[Evidence]], size: int) -> Bools:
     """Whether some row of each of so many things can match, by what is known of their columns."""
-    return _is_possible(_Judge(evidence, size).possible(compiled.whole))
+    return _is_possible(_Judge(evidence, size).possible(asked.whole))
 
 
 def _is_possible(answers: Masks) -> Bools:
@@ -135,9 +134,8 @@ def _by_spec(
     ids = column_of(partitions, "spec_id")
     if ids.null_count:
         raise PartitionsError("a partition has no 'spec_id'")
-    known = pc.unique(ids).to_pylist()
+    known = distinct_ids(ids)
     for spec_id in known:
-        # Nearly every table has files of one spec, whose rows need no sorting out.
         yield spec.spec(spec_id), None if len(known) == 1 else pc.indices_nonzero(pc.equal(ids, spec_id))
 
 
@@ -168,22 +166,22 @@ _Judges = list[tuple[Any, "_Judge"]]
 """For each spec, the rows that are its own and who judges them."""
 
 
-def _pruned(compiled: Compiled, judges: _Judges, size: int) -> Pruned:
-    whole = _gathered([(rows, judge.possible(compiled.whole)) for rows, judge in judges], size, np.uint8)
-    return Pruned(pa.array(_is_possible(whole)), pa.array(whole == TRUE), partial(_reasons, compiled, judges, size))
+def _pruned(asked: Compiled, judges: _Judges, size: int) -> Pruned:
+    whole = _gathered([(rows, judge.possible(asked.whole)) for rows, judge in judges], size, np.uint8)
+    return Pruned(pa.array(_is_possible(whole)), pa.array(whole == TRUE), partial(_reasons, asked, judges, size))
 
 
-def _reasons(compiled: Compiled, judges: _Judges, size: int) -> pa.StringArray:
-    numbers = _gathered([(rows, _first_parts(compiled, judge)) for rows, judge in judges], size, np.int64)
-    return pa.array([*(part.text for part in compiled.parts), None], pa.string()).take(pa.array(numbers))
+def _reasons(asked: Compiled, judges: _Judges, size: int) -> pa.StringArray:
+    numbers = _gathered([(rows, _first_parts(asked, judge)) for rows, judge in judges], size, np.int64)
+    return pa.array([*(part.text for part in asked.parts), None], pa.string()).take(pa.array(numbers))
 
 
-def _first_parts(compiled: Compiled, judge: _Judge) -> Ints:
+def _first_parts(asked: Compiled, judge: _Judge) -> Ints:
     """The number of the first part that excludes each, after the last for what none does."""
-    nothing = len(compiled.parts)
+    nothing = len(asked.parts)
     numbers = np.full(judge.size, nothing)
-    excluded = ~_is_possible(judge.possible(compiled.whole))
-    for at, part in enumerate(compiled.parts):
+    excluded = ~_is_possible(judge.possible(asked.whole))
+    for at, part in enumerate(asked.parts):
         unsaid = excluded & (numbers == nothing)
         if not unsaid.any():
             break

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from partita.algebra import spec_text
 from partita.algebra.spec import PartitionSpec, SpecHistory
+from partita.arrow.buffers import Array
 from partita.arrow.fields import column_of
 from partita.arrow.schema import to_schema
 
@@ -20,6 +23,14 @@ def parse_spec(source: str | Sequence[object], schema: object, *, family: str, s
     names to types. `family` is "iceberg" or "lance".
     """
     return spec_text.parse_spec(source, to_schema(schema), family, spec_id)
+
+
+def distinct_ids(ids: Array) -> list[int]:
+    """The distinct ids of specs, in the order that they come; nearly every table has files of one."""
+    values = ids.to_numpy(zero_copy_only=False)
+    if len(values) and (values == values[0]).all():
+        return [int(values[0])]
+    return cast("list[int]", pc.unique(ids).to_pylist())
 
 
 def spec_columns(specs: SpecHistory, spec: PartitionSpec, partitions: pa.Table | pa.RecordBatch) -> pa.Table:

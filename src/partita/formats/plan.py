@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -18,7 +18,7 @@ from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.arrow.buffers import one_array
 from partita.arrow.key import key_ids, key_texts
 from partita.arrow.prune import Pruned, Statistics, prune
-from partita.arrow.spec import spec_columns
+from partita.arrow.spec import distinct_ids
 from partita.errors import KeyValueError
 
 Where: TypeAlias = str | Predicate | ColumnRef
@@ -109,9 +109,8 @@ def _keyed(state: State, places: np.ndarray) -> pa.Table:
 
 def pruned_files(state: State, where: Where) -> Pruned:
     """What the predicate says of each file, by its partition and by its statistics."""
-    predicate = parse_predicate(where, state.schema)
-    names = named_in(predicate, state.schema)
-    judged = partial(prune, predicate, schema=state.schema, spec=state.specs)
+    names = _names_of_text(where, state.schema) if isinstance(where, str) else _names(where, state.schema)
+    judged = partial(prune, where, schema=state.schema, spec=state.specs)
     if {field.source for spec in state.specs.specs for field in spec.fields}.isdisjoint(names):
         return judged(partitions=state.partitions, statistics=state.statistics(names, None))
     # Statistics take much longer to read than partitions, so only those files are asked for theirs that are in doubt.
@@ -124,6 +123,13 @@ def pruned_files(state: State, where: Where) -> Pruned:
         return judged(partitions=state.partitions, statistics=state.statistics(names, None))
     by_file = judged(partitions=state.partitions.take(pa.array(places)), statistics=state.statistics(names, places))
     return by_partition.with_answers(left, by_file)
+
+
+def _names(where: Where, schema: Schema) -> list[str]:
+    return named_in(parse_predicate(where, schema), schema)
+
+
+_names_of_text = lru_cache(maxsize=256)(_names)
 
 
 def named_in(predicate: Predicate, schema: Schema) -> list[str]:
@@ -182,29 +188,36 @@ def _identity(column: pa.ChunkedArray) -> Sequence[object]:
 
 def partition_keys(state: State, partitions: pa.Table) -> pa.Array:
     """The canonical key of each of the partitions; null where a name or a type of it can't be in a key."""
+    ids = one_array(partitions["spec_id"])
+    known = distinct_ids(ids)
+    if len(known) == 1:
+        return _spec_keys(state.specs, known[0], partitions)
     keys = pa.nulls(partitions.num_rows, pa.string())
-    ids = partitions["spec_id"].combine_chunks()
-    for spec_id in pc.unique(ids).to_pylist():
-        spec, rows = state.specs.spec(spec_id), pc.equal(ids, spec_id)
-        texts = _spec_keys(spec_columns(state.specs, spec, partitions.filter(rows)), spec)
-        keys = pc.replace_with_mask(keys, rows, texts)
+    for spec_id in known:
+        rows = pc.equal(ids, spec_id)
+        keys = pc.replace_with_mask(keys, rows, _spec_keys(state.specs, spec_id, partitions.filter(rows)))
     return keys
 
 
-def _spec_keys(partitions: pa.Table, spec: PartitionSpec) -> pa.Array:
+def _spec_keys(specs: SpecHistory, spec_id: int, partitions: pa.Table) -> pa.Array:
+    spec, size = specs.spec(spec_id), partitions.num_rows
     if not spec.fields:
-        return pa.array([""] * partitions.num_rows, pa.string())
-    columns = {}
+        return pa.array([""] * size, pa.string())
+    columns = {f.name: partitions[specs.column_name(spec, f)] for f in spec.fields}
     for f in spec.fields:
-        column = partitions[f.name]
         if f.transform.key_type(f.source_type, spec.family) != f.result_type:
-            column = column.cast(pa.int32()).cast(pa.date32())
-        columns[f.name] = column
-    first, places = _distinct(columns)
+            columns[f.name] = columns[f.name].cast(pa.int32()).cast(pa.date32())
     try:
+        if size <= _FEW:
+            return key_texts(columns)
+        first, places = _distinct(columns)
         return key_texts(pa.table(columns).take(first)).take(places)
     except KeyValueError:
-        return pa.nulls(partitions.num_rows, pa.string())
+        return pa.nulls(size, pa.string())
+
+
+_FEW = 1000
+"""So many keys are made sooner than the distinct ones among them are found."""
 
 
 def _distinct(columns: Mapping[str, pa.ChunkedArray]) -> tuple[pa.Array, pa.Array]:

@@ -67,6 +67,9 @@ def to_schema(schema: IcebergSchema) -> Schema:
 
 def to_logical(type_: iceberg.IcebergType) -> LogicalType:
     """The logical type of an Iceberg type (see the module's head)."""
+    plain = _LOGICAL.get(type(type_))
+    if plain is not None:
+        return plain
     if isinstance(type_, iceberg.DecimalType):
         return decimal(type_.precision, type_.scale)
     if isinstance(type_, iceberg.FixedType):
@@ -77,7 +80,7 @@ def to_logical(type_: iceberg.IcebergType) -> LogicalType:
         return list_of(to_logical(type_.element_type))
     if isinstance(type_, iceberg.MapType):
         return map_of(to_logical(type_.key_type), to_logical(type_.value_type))
-    return _LOGICAL.get(type(type_)) or other(str(type_))
+    return other(str(type_))
 
 
 def from_schema(schema: Schema) -> IcebergSchema:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 
 from partita.algebra.spec import SpecHistory
@@ -21,6 +20,7 @@ from partita.formats.iceberg.deletes import LOCATED, applicable, is_vector
 from partita.formats.iceberg.manifests import (
     DATA,
     MANIFESTS,
+    OPENED,
     PARTITION,
     live_entries,
     manifest_list,
@@ -82,25 +82,25 @@ def state_of(table: Table, where: Where | None = None) -> IcebergState:
     wanted = manifests
     if where is not None:
         has_deletes = manifests["content"].to_numpy() != _DATA_MANIFEST
-        wanted = manifests.filter(pa.array(has_deletes | needed(manifests, history, where)))
+        wanted = manifests.select(OPENED).filter(pa.array(has_deletes | needed(manifests, history, where)))
     every = live_entries(table.io, wanted, history)
-    is_data = pc.equal(every["content"], DATA)
-    if pc.all(is_data).as_py() is not False:
+    is_data = every["content"].to_numpy() == DATA
+    if is_data.all():
         entries, deletes = every, every.slice(0, 0)
     else:
-        entries, deletes = every.filter(is_data), every.filter(pc.invert(is_data))
-    version = NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id
-    return replace(_state(table, history, version, entries, deletes), is_part=len(wanted) < len(manifests))
+        entries, deletes = every.filter(pa.array(is_data)), every.filter(pa.array(~is_data))
+    return _state(table, history, entries, deletes, is_part=len(wanted) < len(manifests))
 
 
 _DATA_MANIFEST = 0
 
 
-def _state(table: Table, history: SpecHistory, version: int, entries: pa.Table, deletes: pa.Table) -> IcebergState:
+def _state(table: Table, history: SpecHistory, entries: pa.Table, deletes: pa.Table, *, is_part: bool) -> IcebergState:
+    snapshot = table.metadata.current_snapshot()
     fields = [name for name in entries.column_names if name.startswith(PARTITION)]
     partitions = entries.select([*fields, "spec_id"])
     return IcebergState(
-        version,
+        NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id,
         history.schema,
         history,
         pa.table({"path": entries["path"], "spec_id": entries["spec_id"], "bytes": entries["file_size"]}),
@@ -110,6 +110,7 @@ def _state(table: Table, history: SpecHistory, version: int, entries: pa.Table, 
         table,
         entries,
         deletes,
+        is_part,
     )
 
 
@@ -122,6 +123,8 @@ def _statistics(
 def _row_counts(entries: pa.Table, deletes: pa.Table, history: SpecHistory, places: np.ndarray) -> pa.Array:
     """How many rows the files have; where deletes may apply, only a deletion vector says how many."""
     counts = one_array(entries["record_count"].take(pa.array(places)))
+    if not deletes.num_rows:
+        return counts
     left, right = applicable(_located(entries, places), deletes, history)
     if not len(left):
         return counts
@@ -164,6 +167,8 @@ def _unreadable(field: iceberg.NestedField, name: str) -> Iterator[str]:
     if field.initial_default is not None:
         yield f"the initial default of column {name!r}"
     type_ = field.field_type
+    if isinstance(type_, _READABLE):
+        return
     if isinstance(type_, iceberg.StructType):
         for inner in type_.fields:
             yield from _unreadable(inner, f"{name}.{inner.name}")
@@ -172,5 +177,5 @@ def _unreadable(field: iceberg.NestedField, name: str) -> Iterator[str]:
     elif isinstance(type_, iceberg.MapType):
         yield from _unreadable(type_.key_field, f"{name}.key")
         yield from _unreadable(type_.value_field, f"{name}.value")
-    elif not isinstance(type_, _READABLE):
+    else:
         yield f"the type {type_} of column {name!r}"

@@ -145,7 +145,7 @@ def _floats(octets: Array, type_: LogicalType) -> Array:
 
 def _dates(octets: Array, _: LogicalType) -> Array:
     values, known = _numbers(octets, {4: np.dtype("<i4")})
-    return pa.array(values.astype(np.int32), pa.int32(), mask=~known).cast(pa.date32())
+    return pa.array(values.astype(np.int32), pa.int32(), mask=None if known.all() else ~known).view(pa.date32())
 
 
 def _micros(octets: Array, type_: LogicalType) -> Array:

@@ -64,7 +64,7 @@ PARTITION = "partition."
 def live_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Table:
     """The files that the manifests list and that are not deleted, in order, with what they inherit filled in.
 
-    `manifests` are rows of `partita.formats.iceberg.manifests.MANIFESTS`.
+    `manifests` are rows of `partita.formats.iceberg.manifests.MANIFESTS`, of which `OPENED` is enough.
     """
     return _joined(manifests, lambda listed: _decoded(io, listed), history)
 
@@ -85,11 +85,11 @@ def made_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Ta
 def _joined(
     manifests: pa.Table, read: Callable[[Sequence[_Manifest]], Sequence[pa.Table]], history: SpecHistory
 ) -> pa.Table:
-    if pc.any(manifests["encrypted"]).as_py():
+    listed = [_Manifest(at, **row) for at, row in enumerate(manifests.select(OPENED).to_pylist())]
+    if any(one.encrypted for one in listed):
         raise UnsupportedFeature(("encrypted manifests",), "reading")
-    listed = [_Manifest(at, **row) for at, row in enumerate(manifests.select(_OF_MANIFEST).to_pylist())]
     columns = partition_columns(history)
-    paths = one_array(manifests["path"]).cast(pa.string())
+    paths = pa.array([one.path for one in listed], pa.string())
     decoded = zip(listed, read(listed), strict=True)
     tables = [_entries(one, flat, history, columns, paths) for one, flat in decoded if flat.num_rows]
     schema = _schema(columns, tables)
@@ -105,7 +105,8 @@ def partition_columns(history: SpecHistory) -> dict[str, pa.DataType | None]:
     return columns
 
 
-_OF_MANIFEST = ["path", "length", "spec_id", "sequence_number", "snapshot_id"]
+OPENED = ["path", "length", "spec_id", "sequence_number", "snapshot_id", "encrypted"]
+"""What has to be known of a manifest to open it: columns of `partita.formats.iceberg.manifests.MANIFESTS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ class _Manifest:
     spec_id: int
     sequence_number: int
     snapshot_id: int
+    encrypted: bool
 
     @property
     def key(self) -> str:
@@ -276,4 +278,6 @@ def _schema(columns: Mapping[str, pa.DataType | None], tables: Sequence[pa.Table
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    return table if table.schema == schema else table.cast(schema)
+    """The columns of `ENTRIES` have their types; only those of partitions may have others."""
+    place = len(ENTRIES)
+    return table if table.schema.types[place:] == schema.types[place:] else table.cast(schema)

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.algebra.parse import parse_predicate
 from partita.algebra.predicate import ColumnRef, Predicate
-from partita.algebra.prune import compile_predicate
+from partita.algebra.prune import compiled
 from partita.algebra.spec import PartitionField, SpecHistory
 from partita.algebra.types import DATE, FLOATS, Kind
 from partita.arrow.buffers import Bools, null_mask, one_array
@@ -25,22 +24,24 @@ from partita.formats.iceberg.statistics import decoded
 
 def needed(manifests: pa.Table, history: SpecHistory, where: str | Predicate | ColumnRef) -> Bools:
     """Whether some file of each manifest may match; `manifests` are rows of `MANIFESTS`."""
-    compiled = compile_predicate(parse_predicate(where, history.schema), history.schema)
-    columns = compiled.columns
-    answers = may_match(compiled, {}, manifests.num_rows)
+    asked = compiled(where, history.schema)
+    columns = asked.columns
+    answers, unsaid = np.zeros(manifests.num_rows, bool), np.ones(manifests.num_rows, bool)
     summaries = one_array(manifests["partitions"])
-    ids, lengths = manifests["spec_id"].to_numpy(), pc.fill_null(summaries.value_lengths(), 0).to_numpy()
+    ids, lengths = manifests["spec_id"].to_numpy(), summaries.value_lengths().to_numpy(zero_copy_only=False)
     for spec in history.specs:
         told = [(at, field) for at, field in enumerate(spec.fields) if field.source in columns and _tells(field)]
         # Summaries that are not those of the spec say nothing.
         rows = np.flatnonzero((ids == spec.spec_id) & (lengths == len(spec.fields)))
         if not told or not len(rows):
             continue
-        flat = summaries.take(pa.array(rows)).flatten()
+        flat = (summaries if len(rows) == len(summaries) else summaries.take(pa.array(rows))).flatten()
         evidence: dict[str, list[Evidence]] = {}
         for at, field in told:
             evidence.setdefault(field.source, []).append(_evidence(field, flat[at :: len(spec.fields)]))
-        answers[rows] = may_match(compiled, evidence, len(rows))
+        answers[rows], unsaid[rows] = may_match(asked, evidence, len(rows)), False
+    if unsaid.any():
+        answers[unsaid] = may_match(asked, {}, 1)
     return answers
 
 
@@ -55,20 +56,24 @@ _UNORDERED = (Kind.OTHER, Kind.UUID)
 def _evidence(field: PartitionField, summaries: pa.StructArray) -> Evidence:
     type_ = DATE if field.transform.name == "day" else field.result_type
     octets = [summaries.field(name) for name in ("lower", "upper")]
-    lower, upper = (ends_of(decoded(each, type_), type_) for each in octets)
+    # Both ends in one: there are few manifests, and each step takes longer than what it does.
+    ends = ends_of(decoded(pa.concat_arrays(octets), type_), type_)
+    lower, upper = slice(None, len(summaries)), slice(len(summaries), None)
     nulls, perhaps = (_bools(summaries.field("contains_null"), unsaid) for unsaid in (False, True))
     # There are no ends where all are null, or NaN; an end that can't be read is one that isn't known.
     only_null = null_mask(octets[0]) & null_mask(octets[1]) & nulls
     if type_.kind in FLOATS:
         only_null &= ~_bools(summaries.field("contains_nan"), True)
     if field.transform.name == "bucket":
-        same = ~lower.null & ~upper.null & (lower.values == upper.values) & ~perhaps
-        return Hashed(field.transform, Plains(lower.values, only_null), same | only_null)
-    first, last = interval(field, lower), interval(field, upper)
-    end = None if type_.kind in FLOATS else last.upper
-    return Within(first.lower, end, only_null, perhaps, first.prefix_width)
+        first, last = ends[lower], ends[upper]
+        same = ~first.null & ~last.null & (first.values == last.values) & ~perhaps
+        return Hashed(field.transform, Plains(first.values, only_null), same | only_null)
+    around = interval(field, ends)
+    least = None if around.lower is None else around.lower[lower]
+    greatest = None if around.upper is None or type_.kind in FLOATS else around.upper[upper]
+    return Within(least, greatest, only_null, perhaps, around.prefix_width)
 
 
 def _bools(answers: pa.Array, unsaid: bool) -> Bools:
-    found: Bools = pc.fill_null(answers, unsaid).to_numpy(zero_copy_only=False)
+    found: Bools = (pc.fill_null(answers, unsaid) if answers.null_count else answers).to_numpy(zero_copy_only=False)
     return found
