@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import count, tee
+from itertools import repeat as again
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -160,12 +161,18 @@ def _reads(spark: SparkSession, lake: pt.Lake) -> Iterator[Row]:
     table = lake.table("b.mine_merge0")
     theirs = f"{CATALOG_NAME}.b.other_merge0"
     assert table.read().count() == spark.table(theirs).count()
+    every = (f"p = {number}" for number in range(PARTITIONS))
     # A tenth of a second is short: in five turns, what the JVM compiles meanwhile counts as much as the reading.
-    for what, where, repeat in (("one partition", "p = 42", 51), ("all", "true", 5)):
+    for what, wheres, goal, repeat in (
+        ("one partition after that", again("p = 42"), at_least(1.0), 51),
+        ("another partition each time", every, None, 51),
+        ("all after that", again("true"), at_least(1.0), 5),
+    ):
+        mine, other = tee(wheres)
         yield compare(
-            f"read {what} after that",
-            ours=Side("partita", lambda w=where: drained(table.read(w))),  # type: ignore[misc] # defaults bind
-            theirs=Side("Iceberg 1.12", lambda w=where: drained(spark.table(theirs).where(w))),  # type: ignore[misc] # the same
-            goal=at_least(1.0),
+            f"read {what}",
+            ours=Side("partita", lambda i=mine: drained(table.read(next(i)))),  # type: ignore[misc] # defaults bind
+            theirs=Side("Iceberg 1.12", lambda i=other: drained(spark.table(theirs).where(next(i)))),  # type: ignore[misc] # the same
+            goal=goal,
             repeat=repeat,
         )

@@ -48,12 +48,16 @@ def jvm_session(spark: SparkSession, folder: Path | str) -> SparkSession:
 
 def with_jdbc_catalog(spark: SparkSession, uri: str, warehouse: str, name: str = CATALOG, **more: str) -> SparkSession:
     """A session of the same JVM with a JDBC catalog of the runtime's."""
+    settings = {"type": "jdbc", "uri": uri, "warehouse": warehouse, "jdbc.schema-version": "V1", "clients": "1"}
+    return with_catalog(spark, name, settings | more)
+
+
+def with_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session of the same JVM with a catalog of the runtime's."""
     made = spark.newSession()
-    settings = {"type": "jdbc", "uri": uri, "warehouse": warehouse, "jdbc.schema-version": "V1"}
-    # A table that it keeps would not show what others commit.
-    settings |= {"cache-enabled": "false", "clients": "1", **more}
     made.conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
-    for key, value in settings.items():
+    # A table that it keeps would not show what others commit.
+    for key, value in {"cache-enabled": "false", **settings}.items():
         made.conf.set(f"spark.sql.catalog.{name}.{key}", value)
     return made
 

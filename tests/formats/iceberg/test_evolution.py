@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import partita as pt
@@ -156,6 +158,42 @@ def test_merge_with_partition_evolution(evolved: Evolved) -> None:
     if is_marked(evolved):
         assert evolved.specs == ([0, 1], [0, 1])
         assert evolved.survivors == {0, 1}
+
+
+def one_day(table: str = "") -> str:
+    """Half of the rows of the first day, which files of both specs have."""
+    return f"{table}ts < timestamp '2025-01-02 00:00:00Z' and {table}id % 2 = 0"
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "delete": lambda on: on.delete(one_day()),
+    "update": lambda on: on.update({"note": "'changed'"}, one_day()),
+    "merge": lambda on: on.merge(
+        orders(0, 36), f"t.id = s.id and {one_day('t.')}",
+        pt.when_matched("t.id % 4 = 0").delete(), pt.when_matched().update({"note": "'changed'"}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_files_without_rows_that_change_keep_their_spec(evolved: Evolved, change: str) -> None:
+    touched = {path for path in evolved.old if _has_rows_of_that_day(path)}
+    specs = {found.path: found.spec_id for found in listed(evolved.table, DATA)}
+    assert {specs[path] for path in touched} == {specs[path] for path in evolved.old - touched} == {0, 1}
+    CHANGES[change](evolved.table)
+    CHANGES[change](evolved.copy)
+    evolved.same()
+    after = {found.path: found.spec_id for found in listed(evolved.table, DATA)}
+    stayed = evolved.old if is_marked(evolved) else evolved.old - touched
+    assert {path: spec_id for path, spec_id in after.items() if path in evolved.old} == {p: specs[p] for p in stayed}
+    assert {spec_id for path, spec_id in after.items() if path not in evolved.old} <= {1}
+    assert evolved.specs == ([0, 1], [0, 1] if is_marked(evolved) else [])
+    assert evolved.survivors == {0, 1}
+
+
+def _has_rows_of_that_day(path: str) -> bool:
+    found = pq.read_table(path.removeprefix("file://"), columns=["id", "ts"]).to_pylist()
+    return any(row["ts"] < START + timedelta(days=1) and row["id"] % 2 == 0 for row in found)
 
 
 def test_delete_files_inherit_the_spec_of_their_data(evolved: Evolved) -> None:

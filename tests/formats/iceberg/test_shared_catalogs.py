@@ -1,4 +1,4 @@
-"""One catalog in Postgres, shared by pyiceberg, the JVM's JDBC catalog and Partita."""
+"""One catalog, in Postgres or behind REST, shared by pyiceberg, the JVM's runtime and Partita."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import load_catalog
 
 import partita as pt
 from partita.errors import TableExists
 from tests.formats.delta.tables import rows
 from tests.formats.iceberg.plain_copy import PlainCopy
-from tests.formats.iceberg.tables import by_pyiceberg, check_layout, with_jdbc_catalog
+from tests.formats.iceberg.rest_server import serving
+from tests.formats.iceberg.tables import by_pyiceberg, check_layout, with_catalog, with_jdbc_catalog
 from tests.formats.iceberg.test_evolution import SCHEMA, orders
 
 if TYPE_CHECKING:
@@ -68,13 +70,40 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-def test_three_engines_share_a_catalog(spark: SparkSession, tmp_path: Path, server: str) -> None:
+@dataclass(frozen=True)
+class Shared:
+    """A catalog as pyiceberg and Partita are told of it, and as the JVM is."""
+
+    ours: dict[str, str]
+    jvm: SparkSession
+
+
+@pytest.fixture
+def postgres(spark: SparkSession, tmp_path: Path, server: str) -> Shared:
     ours = {"name": "ice", "type": "sql", "uri": f"postgresql+psycopg2://lake@{server}", "warehouse": str(tmp_path)}
+    uri, more = f"jdbc:postgresql://{server}", {"jdbc.user": "lake"}
+    return Shared(ours, with_jdbc_catalog(spark, uri, f"file://{tmp_path}", "ice", **more))
+
+
+@pytest.fixture
+def rest(spark: SparkSession, tmp_path: Path) -> Iterator[Shared]:
+    with serving(tmp_path) as running:
+        ours = {"name": "ice", "type": "rest", "uri": running.uri}
+        yield Shared(ours, with_catalog(spark, "ice", {"type": "rest", "uri": running.uri}))
+        commits = [path for method, path in running.seen if method == "POST" and path.endswith("/tables/orders")]
+        assert len(commits) >= 5, "all of them went through the server"
+
+
+@pytest.mark.parametrize("kind", ["postgres", "rest"])
+def test_three_engines_share_a_catalog(
+    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest, kind: str
+) -> None:
+    shared: Shared = request.getfixturevalue(kind)
+    ours, jvm = shared.ours, shared.jvm
     lake = pt.Lake(str(tmp_path), catalog=ours)
     table = lake.create_table("sales.orders", SCHEMA, format="iceberg", partition_by=[pt.day("ts")])
     table.append(orders(0, 18))
-    jvm = with_jdbc_catalog(spark, f"jdbc:postgresql://{server}", f"file://{tmp_path}", "ice", **{"jdbc.user": "lake"})
-    catalog = SqlCatalog(**{key: value for key, value in ours.items() if key != "type"})
+    catalog = load_catalog(**ours)
     truth = PlainCopy(spark, orders(0, 18))
 
     def same() -> None:
