@@ -125,8 +125,8 @@ def pruned_files(state: State, where: Where) -> Pruned:
     return by_partition.with_answers(left, by_file)
 
 
-def _names(where: Where, schema: Schema) -> list[str]:
-    return named_in(parse_predicate(where, schema), schema)
+def _names(where: Where, schema: Schema) -> tuple[str, ...]:
+    return tuple(named_in(parse_predicate(where, schema), schema))
 
 
 _names_of_text = lru_cache(maxsize=256)(_names)
