@@ -157,7 +157,7 @@ def _registered(lake: pt.Lake, name: str, word: str) -> list[str]:
 
 
 def _reads(spark: SparkSession, lake: pt.Lake) -> Iterator[Row]:
-    """After the MERGE, with its deletes."""
+    """After the MERGE, with its deletes. Both sides ask the catalog each time, and so see what others commit."""
     table = lake.table("b.mine_merge0")
     theirs = f"{CATALOG_NAME}.b.other_merge0"
     assert table.read().count() == spark.table(theirs).count()

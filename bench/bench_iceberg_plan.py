@@ -1,8 +1,9 @@
 """Planning over many files of an Iceberg table, against pyiceberg's `plan_files`.
 
 Cold: nothing is known, every manifest that the predicate needs is opened and decoded. Warm: what was decoded before is
-in the cache on disk, as for the next process. That is over in milliseconds, so a turn takes many: of one alone, a
-third is the processor finding its way back from what pyiceberg did before. The data files need not exist.
+in the cache on disk, and the predicate's text was understood before. That is over in milliseconds, so a turn takes
+many: of one alone, a third is the processor finding its way back from what pyiceberg did before. Each side ends with
+what it gives its users: a table of files here, a list of tasks there. The data files need not exist.
 """
 
 from __future__ import annotations

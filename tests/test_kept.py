@@ -23,11 +23,11 @@ def test_what_is_kept_twice_counts_once_and_stays_the_first() -> None:
     assert [kept.find(key) for key in "ab"] == [1, 3]
 
 
-def test_what_is_larger_than_all_that_may_be_kept_is_not() -> None:
+def test_what_is_larger_than_all_that_may_be_kept_drives_nothing_out() -> None:
     kept: Kept[str, int] = Kept(10)
     kept.keep("a", 1, 6)
     assert kept.keep("b", 2, 11) == 2
-    assert [kept.find(key) for key in "ab"] == [None, None]
+    assert [kept.find(key) for key in "ab"] == [1, None]
 
 
 def test_all_can_be_dropped() -> None:

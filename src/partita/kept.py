@@ -29,7 +29,9 @@ class Kept(Generic[K, V]):
             return self._values[key][0]
 
     def keep(self, key: K, value: V, size: int) -> V:
-        """Keep a value of that size; it is given back."""
+        """Keep a value of that size, unless it is larger than all that may be kept; it is given back."""
+        if size > self._most:
+            return value
         with self._lock:
             if key not in self._values:
                 self._values[key] = value, size

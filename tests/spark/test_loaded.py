@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql.types import LongType, StructType
 
 import partita as pt
 from partita.formats.on_spark.paths import located
-from partita.spark.scan import parquet
+from partita.spark.scan import parquet, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +49,51 @@ def test_columns_of_other_ids_are_others(spark: SparkSession, tmp_path: Path) ->
     files = [located(str(tmp_path / "a.parquet"))]
     for number in (1, 2, 1):
         assert parquet(spark, stored("c", number), files).collect() == [(number,)]
+
+
+def test_what_is_kept_goes_with_its_session(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "a.parquet")
+
+    def used() -> weakref.ref[SparkSession]:
+        other = spark.newSession()
+        assert parquet(other, "x long", [located(str(tmp_path / "a.parquet"))]).count() == 2
+        return weakref.ref(other)
+
+    sessions = [used() for _ in range(3)]
+    gc.collect()
+    # PySpark itself holds the last one.
+    assert sum(session() is not None for session in sessions) <= 1
+
+
+def test_threads_leave_the_settings_as_they_were(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    changed = {"spark.sql.session.timeZone": "UTC", "spark.partita.test": "1"}
+    both, seen = Barrier(2), []
+
+    def one(first: bool) -> None:
+        if not first:
+            both.wait()
+        with settings(session, changed):
+            if first:
+                both.wait()
+            both.wait()
+            seen.append([session.conf.get(key) for key in changed])
+            both.wait()
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(one, [True, False]))
+    assert seen == [["UTC", "1"]] * 2
+    assert [session.conf.get(key, None) for key in changed] == ["Asia/Tokyo", None]
+
+
+def test_settings_are_put_back_after_an_error(spark: SparkSession) -> None:
+    session = spark.newSession()
+    with pytest.raises(AnalysisException), settings(session, {"spark.partita.test": "1", "spark.driver.memory": "1g"}):
+        pass
+    with pytest.raises(ZeroDivisionError), settings(session, {"spark.partita.test": "1"}):
+        raise ZeroDivisionError
+    assert session.conf.get("spark.partita.test", None) is None
 
 
 @pytest.fixture(params=["delta", "iceberg"])

@@ -35,7 +35,7 @@ def _wide(chunks: Array) -> Array:
 
 
 def null_mask(array: Array) -> Bools:
-    """Where the array is null."""
+    """Where the array is null; it is of a type whose nulls are counted, which unions and runs are not."""
     if not array.null_count:
         return np.zeros(len(array), bool)
     return cast("Bools", array.is_null().to_numpy(zero_copy_only=False))

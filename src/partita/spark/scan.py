@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
+from typing import TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -143,8 +145,8 @@ def _unless_named(gone: pa.Table) -> str:
 
 
 _ALL = "true"
-_KEPT_FILES = 20_000
-_loaded: Kept[tuple[SparkSession, StructType | str, tuple[str, ...], str], DataFrame] = Kept(_KEPT_FILES)
+_KEPT, _KEPT_FILES = "_partita_loaded", 20_000
+_Loaded: TypeAlias = Kept[tuple[StructType | str, tuple[str, ...], str], DataFrame]
 
 
 def parquet(spark: SparkSession, schema: StructType | str, locations: Sequence[str], where: str = _ALL) -> DataFrame:
@@ -153,37 +155,55 @@ def parquet(spark: SparkSession, schema: StructType | str, locations: Sequence[s
     A table's files never change, so what Spark found out of some is kept for the next who reads the same. Who makes
     DataFrames of it gives its columns new names, or two of them could not be joined.
     """
-    key = spark, schema, tuple(locations), where
-    found = _loaded.find(key)
+    # It is kept on the session itself, and so goes with it.
+    loaded: _Loaded = vars(spark).setdefault(_KEPT, Kept(_KEPT_FILES))
+    key = schema, tuple(locations), where
+    found = loaded.find(key)
     if found is not None:
         return found
     with settings(spark, _LISTING if len(locations) > _LISTED_AT_ONCE else {}):
         rows = spark.read.schema(schema).options(**_AS_WRITTEN).parquet(*locations)
-    return _loaded.keep(key, rows if where == _ALL else rows.where(where), len(locations))
+    return loaded.keep(key, rows if where == _ALL else rows.where(where), len(locations))
 
 
 @contextmanager
 def settings(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
-    """Settings of the session while a block runs."""
-    before: dict[str, str | None] = {key: spark.conf.get(key, None) for key in conf}
-    for key, value in conf.items():
-        spark.conf.set(key, value)
+    """Settings of the session while a block runs; of threads that want the same at once, the last puts it back."""
+    held: dict[str, tuple[str | None, int]] = vars(spark).setdefault(_HELD, {})
+    taken: list[str] = []
     try:
+        with _lock:
+            for key, value in conf.items():
+                before, users = held[key] if key in held else (spark.conf.get(key, None), 0)
+                spark.conf.set(key, value)
+                held[key] = before, users + 1
+                taken.append(key)
         yield
     finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)
+        with _lock:
+            for key in taken:
+                before, users = held.pop(key)
+                if users > 1:
+                    held[key] = before, users - 1
+                elif before is None:
+                    spark.conf.unset(key)
+                else:
+                    spark.conf.set(key, before)
+
+
+_HELD = "_partita_held"
+_lock = Lock()
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     """An Arrow table as a DataFrame; times without a zone stay so, whatever the session's zone."""
     # Without a schema Spark takes such times for the session's, and they pass through its zone, where some don't exist.
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-    with settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+    with settings(spark, _ZONE if "timestamp" in schema.simpleString() else {}):
         return spark.createDataFrame(table, schema)
+
+
+_ZONE = {"spark.sql.session.timeZone": "UTC"}
 
 
 _FIELD_IDS = "spark.sql.parquet.fieldId.read.enabled"

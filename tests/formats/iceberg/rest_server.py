@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    do_GET = do_POST = do_HEAD = do_DELETE = _handle  # noqa: N815 - the names are the base's
+    do_GET = do_POST = do_HEAD = _handle  # noqa: N815 - the names are the base's
 
     def log_message(self, *_: Any) -> None:
         """Nothing."""

@@ -1,9 +1,9 @@
 """What was decoded once, kept as Arrow streams in files: manifests and manifest lists never change.
 
 The files are in `manifests` of the user's cache folder, or of the folder that `PARTITA_CACHE` names; `off` keeps none.
-They are mapped into memory, so that only the columns that are looked at are read. A file that can't be read is made
-anew, and the ones that were used longest ago go when there are too many. Whatever goes wrong with the folder costs time
-and nothing else.
+They are mapped into memory, so that only the columns that are looked at are read. A file that is missing, was cut off
+or is another's is made anew, and the ones that were used longest ago go when there are too many; a folder that can't be
+written costs time and nothing else. Bytes that change within a file are not noticed: all of it would have to be read.
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ def _read(key: str) -> tuple[pa.Table | None, int]:
         # A file of Arrow's own form has its schema at the end, and takes two to three times as long to open.
         table = pa.ipc.open_stream(mapped).read_all()
         table.validate()
+        is_right = table.schema.metadata == _about(key, table.num_rows)
         os.utime(file)
-    except (OSError, pa.ArrowException):
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
         return None, 0
-    is_right = table.schema.metadata == _about(key, table.num_rows)
     return table.replace_schema_metadata() if is_right else None, mapped.size()
 
 
