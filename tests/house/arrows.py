@@ -26,13 +26,14 @@ ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
     "algebra": frozenset({"errors"}),
     "arrow": frozenset({"errors", "algebra"}),
-    "spark": frozenset({"errors", "algebra"}),
+    "kept": frozenset(),
+    "spark": frozenset({"errors", "algebra", "kept"}),
     "status": frozenset({"errors", "algebra", "arrow"}),
     # Lakes, tables and plans show themselves by it, and so it knows none of them.
     "picture": frozenset({"errors", "algebra", "arrow", "status"}),
     "storage": frozenset({"errors"}),
     "process": frozenset(),
-    "formats": frozenset({"errors", "algebra", "arrow", "storage", "process", "spark", "picture"}),
+    "formats": frozenset({"errors", "algebra", "arrow", "storage", "process", "kept", "spark", "picture"}),
     "sql": frozenset({"errors", "algebra", "arrow", "spark", "formats"}),
     "assets": frozenset({"errors", "algebra", "arrow", "storage", "process", "spark", "formats", "status", "picture"}),
     "lake": frozenset(
