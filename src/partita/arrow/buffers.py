@@ -21,10 +21,17 @@ Bools: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 def one_array(array: Array) -> Array:
     """The same values as a single `pa.Array`, out of their chunks, their dictionary and the wrapping of UUIDs."""
     if isinstance(array, pa.ChunkedArray):
-        array = array.chunk(0) if array.num_chunks == 1 else _wide(array).combine_chunks()
+        array = one_chunk(array if array.num_chunks == 1 else _wide(array))
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     return array.storage if array.type == pa.uuid() else array
+
+
+def one_chunk(array: Array) -> Array:
+    """The same values as a single `pa.Array` of the same type; one chunk is not copied."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    return array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
 
 
 def _wide(chunks: Array) -> Array:

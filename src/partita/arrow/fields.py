@@ -13,7 +13,7 @@ from partita.algebra.facts import CALENDAR_PARTS, is_calendar_part
 from partita.algebra.spec import PartitionField, PartitionSpec
 from partita.algebra.transforms import Family
 from partita.algebra.types import DATE, Kind, LogicalType
-from partita.arrow.buffers import Ints
+from partita.arrow.buffers import Ints, one_chunk
 from partita.arrow.evidence import Evidence, Hashed, Parts, Within
 from partita.arrow.plain import Plains, ranks
 from partita.errors import PartitionsError
@@ -139,7 +139,4 @@ def column_of(partitions: pa.Table | pa.RecordBatch, name: str) -> Any:
         raise PartitionsError(
             f"the partitions have no column {name!r}; they have {', '.join(partitions.schema.names) or 'none'}"
         )
-    column = partitions.column(name)
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return one_chunk(partitions.column(name))

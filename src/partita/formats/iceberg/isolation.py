@@ -1,4 +1,4 @@
-"""Whether what others committed is among what a change read."""
+"""How much a change minds what others commit, and whether that is among what it read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from partita.algebra.predicate import Predicate
 from partita.arrow.buffers import one_array
+from partita.errors import TableError
 from partita.formats.chosen import Chosen
 from partita.formats.iceberg.columns import field_ids
 from partita.formats.iceberg.state import IcebergState, state_of
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 Read = Predicate | Chosen
+
+_LEVELS = {"delete": "write.delete", "update": "write.update", "merge": "write.merge"}
+
+
+def level_of(state: IcebergState, operation: str) -> str:
+    """The isolation level of an operation, as the table's properties say."""
+    name = f"{_LEVELS[operation]}.isolation-level" if operation in _LEVELS else None
+    level = "serializable" if name is None else state.table.metadata.properties.get(name, "serializable").casefold()
+    if level not in ("serializable", "snapshot"):
+        raise TableError(f"{name} is serializable or snapshot, not {level!r}")
+    return level
 
 
 def touches(base: IcebergState, table: Table, entries: list[ManifestEntry], read: Read) -> bool:

@@ -177,7 +177,7 @@ class IcebergRows:
         here = [self._vectors(pairs.filter(pa.array(vector)), under)] if vector.any() else []
         in_files = pairs.filter(pa.array(~vector))
         used = np.unique(pairs["delete"].to_numpy())
-        count = pc.sum(self.state.deletes["record_count"].take(pa.array(used))).as_py() or 0
+        count = total(self.state.deletes["record_count"].take(pa.array(used)))
         few = len(used) <= _FEW_FILES and count <= _FEW_ROWS
         if in_files.num_rows and few:
             here.append(self._read_here(in_files, under))
@@ -243,7 +243,7 @@ class IcebergRows:
         about = pa.table({"reported": pa.array(named, pa.string()).take(which), FILE: pairs[FILE].combine_chunks()})
         spark = rows.sparkSession
         deleted = equality_rows(spark, self._stored_schema(names), locations, names)
-        count = pc.sum(deletes["record_count"]).as_py() or 0
+        count = total(deletes["record_count"])
         return without_equal(rows, deleted, about, names, spread=count * max(1, len(places)) <= 1_000_000)
 
     def _stored_schema(self, names: Sequence[str]) -> StructType:
@@ -338,7 +338,7 @@ class IcebergRows:
         return Edits(
             marked=told.select(TOLD.names),
             unmarked=tuple(paths.to_pylist()),
-            gone=pc.sum(told["gone"]).as_py() or 0,
+            gone=total(told["gone"]),
         )
 
 

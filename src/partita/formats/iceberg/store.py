@@ -31,7 +31,7 @@ from partita.formats.iceberg.files import (
     new_data_file,
     new_delete_file,
 )
-from partita.formats.iceberg.isolation import touches
+from partita.formats.iceberg.isolation import level_of, touches
 from partita.formats.iceberg.manifests import POSITION_DELETES
 from partita.formats.iceberg.metrics import Described, measured_columns
 from partita.formats.iceberg.object_store import storage_at, store_options
@@ -64,7 +64,6 @@ _KINDS = {
     "append": "append", "overwrite": "overwrite", "overwrite_partitions": "overwrite",
     "replace_partitions": "overwrite", "rewrite": "replace",
 }  # fmt: skip
-_LEVELS = {"delete": "write.delete", "update": "write.update", "merge": "write.merge"}
 _TRANSACTION = "partita.transaction."
 _FEW_FILES = 10_000
 """So many files of a state that is known are judged before the manifests that a predicate needs are put together."""
@@ -152,7 +151,7 @@ class IcebergStore(Store):
     def _reads(self, state: IcebergState, change: Change) -> Callable[[Table, list[ManifestEntry]], bool] | None:
         """Whether files that others added are among what a change read; None where it may not mind."""
         read = change.read
-        if read is None or _isolation(state, change.operation) == "snapshot":
+        if read is None or level_of(state, change.operation) == "snapshot":
             return None
         return lambda table, entries: touches(state, table, entries, read)
 
@@ -277,15 +276,6 @@ class IcebergStore(Store):
         if _are_plain(iceberg, places):
             return rows.copied_without(positions, _copier(iceberg, places), places)
         return rows.written_without(positions, places, _target(iceberg))
-
-
-def _isolation(state: IcebergState, operation: str) -> str:
-    """The isolation level of an operation, as the table's properties say."""
-    name = f"{_LEVELS[operation]}.isolation-level" if operation in _LEVELS else None
-    level = "serializable" if name is None else state.table.metadata.properties.get(name, "serializable").casefold()
-    if level not in ("serializable", "snapshot"):
-        raise TableError(f"{name} is serializable or snapshot, not {level!r}")
-    return level
 
 
 def _is_at(state: IcebergState, table: Table) -> bool:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from partita.algebra.predicate import Predicate
 from partita.algebra.spec import PartitionField
@@ -19,7 +17,7 @@ from partita.formats.lance.leaf import Leaf
 from partita.formats.lance.packs import LanceReader, SearchReader, constants_of, leaf_packs_of, packs_of
 from partita.formats.lance.search import Wanted, ask, result_schema
 from partita.formats.lance.state import LanceState
-from partita.formats.store import TOLD, Edits
+from partita.formats.store import TOLD, Edits, total
 from partita.spark.lance_names import partition_text
 from partita.spark.lance_scan import arrow_schema, nearest, scan_packs, spark_schema, task_count, with_positions
 from partita.spark.rewrite import by_file, row_numbers
@@ -39,6 +37,8 @@ from partita.spark.session import session
 from partita.spark.write import PARTITION, run_in_arrow, write
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from partita.formats.lance.store import LanceStore
 
 
@@ -94,7 +94,7 @@ class LanceRows:
         tasks = max(1, min(len(places), task_count(positions.sparkSession)))
         grouped = positions.repartition(tasks, FILE).sortWithinPartitions(FILE, ROW)
         told = run_in_arrow(grouped, _Deletions(leaves, versions, places.tolist()), TOLD)
-        return Edits(marked=told, gone=pc.sum(told["rows"]).as_py() or 0)
+        return Edits(marked=told, gone=total(told["rows"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,23 +85,18 @@ def replaced(job: Job, told: pa.Table, chosen: Chosen, transaction: Transaction)
     whole, part = chosen.places(job.state.specs, job.state.partitions)
     with job.or_discarded(told):
         edits = job.without_partitions(part, chosen) if len(part) else Edits()
-    removed = np.concatenate([whole, edits.removed])
     return job.commit(
         Change(
             job.operation,
             pa.concat_tables([edits.added, told]),
-            removed,
+            np.concatenate([whole, edits.removed]),
             chosen,
-            metrics={
-                "rows_inserted": total(told["rows"]),
-                "files_added": edits.added.num_rows + told.num_rows,
-                "files_removed": len(removed),
-            },
             looked_at=np.concatenate([whole, part]),
             marked=edits.marked,
             unmarked=edits.unmarked,
             transaction=transaction,
-        )
+        ),
+        copied=total(edits.added["rows"]),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from partita.formats.store import TOLD, Edits
+from partita.formats.store import TOLD, Edits, total
 from partita.spark.rewrite import rewrite
 
 if TYPE_CHECKING:
@@ -23,6 +23,6 @@ def copied(changes: DataFrame, copier: Copier, places: np.ndarray) -> Edits:
     return Edits(
         removed=places[told["file"].to_numpy().astype(np.int64)],
         added=told.filter(pc.is_valid(told["path"])).select(TOLD.names),
-        gone=pc.sum(told["gone"]).as_py() or 0,
-        changed=pc.sum(told["changed"]).as_py() or 0,
+        gone=total(told["gone"]),
+        changed=total(told["changed"]),
     )

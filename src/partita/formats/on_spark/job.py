@@ -142,10 +142,13 @@ class Job:
     def _inserted(self, new: DataFrame | None) -> pa.Table:
         return TOLD.empty_table() if new is None else self.written(self.store.conform(self.state, new))
 
-    def commit(self, change: Change) -> Outcome:
-        """Make a change a part of the table; nothing is no version, except to note a transaction."""
+    def commit(self, change: Change, *, copied: int = 0) -> Outcome:
+        """Make a change a part of the table; nothing is no version, except to note a transaction.
+
+        So many of the rows that are added are `copied` from files that go.
+        """
         counts = change.metrics or {
-            "rows_inserted": total(change.added["rows"]),
+            "rows_inserted": total(change.added["rows"]) - copied,
             "files_added": change.added.num_rows,
             "files_removed": len(change.removed),
         }
