@@ -161,11 +161,11 @@ def _reads(spark: SparkSession, lake: pt.Lake) -> Iterator[Row]:
     table = lake.table("b.mine_merge0")
     theirs = f"{CATALOG_NAME}.b.other_merge0"
     assert table.read().count() == spark.table(theirs).count()
-    every = (f"p = {number}" for number in range(PARTITIONS))
+    others = [f"p = {number}" for number in range(PARTITIONS) if number != 42]
     # A tenth of a second is short: in five turns, what the JVM compiles meanwhile counts as much as the reading.
     for what, wheres, repeat in (
         ("one partition after that", again("p = 42"), 51),
-        ("another partition each time", every, 51),
+        ("every other partition once", iter(others), len(others) - 1),
         ("all after that", again("true"), 5),
     ):
         mine, other = tee(wheres)

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from partita.formats.on_spark.paths import located, reported
 from partita.spark import scan as scanning
-from partita.spark.scan import PATH, ROW, Files, frame_of, scan
+from partita.spark.scan import PATH, ROW, Files, frame_of, scan, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,3 +55,15 @@ def test_rows_that_are_gone(
 def test_nothing_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     given = files(tmp_path, ["a.parquet"])
     assert scan(spark, given, gone=gone(given, [])).count() == SIZE
+
+
+@pytest.mark.parametrize("setting", ["parser.escapedStringLiterals", "ansi.doubleQuotedIdentifiers"])
+@pytest.mark.parametrize("name", ["a-b_c=1+2.parquet", "a%20b.parquet", "it's\\n.parquet", '"${x}".parquet'])
+def test_files_of_any_name_whatever_the_session_makes_of_text(
+    spark: SparkSession, tmp_path: Path, name: str, setting: str
+) -> None:
+    given = files(tmp_path, ["other.parquet", name])
+    ids = [0, 3, SIZE + 3, 2 * SIZE - 1]
+    with settings(spark, {f"spark.sql.{setting}": "true"}):
+        found = scan(spark, given, gone=gone(given, ids)).collect()
+    assert sorted(row.id for row in found) == sorted(set(range(2 * SIZE)) - set(ids))

@@ -6,6 +6,7 @@ Partition values come from the table's metadata, never from the names of folders
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -138,15 +139,18 @@ def _key(path: str, row: str) -> str:
 
 
 def _unless_named(gone: pa.Table) -> str:
-    places = gone.group_by(PATH).aggregate([(ROW, "list")]).to_pylist()
-    named = [f"_metadata.file_path = {_literal(pa.scalar(place[PATH]))} AND _metadata.row_index IN "
-             f"({', '.join(f'{row}L' for row in place[f'{ROW}_list'])})" for place in places]  # fmt: skip
-    return f"NOT ({' OR '.join(named)})" if named else _ALL
+    places = gone.group_by(PATH, use_threads=False).aggregate([(ROW, "list")]).to_pylist()
+    # In the form that Spark would bring it into: each step on the way there is one more turn of all its rules.
+    left = [f"(_metadata.file_path <> {_text(place[PATH])} OR _metadata.row_index NOT IN "
+            f"({','.join([f'{row}L' for row in place[f'{ROW}_list']])}))" for place in places]  # fmt: skip
+    return " AND ".join(left) or _ALL
 
 
 _ALL = "true"
-_KEPT, _KEPT_FILES = "_partita_loaded", 20_000
+_LOADED, _MOST_LOADED = "_partita_loaded", 20_000
+_READERS, _MOST_READERS = "_partita_readers", 100
 _Loaded: TypeAlias = Kept[tuple[StructType | str, tuple[str, ...], str], DataFrame]
+_Readers: TypeAlias = Kept[StructType | str, DataFrameReader]
 
 
 def parquet(spark: SparkSession, schema: StructType | str, locations: Sequence[str], where: str = _ALL) -> DataFrame:
@@ -156,14 +160,20 @@ def parquet(spark: SparkSession, schema: StructType | str, locations: Sequence[s
     DataFrames of it gives its columns new names, or two of them could not be joined.
     """
     # It is kept on the session itself, and so goes with it.
-    loaded: _Loaded = vars(spark).setdefault(_KEPT, Kept(_KEPT_FILES))
+    loaded: _Loaded = vars(spark).setdefault(_LOADED, Kept(_MOST_LOADED))
     key = schema, tuple(locations), where
     found = loaded.find(key)
     if found is not None:
         return found
     with settings(spark, _LISTING if len(locations) > _LISTED_AT_ONCE else {}):
-        rows = spark.read.schema(schema).options(**_AS_WRITTEN).parquet(*locations)
+        rows = _reader(spark, schema).parquet(*locations)
     return loaded.keep(key, rows if where == _ALL else rows.where(where), len(locations))
+
+
+def _reader(spark: SparkSession, schema: StructType | str) -> DataFrameReader:
+    """Who reads files by a schema, kept as well: to make one takes a dozen calls to the JVM."""
+    readers: _Readers = vars(spark).setdefault(_READERS, Kept(_MOST_READERS))
+    return readers.find(schema) or readers.keep(schema, spark.read.schema(schema).options(**_AS_WRITTEN), 1)
 
 
 @contextmanager
@@ -249,6 +259,14 @@ def _literals(constants: pa.Table) -> dict[str, str] | None:
     return found
 
 
+def _text(value: str) -> str:
+    """A text in SQL; what else may stand in quotes, and what it means there, is for the session to say."""
+    return f"'{value}'" if _PLAIN(value) else f"CAST(X'{value.encode().hex()}' AS STRING)"
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_/:.=%+ -]*").fullmatch
+
+
 def _literal(value: pa.Scalar) -> str | None:
     if not value.is_valid:
         return "NULL"
@@ -257,8 +275,7 @@ def _literal(value: pa.Scalar) -> str | None:
     if pa.types.is_timestamp(value.type):
         return f"timestamp_micros(CAST('{value.value}' AS BIGINT))" if value.type.tz else None
     if pa.types.is_string(value.type):
-        # What may stand in quotes, and what it means there, is for the session to say.
-        return f"CAST(X'{value.as_py().encode().hex()}' AS STRING)"
+        return _text(value.as_py())
     if pa.types.is_integer(value.type):
         return f"CAST('{value.as_py()}' AS BIGINT)"
     return str(value.as_py()).lower() if pa.types.is_boolean(value.type) else None

@@ -23,7 +23,15 @@ from partita.errors import (
     UnsupportedFeature,
 )
 from partita.formats import opening
-from partita.formats.iceberg.catalogs import CATALOG_NAME, create, lake_catalog, load, open_catalog
+from partita.formats.iceberg.catalogs import (
+    CATALOG_NAME,
+    create,
+    lake_catalog,
+    load,
+    open_catalog,
+    reloaded,
+    translated,
+)
 from partita.storage import Storage
 from tests.formats.iceberg.written import NAME, new_table, reopened
 
@@ -87,6 +95,22 @@ def test_tables_that_are_there_or_not(tmp_path: Path) -> None:
             load(catalog, missing)
     with pytest.raises(TableError, match="is not a table's name"):
         load(catalog, "sales..orders")
+
+
+def test_a_table_is_read_anew_where_its_catalog_has_it_elsewhere(tmp_path: Path) -> None:
+    known = new_table(tmp_path, SCHEMA)
+    assert reloaded(known) is known
+    with reopened(tmp_path).transaction() as by_another:
+        by_another.set_properties(owner="another")
+    assert known.properties.get("owner") is None
+    moved = reloaded(known)
+    assert (moved.properties["owner"], reloaded(moved)) == ("another", moved)
+    catalog = lake_catalog(Storage.at(tmp_path))
+    catalog.drop_table(NAME)
+    with pytest.raises(TableMissing), translated(NAME):
+        reloaded(moved)
+    create(catalog, NAME, f"{tmp_path}/elsewhere", SCHEMA, [], {})
+    assert reloaded(moved).metadata.table_uuid == reopened(tmp_path).metadata.table_uuid != known.metadata.table_uuid
 
 
 def test_what_goes_wrong_below_is_an_error_of_ours(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
@@ -27,6 +28,8 @@ from pyiceberg.exceptions import (
 from pyiceberg.partitioning import PartitionField as IcebergField
 from pyiceberg.partitioning import PartitionSpec as IcebergSpec
 from pyiceberg.transforms import parse_transform
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 
 from partita.algebra.schema import Schema, check_distinct
 from partita.algebra.spec import PartitionSpec
@@ -81,6 +84,25 @@ def load(catalog: Catalog, name: str) -> Table:
     """The table of that name, as its catalog has it now."""
     with translated(name):
         return catalog.load_table(identifier(name))
+
+
+def reloaded(table: Table) -> Table:
+    """The table as its catalog has it now; the same, unread, where a catalog in SQL says that it is where it was."""
+    catalog = table.catalog
+    if isinstance(catalog, SqlCatalog) and _location(catalog, table.name()) == table.metadata_location:
+        return table
+    return catalog.load_table(table.name())
+
+
+def _location(catalog: SqlCatalog, name: tuple[str, ...]) -> str | None:
+    """Where a catalog has the metadata of what it knows by that name."""
+    asked = select(IcebergTables.metadata_location).where(
+        IcebergTables.catalog_name == catalog.name,
+        IcebergTables.table_namespace == Catalog.namespace_to_string(name[:-1]),
+        IcebergTables.table_name == name[-1],
+    )
+    with catalog.engine.connect() as connection:
+        return connection.scalar(asked)
 
 
 def names_in(catalog: Catalog) -> Iterator[str]:
@@ -141,8 +163,6 @@ def _sqlite(path: str) -> str:
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """Errors of pyiceberg, and of what it stands on, as Partita's."""
-    from sqlalchemy.exc import SQLAlchemyError
-
     try:
         yield
     except PartitaError:

@@ -190,7 +190,7 @@ class IcebergRows:
     def _in_files(self, spark: SparkSession, pairs: pa.Table, under: str) -> DataFrame:
         deletes = self.state.deletes
         used = np.unique(pairs["delete"].to_numpy())
-        locations, names = _on_spark(deletes.take(pa.array(used)))
+        locations, names = _on_spark(deletes, used)
         which = pa.array(np.searchsorted(used, pairs["delete"].to_numpy()))
         known = pa.table(
             {
@@ -203,9 +203,9 @@ class IcebergRows:
 
     def _read_here(self, pairs: pa.Table, under: str) -> pa.Table:
         """The same, read by the driver: for a few rows in a few files that is done before Spark has begun."""
-        _on_spark(self.state.deletes.take(pairs["delete"]))
         pairs = pairs.sort_by("delete")
         deletes, starts = np.unique(pairs["delete"].to_numpy(), return_index=True)
+        _on_spark(self.state.deletes, deletes)
         named = pa.table({"path": self._paths(pairs), under: pairs[under].combine_chunks()})
         about = [named.slice(start, stop - start) for start, stop in pairwise([*starts.tolist(), len(named)])]
         files = self.state.deletes.select(["path", "file_size"]).take(pa.array(deletes)).to_pylist()
@@ -236,14 +236,14 @@ class IcebergRows:
     def _without_equal(
         self, rows: DataFrame, places: np.ndarray, names: tuple[str, ...], files: np.ndarray, index: pa.Table
     ) -> DataFrame:
-        deletes = self.state.deletes.take(pa.array(files))
-        locations, named = _on_spark(deletes)
+        deletes = self.state.deletes
+        locations, named = _on_spark(deletes, files)
         pairs = _with_numbers(index.filter(pa.array(np.isin(index["delete"].to_numpy(), files))), places)
         which = pa.array(np.searchsorted(files, pairs["delete"].to_numpy()))
         about = pa.table({"reported": pa.array(named, pa.string()).take(which), FILE: pairs[FILE].combine_chunks()})
         spark = rows.sparkSession
         deleted = equality_rows(spark, self._stored_schema(names), locations, names)
-        count = total(deletes["record_count"])
+        count = total(deletes["record_count"].take(pa.array(files)))
         return without_equal(rows, deleted, about, names, spread=count * max(1, len(places)) <= 1_000_000)
 
     def _stored_schema(self, names: Sequence[str]) -> StructType:
@@ -252,8 +252,8 @@ class IcebergRows:
         return from_json(spark_json(fields, by_id=True, doing="reading"))
 
     def _files(self, places: np.ndarray, names: Sequence[str]) -> Files:
-        entries = self.state.entries.take(pa.array(places))
-        locations, named = _on_spark(entries)
+        locations, named = _on_spark(self.state.entries, places)
+        entries = self.state.entries.select(["path", "spec_id", "value_counts"]).take(pa.array(places))
         if NAME_MAPPING in self.state.table.metadata.properties:
             check_have_ids(self.state.table.io, entries["path"].to_pylist())
         self._check_columns(entries, names)
@@ -378,8 +378,9 @@ def _by_columns(
     return {names: np.array(found, np.int64) for names, found in groups.items()}
 
 
-def _on_spark(files: pa.Table) -> tuple[list[str], list[str]]:
-    """Where Hadoop finds the files, and what Spark reports them as."""
+def _on_spark(files: pa.Table, places: np.ndarray) -> tuple[list[str], list[str]]:
+    """Where Hadoop finds the files at those places, and what Spark reports them as."""
+    files = files.select(["path", "format"]).take(pa.array(places))
     for format_ in pc.unique(pc.utf8_lower(files["format"])).to_pylist():
         if format_ != "parquet":
             raise TableError(f"the table has {format_} files, and Partita reads Parquet alone")

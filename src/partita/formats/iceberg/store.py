@@ -18,7 +18,7 @@ from partita.arrow.buffers import one_array
 from partita.arrow.spec import spec_columns
 from partita.errors import Conflict, TableError, UnsupportedFeature
 from partita.formats.commits import Commits
-from partita.formats.iceberg.catalogs import translated
+from partita.formats.iceberg.catalogs import reloaded, translated
 from partita.formats.iceberg.columns import field_ids, stored_arrow
 from partita.formats.iceberg.data_path import data_path, owner_of
 from partita.formats.iceberg.deletes import is_vector, partition_groups
@@ -102,7 +102,8 @@ class IcebergStore(Store):
             return found
 
     def _loaded(self) -> Table:
-        return self._table.catalog.load_table(self._table.name())
+        self._table = reloaded(self._table)
+        return self._table
 
     def check_writable(self, state: State, *, removes: bool) -> None:  # noqa: ARG002
         """Refuse version 3, and to write with functions that aren't known."""
