@@ -33,6 +33,7 @@ from partita.formats.iceberg.catalogs import (
     translated,
 )
 from partita.storage import Storage
+from tests.formats.iceberg.hive_server import free_port
 from tests.formats.iceberg.written import NAME, new_table, reopened
 
 if TYPE_CHECKING:
@@ -121,6 +122,11 @@ def test_what_goes_wrong_below_is_an_error_of_ours(tmp_path: Path) -> None:
         open_catalog({"name": "ice", "type": "nothing of the kind"})
     with pytest.raises(TableError, match="catalog 'ice'"):
         open_catalog({"name": "ice", "type": "sql"})
+
+
+def test_a_metastore_that_does_not_answer_is_an_error_of_ours() -> None:
+    with pytest.raises(StorageError, match=r"sales\.orders: Could not connect"):
+        load(open_catalog({"name": "ice", "type": "hive", "uri": f"thrift://127.0.0.1:{free_port()}"}), "sales.orders")
 
 
 def test_metadata_that_is_gone_or_broken_is_an_error_of_ours(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
-"""One catalog, in Postgres or behind REST, shared by pyiceberg, the JVM's runtime and Partita."""
+"""One catalog, in Postgres, behind REST, in a Hive metastore or in Glue, that several engines share."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from moto import mock_aws
 from pyiceberg.catalog import load_catalog
 
 import partita as pt
-from partita.errors import TableExists
+from partita.errors import TableExists, TableMissing
 from tests.formats.delta.tables import rows
+from tests.formats.iceberg.hive_server import free_port, metastore
 from tests.formats.iceberg.plain_copy import PlainCopy
 from tests.formats.iceberg.rest_server import serving
 from tests.formats.iceberg.tables import by_pyiceberg, check_layout, with_catalog, with_jdbc_catalog
@@ -52,9 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder.mkdir(mode=0o700)
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     data = str(folder / "data")
     subprocess.run(
         as_postgres(program("initdb"), "-D", data, "-U", "lake", "-A", "trust", "--no-sync"),
@@ -94,7 +93,16 @@ def rest(spark: SparkSession, tmp_path: Path) -> Iterator[Shared]:
         assert len(commits) == 7, "three of Partita's, three of the JVM's, and pyiceberg's"
 
 
-@pytest.mark.parametrize("kind", ["postgres", "rest"])
+@pytest.fixture
+def hive(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    with metastore(tmp_path_factory.mktemp("hive")) as uri:
+        # The metastore that Spark brings is of version 2.
+        ours = {"name": "ice", "type": "hive", "uri": uri, "warehouse": str(tmp_path), "hive.hive2-compatible": "true"}
+        settings = {"type": "hive", "uri": uri, "warehouse": f"file://{tmp_path}"}
+        yield Shared(ours, with_catalog(spark, "ice", settings))
+
+
+@pytest.mark.parametrize("kind", ["postgres", "rest", "hive"])
 def test_three_engines_share_a_catalog(
     spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest, kind: str
 ) -> None:
@@ -138,3 +146,27 @@ def test_three_engines_share_a_catalog(
         with pytest.raises(TableExists):
             lake.create_table(name, SCHEMA, format="iceberg")
     assert not (tmp_path / "catalog.db").exists()
+
+
+def test_pyiceberg_and_partita_share_a_catalog_in_glue(spark: SparkSession, tmp_path: Path) -> None:
+    keys = {"client.access-key-id": "any", "client.secret-access-key": "any", "client.region": "eu-central-1"}
+    ours = {"name": "ice", "type": "glue", "warehouse": str(tmp_path), **keys}
+    with mock_aws():
+        lake = pt.Lake(str(tmp_path), catalog=ours)
+        table = lake.create_table("sales.orders", SCHEMA, format="iceberg", partition_by=[pt.day("ts")])
+        table.append(orders(0, 18))
+        theirs = load_catalog(**ours)
+        theirs.load_table("sales.orders").append(orders(18, 9))
+        table.evolve(add=["region"])
+        table.delete("amount % 4 = 2")
+        table.update({"note": "region"}, "id % 7 = 1")
+        truth = PlainCopy(spark, orders(0, 27))
+        truth.delete("amount % 4 = 2")
+        truth.update({"note": "region"}, "id % 7 = 1")
+        assert rows(lake.table("sales.orders").read()) == truth.rows
+        assert rows(theirs.load_table("sales.orders").scan().to_arrow()) == truth.rows
+        check_layout(table)
+        with pytest.raises(TableExists):
+            lake.create_table("sales.orders", SCHEMA, format="iceberg")
+        with pytest.raises(TableMissing, match=r"sales\.none"):
+            pt.open_table("sales.none", catalog=ours, format="iceberg")

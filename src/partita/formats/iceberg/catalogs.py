@@ -177,6 +177,14 @@ def translated(what: str) -> Iterator[None]:
         raise StorageError(f"{what}: {_first_line(error)}") from error
     except (NoSuchPropertyException, ValidationError, ValueError) as error:
         raise TableError(f"{what}: {_first_line(error)}") from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _CLIENTS:
+            raise
+        raise StorageError(f"{what}: {_first_line(error)}") from error
+
+
+_CLIENTS = ("thrift", "hive_metastore", "botocore", "google")
+"""What pyiceberg asks Hive, Glue and BigQuery with, which may not be installed."""
 
 
 def _first_line(error: Exception) -> str:

@@ -273,8 +273,9 @@ def _is_passing(error: Exception) -> bool:
     """Whether the same commit may work when tried again: it was the way to the catalog that failed."""
     if isinstance(error, CommitStateUnknownException | OSError):
         return True
-    # SQLAlchemy's, of a database that is locked or went away; that package is there only where such a catalog is.
-    return any(kind.__name__ in {"OperationalError", "InterfaceError"} for kind in type(error).__mro__)
+    # Of a database that is locked or went away, whatever its driver, and of Thrift, which may not be installed.
+    passing = {"OperationalError", "InterfaceError", "TTransportException"}
+    return any(kind.__name__ in passing for kind in type(error).__mro__)
 
 
 def _is_seen(metadata: TableMetadata, transaction: tuple[str, int]) -> bool:
