@@ -80,6 +80,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
                 "spark.ui.enabled": "false",
                 "spark.ui.showConsoleProgress": "false",
                 "spark.sql.shuffle.partitions": "2",
+                "spark.sql.files.minPartitionNum": "2",
                 **CONNECTORS,
             },
         )

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrameReader
 from pyspark.sql.types import LongType, StructType
 
 import partita as pt
@@ -41,6 +42,31 @@ def test_the_same_files_are_loaded_once(spark: SparkSession, tmp_path: Path) -> 
     assert all(other is not first for other in others)
     found = [sorted(map(tuple, rows.collect())) for rows in (first, *others)]
     assert found == [[(1,), (2,)], [(3,), (4,)], [(2,)], [(1,), (2,)]]
+
+
+def test_one_reader_by_schema_reads_for_many(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in range(8):
+        pq.write_table(pa.table({"x": [at], "y": [-at]}), tmp_path / f"{at}.parquet")
+    other = spark.newSession()
+    made: list[StructType | str] = []
+    of_schema = DataFrameReader.schema
+
+    def noted(reader: DataFrameReader, schema: StructType | str) -> DataFrameReader:
+        made.append(schema)
+        return of_schema(reader, schema)
+
+    monkeypatch.setattr(DataFrameReader, "schema", noted)
+
+    def read(at: int) -> object:
+        of_x, of_y = (parquet(other, f"{name} long", [located(str(tmp_path / f"{at}.parquet"))]) for name in "xy")
+        return of_x.collect() + of_y.collect()
+
+    assert read(0) == [(0,), (0,)]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(read, range(1, 8))) == [[(at,), (-at,)] for at in range(1, 8)]
+    assert made == ["x long", "y long"]
 
 
 def test_columns_of_other_ids_are_others(spark: SparkSession, tmp_path: Path) -> None:

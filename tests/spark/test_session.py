@@ -69,7 +69,8 @@ def test_a_cluster_may_reach_the_driver_and_keeps_its_python(monkeypatch: pytest
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     settings = _settings(is_local=False)
     assert settings["spark.sql.session.timeZone"] == "UTC"
-    bound = {"spark.master", "spark.driver.host", "spark.driver.bindAddress", "spark.sql.shuffle.partitions"}
+    bound = {"spark.master", "spark.driver.host", "spark.driver.bindAddress",
+             "spark.sql.shuffle.partitions", "spark.sql.files.minPartitionNum"}  # fmt: skip
     assert not bound & set(settings)
     assert bound <= set(_settings(is_local=True))
     monkeypatch.setenv("PYSPARK_PYTHON", "/of/the/cluster")

@@ -81,6 +81,9 @@ def _settings(is_local: bool) -> dict[str, str]:
         "spark.master": f"local[{cores}]",
         # 200, the default, is for clusters: local jobs would spend their time on starting tasks.
         "spark.sql.shuffle.partitions": str(2 * cores),
+        # Spark fills a task with the largest files first; with a task for each core, one would read nearly all of a few
+        # small ones.
+        "spark.sql.files.minPartitionNum": str(2 * cores),
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.host": _LOOPBACK,

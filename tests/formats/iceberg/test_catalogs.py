@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +27,7 @@ from partita.errors import (
 )
 from partita.formats import opening
 from partita.formats.iceberg.catalogs import (
+    CATALOG_FILE,
     CATALOG_NAME,
     create,
     lake_catalog,
@@ -32,14 +36,19 @@ from partita.formats.iceberg.catalogs import (
     reloaded,
     translated,
 )
+from partita.formats.iceberg.state import NO_SNAPSHOT
+from partita.formats.iceberg.store import IcebergStore
 from partita.storage import Storage
 from tests.formats.iceberg.hive_server import free_port
 from tests.formats.iceberg.written import NAME, new_table, reopened
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from partita.algebra.transforms import PartitionFunction
+
+
+def path(location: str) -> Path:
+    return Path(location.removeprefix("file://"))
+
 
 SCHEMA = Schema.of({"id": "long", "ts": "timestamp", "country": "string", "price": "decimal(9,2)"})
 
@@ -114,6 +123,34 @@ def test_a_table_is_read_anew_where_its_catalog_has_it_elsewhere(tmp_path: Path)
     assert reloaded(moved).metadata.table_uuid == reopened(tmp_path).metadata.table_uuid != known.metadata.table_uuid
 
 
+@pytest.mark.parametrize(("catalog", "name"), [(CATALOG_NAME, "other.orders"), ("another", NAME)])
+def test_a_twin_elsewhere_is_another_table(catalog: str, name: str, tmp_path: Path) -> None:
+    known = new_table(tmp_path, SCHEMA)
+    twins = load_catalog(catalog, type="sql", uri=f"sqlite:///{tmp_path}/{CATALOG_FILE}")
+    twins.create_namespace_if_not_exists(name.partition(".")[0])
+    twins.register_table(name, known.metadata_location)
+    lake_catalog(Storage.at(tmp_path)).drop_table(NAME)
+    assert reloaded(load(twins, name)).metadata == known.metadata
+    with pytest.raises(TableMissing), translated(NAME):
+        reloaded(known)
+
+
+def test_a_change_is_not_begun_without_metadata(tmp_path: Path) -> None:
+    table = new_table(tmp_path, SCHEMA)
+    store = IcebergStore(table)
+    assert store.state_for(None).version == store.state().version == NO_SNAPSHOT
+    path(table.metadata_location).unlink()
+    with pytest.raises(StorageError, match=r"metadata\.json"):
+        store.state()
+
+
+def test_a_catalog_that_is_not_in_sql_loads_no_sql() -> None:
+    """It takes a third of a second to import, and tables of other formats look for a catalog too."""
+    code = "import sys, partita.formats.iceberg.catalogs; print([m for m in sys.modules if m.startswith('sqlalchemy')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_what_goes_wrong_below_is_an_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "catalog.db").write_text("no database at all, but a text that is long enough to be one")
     with pytest.raises(StorageError, match=r"catalog of .*file is not a database"):
@@ -131,7 +168,7 @@ def test_a_metastore_that_does_not_answer_is_an_error_of_ours() -> None:
 
 def test_metadata_that_is_gone_or_broken_is_an_error_of_ours(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA)
-    file = tmp_path / table.metadata_location.removeprefix("file://").removeprefix(f"{tmp_path}/")
+    file = path(table.metadata_location)
     file.write_text("{}")
     with pytest.raises(TableError, match=NAME):
         reopened(tmp_path)

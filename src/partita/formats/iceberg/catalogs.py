@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
@@ -28,8 +27,6 @@ from pyiceberg.exceptions import (
 from pyiceberg.partitioning import PartitionField as IcebergField
 from pyiceberg.partitioning import PartitionSpec as IcebergSpec
 from pyiceberg.transforms import parse_transform
-from sqlalchemy import select
-from sqlalchemy.exc import SQLAlchemyError
 
 from partita.algebra.schema import Schema, check_distinct
 from partita.algebra.spec import PartitionSpec
@@ -39,6 +36,7 @@ from partita.formats.iceberg.columns import field_ids, from_schema
 from partita.storage import Storage
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.table import Table
 
 CATALOG_NAME = "partita"
@@ -89,13 +87,19 @@ def load(catalog: Catalog, name: str) -> Table:
 def reloaded(table: Table) -> Table:
     """The table as its catalog has it now; the same, unread, where a catalog in SQL says that it is where it was."""
     catalog = table.catalog
-    if isinstance(catalog, SqlCatalog) and _location(catalog, table.name()) == table.metadata_location:
+    # A class of somebody else's may have its own way to load.
+    in_sql = type(catalog).__module__ == "pyiceberg.catalog.sql"
+    if in_sql and _location(cast("SqlCatalog", catalog), table.name()) == table.metadata_location:
         return table
     return catalog.load_table(table.name())
 
 
 def _location(catalog: SqlCatalog, name: tuple[str, ...]) -> str | None:
-    """Where a catalog has the metadata of what it knows by that name."""
+    """Where a catalog has the metadata of what it knows by that name, a table or not."""
+    # A quarter of a second, which only those pay who have such a catalog.
+    from pyiceberg.catalog.sql import IcebergTables
+    from sqlalchemy import select
+
     asked = select(IcebergTables.metadata_location).where(
         IcebergTables.catalog_name == catalog.name,
         IcebergTables.table_namespace == Catalog.namespace_to_string(name[:-1]),
@@ -163,6 +167,8 @@ def _sqlite(path: str) -> str:
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """Errors of pyiceberg, and of what it stands on, as Partita's."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     try:
         yield
     except PartitaError:

@@ -80,30 +80,28 @@ class IcebergStore(Store):
         self._seen: IcebergState | None = None
 
     def state(self) -> IcebergState:
-        """The current snapshot."""
+        """The current snapshot, by metadata that is there: a change is not begun on what is only remembered."""
         with translated(self.uri):
-            table = self._loaded()
-            if self._seen is None or not _is_at(self._seen, table):
-                self._seen = state_of(table)
-        return self._seen
+            return self._at(self._loaded(), None)
 
     def state_for(self, where: Where | None) -> IcebergState:
         """The current snapshot without the manifests that the predicate doesn't need, or all where that is quicker."""
-        if where is None:
-            return self.state()
         with translated(self.uri):
-            table = self._loaded()
-            seen = self._seen if self._seen is not None and _is_at(self._seen, table) else None
-            if seen is not None and seen.files.num_rows <= _FEW_FILES:
-                return seen
-            found = state_of(table, where)
-            if not found.is_part:
-                self._seen = found
-            return found
+            self._table = reloaded(self._table)
+            return self._at(self._table, where)
 
     def _loaded(self) -> Table:
-        self._table = reloaded(self._table)
+        self._table = self._table.catalog.load_table(self._table.name())
         return self._table
+
+    def _at(self, table: Table, where: Where | None) -> IcebergState:
+        seen = self._seen if self._seen is not None and _is_at(self._seen, table) else None
+        if seen is not None and (where is None or seen.files.num_rows <= _FEW_FILES):
+            return seen
+        found = state_of(table, where)
+        if not found.is_part:
+            self._seen = found
+        return found
 
     def check_writable(self, state: State, *, removes: bool) -> None:  # noqa: ARG002
         """Refuse version 3, and to write with functions that aren't known."""

@@ -188,8 +188,8 @@ class _Commit:
 
     def _unknown(self) -> TableError:
         return TableError(
-            f"{self.changes.operation}: the catalog did not say whether it took snapshot {self.output.snapshot_id} of "
-            f"{name_of(self.table)}; look for it in the table's history before trying again"
+            f"the catalog did not say whether it took snapshot {self.output.snapshot_id} of {name_of(self.table)}; "
+            "look for it in the table's history before trying again"
         )
 
 
