@@ -38,17 +38,13 @@ from partita.formats.iceberg.catalogs import (
 )
 from partita.formats.iceberg.state import NO_SNAPSHOT
 from partita.formats.iceberg.store import IcebergStore
+from partita.formats.on_spark.paths import located
 from partita.storage import Storage
 from tests.formats.iceberg.hive_server import free_port
 from tests.formats.iceberg.written import NAME, new_table, reopened
 
 if TYPE_CHECKING:
     from partita.algebra.transforms import PartitionFunction
-
-
-def path(location: str) -> Path:
-    return Path(location.removeprefix("file://"))
-
 
 SCHEMA = Schema.of({"id": "long", "ts": "timestamp", "country": "string", "price": "decimal(9,2)"})
 
@@ -139,7 +135,7 @@ def test_a_change_is_not_begun_without_metadata(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA)
     store = IcebergStore(table)
     assert store.state_for(None).version == store.state().version == NO_SNAPSHOT
-    path(table.metadata_location).unlink()
+    Path(located(table.metadata_location)).unlink()
     with pytest.raises(StorageError, match=r"metadata\.json"):
         store.state()
 
@@ -168,7 +164,7 @@ def test_a_metastore_that_does_not_answer_is_an_error_of_ours() -> None:
 
 def test_metadata_that_is_gone_or_broken_is_an_error_of_ours(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA)
-    file = path(table.metadata_location)
+    file = Path(located(table.metadata_location))
     file.write_text("{}")
     with pytest.raises(TableError, match=NAME):
         reopened(tmp_path)

@@ -167,8 +167,6 @@ def _sqlite(path: str) -> str:
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """Errors of pyiceberg, and of what it stands on, as Partita's."""
-    from sqlalchemy.exc import SQLAlchemyError
-
     try:
         yield
     except PartitaError:
@@ -179,18 +177,18 @@ def translated(what: str) -> Iterator[None]:
         raise TableExists(what) from error
     except NotInstalledError as error:
         raise TableError(f"{what}: {_first_line(error)}") from error
-    except (SQLAlchemyError, RESTError, OSError) as error:
+    except (RESTError, OSError) as error:
         raise StorageError(f"{what}: {_first_line(error)}") from error
     except (NoSuchPropertyException, ValidationError, ValueError) as error:
         raise TableError(f"{what}: {_first_line(error)}") from error
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in _CLIENTS:
+        if _CLIENTS.isdisjoint(kind.__module__.partition(".")[0] for kind in type(error).__mro__):
             raise
         raise StorageError(f"{what}: {_first_line(error)}") from error
 
 
-_CLIENTS = ("thrift", "hive_metastore", "botocore", "google")
-"""What pyiceberg asks Hive, Glue and BigQuery with, which may not be installed."""
+_CLIENTS = frozenset({"sqlalchemy", "thrift", "hive_metastore", "botocore", "google"})
+"""What pyiceberg asks databases, Hive, Glue and BigQuery with: slow to import, or not installed."""
 
 
 def _first_line(error: Exception) -> str:

@@ -298,7 +298,7 @@ class IcebergRows:
             named = counted(held)
             if not named.num_rows:
                 return Edits()
-            touched, gone = named[FILE].to_numpy(), pc.sum(named["rows"]).as_py()
+            touched, gone = named[FILE].to_numpy(), total(named["rows"])
             names = [f.name for f in self.schema("writing").fields]
             numbers = pa.table({FILE: pa.array(touched.astype(np.int32)),
                                 "__partita_new": pa.array(np.arange(len(touched), dtype=np.int32))})  # fmt: skip
