@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 RACING := $(VENV)/racing
+FUZZING := $(VENV)/fuzzing
 # Runs a command with JAVA_HOME set to a Java that Spark can use.
 WITH_JAVA := home="$$(scripts/find-java)" && JAVA_HOME="$$home"
 # Runs a command with CHROMIUM set to a browser that tests of pages can drive.
@@ -52,7 +53,7 @@ lint: $(INSTALLED)  ## ruff and mypy
 bench: $(RACING)  ## side by side with peers, as ratios
 	@$(WITH_JAVA) $(BIN)/python -m bench.run $(ONLY)
 
-prove: $(INSTALLED)  ## the long tests too, and many more random examples
+prove: $(FUZZING)  ## the long tests too, and many more random examples
 	@$(WITH_BOTH) $(BIN)/python -m pytest $(IN_THREE) --hypothesis-profile=prove $(ARGS)
 
 docs: $(INSTALLED)  ## build the documentation into site/
@@ -68,6 +69,12 @@ lock: $(INSTALLED)  ## pin every package anew in requirements.lock
 $(RACING): $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --group bench
+	@touch $@
+
+# What only `make prove` needs is none either.
+$(FUZZING): $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --group fuzz
 	@touch $@
 
 $(INSTALLED): requirements.lock pyproject.toml

@@ -114,7 +114,13 @@ def run_in_connect(tmp_path: Path) -> RunInConnect:
         done = subprocess.run(
             [sys.executable, "-W", "error", str(script), *args],
             # While Spark takes itself to be tested, its server has a port of its own and not the one that all have.
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_REMOTE": "local[2]", "SPARK_TESTING": "1"},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(Path(__file__).parents[1]),
+                "PYSPARK_PYTHON": sys.executable,
+                "SPARK_REMOTE": "local[2]",
+                "SPARK_TESTING": "1",
+            },
             cwd=tmp_path,
             capture_output=True,
             text=True,

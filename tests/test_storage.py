@@ -123,6 +123,56 @@ def test_delete_passes_over_what_is_not_there(storage: Storage) -> None:
     assert not storage.exists("a")
 
 
+def test_files_have_sizes_and_times(storage: Storage) -> None:
+    storage.put("b/c", b"12")
+    storage.put("a", b"1")
+    found = storage.files()
+    assert [(file.path, file.size, file.is_link) for file in found] == [("a", 1, False), ("b/c", 2, False)]
+    assert all(abs(file.modified - storage.modified(file.path)) < 1 for file in found)
+    assert [file.path for file in storage.files("b")] == ["b/c"]
+    assert not storage.files("nothing")
+
+
+def test_no_link_is_followed_by_a_listing_or_a_deletion(disk: Storage, tmp_path: Path) -> None:
+    others = tmp_path / "others"
+    others.mkdir()
+    (others / "x").write_text("theirs")
+    disk.put("a/x", b"ours")
+    Path(disk.uri, "out").symlink_to(others)
+    Path(disk.uri, "a", "back").symlink_to(Path(disk.uri))
+    Path(disk.uri, "file").symlink_to(others / "x")
+    assert [path for path, _ in disk.list()] == ["a/x", "file"]
+    assert [file.path for file in disk.files() if file.is_link] == ["a/back", "file", "out"]
+    assert sorted(disk.links()) == ["a/back", "file", "out"]
+    assert disk.links("a") == ["a/back"]
+    disk.delete(["out/x", "a/back/a/x", "a/x", "file", "a/none"])
+    assert (others / "x").read_text() == "theirs"
+    assert list(disk.list()) == []
+
+
+def test_no_file_is_written_behind_a_link_out_of_the_folder(disk: Storage, tmp_path: Path) -> None:
+    (tmp_path / "others").mkdir()
+    disk.put("a/x", b"ours")
+    Path(disk.uri, "out").symlink_to(tmp_path / "others")
+    Path(disk.uri, "in").symlink_to(Path(disk.uri, "a"))
+    with pytest.raises(StorageError, match="symbolic link that leads out"):
+        disk.open_output("out/sub/y")
+    assert not list((tmp_path / "others").iterdir())
+    with disk.open_output("in/y") as file:
+        file.write(b"1")
+    assert disk.get("a/y") == b"1"
+
+
+def test_a_folder_behind_a_link_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    storage = Storage.at(tmp_path / "link")
+    storage.put("a", b"1")
+    assert [path for path, _ in storage.list()] == ["a"]
+    storage.delete(["a"])
+    assert list(storage.list()) == []
+
+
 def test_parquet_goes_through(storage: Storage) -> None:
     table = pa.table({"x": range(10_000), "s": [f"text {i}" for i in range(10_000)]})
     with storage.open_output("data/a b%/part 0.parquet") as out:

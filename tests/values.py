@@ -138,3 +138,17 @@ _SIMPLE: dict[Kind, st.SearchStrategy[Any]] = {
     Kind.BINARY: st.binary(max_size=40),
     Kind.UUID: st.uuids(),
 }
+
+TIME_ZONES = {
+    "UTC": 0, "Z": 0, "GMT": 0, "UT": 0, "Etc/UTC": 0, "Zulu": 0, "GMT0": 0, "+00:00": 0, "-0": 0, "GMT+2": 120,
+    "GMT+2:00": 120, "GMT+0200": 120, "UTC+01:00": 60, "UTC+1:3": 63, "UT+3": 180, "UTC-8": -480, "+5": 300, "+05": 300,
+    "+5:30": 330, "+05:30": 330, "+0530": 330, "+05:3": 303, "+18:00": 1080, "-18:00": -1080, "-08:00": -480,
+    "Europe/Berlin": 60, "America/Los_Angeles": -480, "Asia/Kolkata": 330, "EST": -300, "PST": -480, "JST": 540,
+    "EST5EDT": -300, "Etc/GMT+5": -300, "CET": 60,
+}  # fmt: skip
+"""Names of time zones that Spark takes, and the minutes that each is ahead of UTC on 2025-01-15."""
+NO_TIME_ZONES = [
+    "", " UTC", "utc", "z", "05:30", "+530", "+18:01", "+19", "+1:", "+12:5:7", "UTC0", "UTC+", "utc+1", "Z+1",
+    "UTC+18:30", "europe/berlin", "Europe/Berlin ", "Etc/GMT+14", "posix/Europe/Berlin", "localtime", "Factory",
+]  # fmt: skip
+"""Names that Spark refuses."""

@@ -11,6 +11,7 @@ PartitaError
 │   ├── TransformError    a function that can't be applied to that type
 │   └── UnknownSpec       an id that the history of specs doesn't know
 ├── PredicateError        a predicate that can't be read
+├── TimeZoneError         a name that no time zone has
 ├── PartitionsError       partitions or statistics that don't fit their spec
 ├── PartitionValueError   a partition value that a table's format can't hold, or a text that says none
 ├── StorageError          a file or an object that can't be read or written
@@ -40,6 +41,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
+MAX_BITS = 3300
+"""Bits of the largest integer that a message shows, of about 1,000 digits."""
+
+
+def value_repr(value: object, most: int = 200) -> str:
+    """A value in a message, cut; a deep table and an integer of thousands of digits have no `repr`."""
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return f"an integer of {value.bit_length():,} bits"
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):
+        return f"a {type(value).__name__} that is too large to show"
+    return text if len(text) <= most else f"{text[:most]}…"
+
 
 class PartitaError(Exception):
     """The root of all errors of Partita."""
@@ -65,7 +80,7 @@ class KeyValueError(PartitaError, ValueError):
     """A dimension's name or value that no partition key can hold."""
 
     def __init__(self, name: object, reason: str) -> None:
-        super().__init__(f"partition key dimension {name!r}: {reason}")
+        super().__init__(f"partition key dimension {value_repr(name)}: {reason}")
         self.name = name
         self.reason = reason
 
@@ -118,7 +133,9 @@ class UnknownSpec(SpecError):
     """A spec id that the table's history doesn't know."""
 
     def __init__(self, spec_id: int, known: tuple[int, ...]) -> None:
-        super().__init__(f"unknown partition spec {spec_id}; the table knows {', '.join(map(str, known)) or 'none'}")
+        super().__init__(
+            f"unknown partition spec {value_repr(spec_id)}; the table knows {', '.join(map(str, known)) or 'none'}"
+        )
         self.spec_id = spec_id
         self.known = known
 
@@ -141,6 +158,17 @@ class PredicateError(PartitaError, ValueError):
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str | None, int | None]]:
         return type(self), (self.reason, self.text, self.position)
+
+
+class TimeZoneError(PartitaError, ValueError):
+    """A name that no time zone has."""
+
+    def __init__(self, name: object) -> None:
+        super().__init__(f"no time zone {value_repr(name)}; use names such as UTC, Europe/Berlin or +05:30")
+        self.name = name
+
+    def __reduce__(self) -> tuple[type[Self], tuple[object]]:
+        return type(self), (self.name,)
 
 
 class PartitionsError(PartitaError, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
@@ -13,8 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key_text import KeyValue
 from partita.algebra.partition_sets import PartitionSet
+from partita.algebra.time_zones import find_time_zone
 from partita.algebra.transforms import PartitionFunction
-from partita.errors import DefinitionError, SchemaError, SpecError, TableError, TableExists, TableMissing
+from partita.errors import (
+    DefinitionError,
+    PlanError,
+    SchemaError,
+    SpecError,
+    StatusError,
+    TableError,
+    TableExists,
+    TableMissing,
+    value_repr,
+)
 from partita.status.definitions import Definition
 from partita.status.events import ADDED, OF_PARTITIONS, REMOVED, WIPED
 from partita.status.ledger import Files, of_workspace
@@ -28,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from partita.algebra.freshness import Freshness
+    from partita.algebra.parse import Condition, Where
     from partita.assets.asset import Asset
     from partita.assets.ground import Ground
     from partita.assets.launching import Launch
@@ -37,7 +49,6 @@ if TYPE_CHECKING:
     from partita.assets.running import Options
     from partita.formats.on_spark.job import Outcome
     from partita.formats.opening import Tables
-    from partita.formats.plan import Where
     from partita.formats.table import Table
     from partita.picture.notebook import Shown
     from partita.spark.rows import DataFrame
@@ -52,10 +63,11 @@ class Lake:
     """A folder of tables, on a disk or in an object store (`s3://`, `gs://`, `abfss://`).
 
     `options` are the settings of the object store, by obstore's names. `catalog` is where Iceberg tables are kept, by
-    pyiceberg's names; without it that is a SQLite file in the folder.
+    pyiceberg's names; without it that is a SQLite file in the folder. `time_zone` is that of dates and times in
+    predicates that name none, where no Spark session runs, and that of a session which the lake or a table starts.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what there is to say of a lake
         self,
         uri: str,
         *,
@@ -63,8 +75,10 @@ class Lake:
         workspace: str = "default",
         options: Mapping[str, str] | None = None,
         catalog: Mapping[str, str] | None = None,
+        time_zone: str = "UTC",
     ) -> None:
         self.storage = Storage.at(uri, options)
+        self.time_zone = find_time_zone(time_zone).name
         self._catalog = catalog
         self.tenant = tenant
         self.workspace = workspace
@@ -108,7 +122,7 @@ class Lake:
         except TableMissing:
             from partita.assets.adopting import adopted_table
 
-            adopted = adopted_table(self.storage, name)
+            adopted = adopted_table(self.storage, name, self.time_zone)
             if adopted is None:
                 raise
             return adopted
@@ -134,7 +148,15 @@ class Lake:
     def _tables(self) -> Tables:
         from partita.formats.opening import Tables
 
-        return Tables(self.storage, self._catalog)
+        return Tables(self.storage, self._catalog, self.time_zone)
+
+    def _condition(self, where: Where | None) -> Condition | None:
+        """A predicate in the current time zone."""
+        if where is None:
+            return None
+        from partita.formats.conditions import current_condition
+
+        return current_condition(where, self.time_zone)
 
     # --- assets and status
 
@@ -146,7 +168,7 @@ class Lake:
         definitions = [getattr(asset, "definition", asset) for asset in assets]
         for definition in definitions:
             if not isinstance(definition, Definition):
-                raise DefinitionError(f"an asset is made by @asset, not {definition!r}")
+                raise DefinitionError(f"an asset is made by @asset, not {value_repr(definition)}")
         for asset in assets:
             self._check_held(asset)
         changed = self._workspace.register(definitions)
@@ -204,6 +226,8 @@ class Lake:
         """
         from partita.assets.adopting import adopt
 
+        if not isinstance(uri, str) or not uri:
+            raise TableError(f"a table is adopted by where it is, or by its name in a catalog, not {value_repr(uri)}")
         own = name if name is not None else uri if format == "iceberg" else _last(uri)
         adopted = adopt(self.storage, _checked(own), uri, format, partitions, catalog, freshness)
         self.register(adopted)
@@ -250,9 +274,10 @@ class Lake:
         needs = tuple(need for need in NEEDS if chosen[need]) or NEEDS
         given = {"partitions": batch_partitions, "bytes": batch_bytes}
         sizes = Sizes(**{name: value for name, value in given.items() if value is not None})
-        words = (select,) if isinstance(select, str) else tuple(select)
+        words = _words(select)
         names = names_of(among)
-        asked = Asked(needs, words, where, since, allow_missing, sizes, None if names is None else frozenset(names))
+        condition = self._condition(where)
+        asked = Asked(needs, words, condition, since, allow_missing, sizes, None if names is None else frozenset(names))
         # What is selected is known by the definitions, and then asked for; without a selection, that is everything.
         with self._workspace.ask(assets=() if words else None, now=now, partly=True) as answer:
             return make_plan(answer, asked, self.uri, self.tenant, self.workspace)
@@ -276,6 +301,10 @@ class Lake:
         world has moved, and that is refused: plan again. `listener` hears of progress. `stop` cancels the run once
         another thread sets it, as Ctrl-C does in the main thread; the result says so.
         """
+        from partita.assets.plan import Plan
+
+        if not isinstance(plan, Plan):
+            raise PlanError(f"what runs is a plan, as lake.plan or load_plan gives it, not {value_repr(plan)}")
         if observe:
             self._observe_sources()
         return self._launch(spark, _options(parallel, max_failures, stop), wait, listener).run(plan)
@@ -299,10 +328,11 @@ class Lake:
 
     def _launch(self, spark: Any, options: Options, wait: float, listener: Listener | None) -> Launch:
         from partita.assets.launching import Launch
-        from partita.spark.session import session
+        from partita.spark.session import session, started_in
         from partita.spark.shipping import ship
 
-        on = session() if spark is None else spark
+        with started_in(self.time_zone):
+            on = session() if spark is None else _session(spark)
         ship(on)
         return Launch(self._ground, self._assets, on, options, listener, wait)
 
@@ -386,8 +416,10 @@ class Lake:
         """
         if observe:
             self._observe_sources()
-        found = self._workspace.status(asset, where, now, state=state, reason=reason, transitive=transitive)
-        return found if spark is None else _on_spark(spark, found)
+        found = self._workspace.status(
+            asset, self._condition(where), now, state=state, reason=reason, transitive=transitive
+        )
+        return found if spark is None else _on_spark(_session(spark), found)
 
     def show_status(
         self, asset: AssetGiven | Sequence[AssetGiven] | None = None, where: Where | None = None, **question: Any
@@ -408,7 +440,8 @@ class Lake:
         """The relations of DuckDB that `status` answers from, to be closed; `where`, `now`, `transitive` as there."""
         if question.pop("observe", True):
             self._observe_sources()
-        return self._workspace.ask(assets=names_of(asset), **question)
+        where = self._condition(question.pop("where", None))
+        return self._workspace.ask(assets=names_of(asset), where=where, **question)
 
     def is_newest(self, answer: Answering) -> bool:
         """Whether nothing was recorded since relations were opened by `ask_status`; sources are observed first."""
@@ -439,7 +472,7 @@ class Lake:
     ) -> pa.Table:
         """How many partitions of each asset are in each state, as Arrow, without listing them."""
         self._observe_sources()
-        return self._workspace.counts(asset, where, now)
+        return self._workspace.counts(asset, self._condition(where), now)
 
     def why(self, asset: AssetGiven, key: Key = None, *, now: datetime | None = None, observe: bool = True) -> Why:
         """Why a partition is as it is: the chain of causes, as data, and as text by `str`."""
@@ -502,16 +535,35 @@ def _on_spark(spark: Any, rows: pa.Table) -> DataFrame:
     """Rows as a DataFrame; Spark takes no Arrow table without rows, so such a one gets a row and loses it."""
     import pyarrow as pa
 
+    from partita.spark.scan import frame_of
+
     if rows.num_rows:
-        return spark.createDataFrame(rows)  # type: ignore[no-any-return] # a session of either kind
+        return frame_of(spark, rows)
     one = pa.table([pa.nulls(1, f.type) for f in rows.schema], names=rows.column_names)
-    return spark.createDataFrame(one).limit(0)  # type: ignore[no-any-return] # the same
+    return frame_of(spark, one).limit(0)
 
 
 def _options(parallel: int, max_failures: int | None, stop: Event | None) -> Options:
     from partita.assets.running import Options
 
     return Options(parallel, max_failures, stop)
+
+
+def _words(given: str | Sequence[str]) -> tuple[str, ...]:
+    """What selects assets: one text or several."""
+    words = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else ()
+    if not isinstance(given, Iterable) or not all(isinstance(word, str) for word in words):
+        raise PlanError(
+            f"assets are selected by texts, as in select=['+daily', 'tag:nightly'], not {value_repr(given)}"
+        )
+    return words
+
+
+def _session(given: Any) -> Any:
+    """A Spark session that is given, as Spark's own or that of Spark Connect."""
+    if not hasattr(given, "createDataFrame"):
+        raise StatusError(f"spark is a Spark session, not {value_repr(given)}")
+    return given
 
 
 def _last(uri: str) -> str:
@@ -522,7 +574,11 @@ def _last(uri: str) -> str:
 def _checked(name: str) -> str:
     parts = name.split(".") if isinstance(name, str) else []
     if not parts or not all(_PART.fullmatch(part) for part in parts):
-        raise TableError(f"{name!r} is no table's name; use words of letters, digits, _ and -, with dots between")
+        raise TableError(
+            f"{value_repr(name)} is no table's name; use words of letters, digits, _ and -, with dots between"
+        )
     if parts[0] == FOLDER:
-        raise TableError(f"{name!r} is no table's name: {FOLDER} is where Partita keeps the status of partitions")
+        raise TableError(
+            f"{value_repr(name)} is no table's name: {FOLDER} is where Partita keeps the status of partitions"
+        )
     return name

@@ -6,21 +6,37 @@ store refuses control characters and empty segments, as `object_store` does.
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from partita.errors import StorageError
+from partita.errors import StorageError, value_repr
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from obstore.store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file below a folder: its path there, size in bytes, and when it was last written in seconds from 1970.
+
+    `is_link` is true of a symbolic link, to a file or to a folder; size and time are those of the link.
+    """
+
+    path: str
+    size: int
+    modified: float
+    is_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +53,15 @@ class Storage:
     @classmethod
     def at(cls, uri: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> Self:
         """The folder of a local path, relative or not, of a `file:` URI, or of a URI that obstore knows."""
-        return cls(_normalised(os.fspath(uri)), tuple(sorted((options or {}).items())))
+        place = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
+        if not isinstance(place, str):
+            raise StorageError(f"a folder is a path or a URI, not {value_repr(uri)}")
+        if "\0" in place or _SURROGATE.search(place):
+            raise StorageError(f"{place!r} is not a path: it has a NUL, or is not Unicode")
+        given = {} if options is None else options
+        if not isinstance(given, Mapping) or not all(isinstance(text, str) for pair in given.items() for text in pair):
+            raise StorageError(f"options of a store are texts by name, not {value_repr(options)}")
+        return cls(_normalised(place), tuple(sorted(given.items())))
 
     @property
     def is_local(self) -> bool:
@@ -89,13 +113,27 @@ class Storage:
     def list(self, prefix: str = "", after: str = "") -> Iterator[tuple[str, int]]:
         """Path and size of every file in a folder and in those below it, in the order of the paths.
 
-        Only paths greater than `after`, which is a path itself. A folder that doesn't exist has no files.
+        Only paths greater than `after`, which is a path itself. A folder that doesn't exist has no files. Links to
+        folders are not followed.
         """
         with self._translated("list", prefix):
             found = (
                 _walked(self._file(prefix), prefix, after) if self.is_local else _listed(self._store(), prefix, after)
             )
             return iter(sorted((path, size) for path, size in found if path > after))
+
+    def files(self, prefix: str = "") -> Sequence[StoredFile]:
+        """Every file and every symbolic link in a folder and in those below it, in the order of the paths."""
+        with self._translated("list", prefix):
+            found = _files_below(self._file(prefix), prefix) if self.is_local else _objects(self._store(), prefix)
+            return sorted(found, key=lambda file: file.path)
+
+    def links(self, prefix: str = "") -> Sequence[str]:
+        """The paths of the symbolic links in a folder and in those below it; an object store has none."""
+        if not self.is_local:
+            return []
+        with self._translated("list", prefix):
+            return [path for path, entry in _entries_below(self._file(prefix), prefix) if entry.is_symlink()]
 
     def modified(self, path: str) -> float:
         """When a file was last written, in seconds from 1970."""
@@ -105,13 +143,13 @@ class Storage:
             return self._store().head(path)["last_modified"].timestamp()
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete files; those that don't exist are passed over."""
+        """Delete files; those that don't exist are passed over, and so are those behind a symbolic link."""
         names = tuple(paths)
         with self._translated("delete", ", ".join(names[:3])):
             if self.is_local:
                 for name in names:
-                    with suppress(FileNotFoundError, NotADirectoryError):
-                        self._file(name).unlink()
+                    self._file(name)  # checks the path
+                unlink_below(self.uri, names)
             elif names:
                 _delete(self._store(), names)
 
@@ -131,7 +169,7 @@ class Storage:
 
         with self._translated("write", path):
             if self.is_local:
-                return pa.PythonFile(_Writing(_new_file(self._file(path)), path, self), mode="w")
+                return pa.PythonFile(_Writing(self._new_file(path), path, self), mode="w")
             if self.exists(path):
                 raise FileExistsError("the file exists")
             return pa.PythonFile(_Writing(open_writer(self._store(), path), path, self), mode="w")
@@ -160,6 +198,15 @@ class Storage:
             raise StorageError(f"{path!r} is not a path inside of {self.uri}")
         return Path(self.uri, path)
 
+    def _new_file(self, path: str) -> Any:
+        """A new file, open; one that would lie outside of the folder, behind a link, is refused."""
+        file = self._file(path)
+        root, above = os.path.realpath(self.uri), os.path.realpath(file.parent)
+        if not f"{above}/".startswith(f"{root.rstrip('/')}/"):
+            raise StorageError(f"{path!r} is behind a symbolic link that leads out of {self.uri}; remove the link")
+        _make_folder(file.parent)
+        return file.open("xb")
+
     @contextmanager
     def _translated(self, doing: str, path: str) -> Iterator[None]:
         """Foreign errors as `StorageError`s that say what was done to which path."""
@@ -175,6 +222,8 @@ class Storage:
             raise StorageError(f"can't {doing} {path!r} in {self.uri}: {reason}") from error
 
 
+_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+"""Half of a character; those in between stand for bytes of a name on a local disk that are not UTF-8."""
 _ACCOUNTS = ("azure_storage_account_name", "account_name")
 _TEMPORARY = ".partita-"
 
@@ -249,6 +298,11 @@ def _create(store: ObjectStore, path: str, data: bytes) -> bool:
 def _listed(store: ObjectStore, prefix: str, after: str) -> Iterator[tuple[str, int]]:
     for chunk in store.list(prefix or None, offset=after or None):
         yield from ((found["path"], found["size"]) for found in chunk)
+
+
+def _objects(store: ObjectStore, prefix: str) -> Iterator[StoredFile]:
+    for chunk in store.list(prefix or None):
+        yield from (StoredFile(each["path"], each["size"], each["last_modified"].timestamp()) for each in chunk)
 
 
 def _delete(store: ObjectStore, paths: tuple[str, ...]) -> None:
@@ -367,11 +421,6 @@ def _written_aside(file: Path, data: bytes) -> Path:
     return temporary
 
 
-def _new_file(file: Path) -> Any:
-    _make_folder(file.parent)
-    return file.open("xb")
-
-
 def _make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
@@ -393,18 +442,76 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def unlink_below(root: str, paths: Iterable[str]) -> None:
+    """Delete files given by their paths below a folder, and follow no symbolic link on the way to any of them.
+
+    Each folder is opened from the one above it, so that one that another process replaces by a link meanwhile is not
+    followed either. A file that is itself a link is deleted, and not what it points to.
+    """
+    try:
+        top = os.open(root, _FOLDER)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    try:
+        for folder, files in groupby(sorted(paths), key=lambda path: path.rpartition("/")[0]):
+            handle = _open_below(top, folder)
+            if handle is None:
+                continue
+            try:
+                for path in files:
+                    with suppress(FileNotFoundError):
+                        os.unlink(path.rpartition("/")[2], dir_fd=handle)
+            finally:
+                os.close(handle)
+    finally:
+        os.close(top)
+
+
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY
+
+
+def _open_below(top: int, folder: str) -> int | None:
+    """A handle of a folder below another; None where there is none, or a link is on the way to it."""
+    handle = os.dup(top)
+    for name in filter(None, folder.split("/")):
+        try:
+            below = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                raise
+            return None
+        finally:
+            os.close(handle)
+        handle = below
+    return handle
+
+
 def _walked(folder: Path, prefix: str, after: str) -> Iterator[tuple[str, int]]:
+    for path, entry in _entries_below(folder, prefix):
+        if path > after and not (entry.is_symlink() and entry.is_dir()):
+            with suppress(FileNotFoundError):  # deleted since, or a link to nothing
+                yield path, entry.stat().st_size
+
+
+def _files_below(folder: Path, prefix: str) -> Iterator[StoredFile]:
+    for path, entry in _entries_below(folder, prefix):
+        with suppress(FileNotFoundError):  # deleted since
+            found = entry.stat(follow_symlinks=False)
+            yield StoredFile(path, found.st_size, found.st_mtime, entry.is_symlink())
+
+
+def _entries_below(folder: Path, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every file in a folder and in those below it; links to folders are not followed."""
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return
     for entry in entries:
         path = f"{prefix.rstrip('/')}/{entry.name}" if prefix else entry.name
-        if entry.is_dir():
-            yield from _walked(Path(entry.path), path, after)
-        elif path > after and not entry.name.startswith(_TEMPORARY):
-            with suppress(FileNotFoundError):  # deleted since
-                yield path, entry.stat().st_size
+        if entry.is_dir(follow_symlinks=False):
+            yield from _entries_below(Path(entry.path), path)
+        elif not entry.name.startswith(_TEMPORARY):
+            yield path, entry
 
 
 def _folders_in(folder: Path) -> Iterator[str]:

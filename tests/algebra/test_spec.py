@@ -175,7 +175,7 @@ def test_unknown_columns_families_and_duplicates() -> None:
 
 def test_ambiguous_columns_are_refused() -> None:
     with pytest.raises(UnknownColumn, match="ambiguous"):
-        parse_spec("a", Schema.of({"a": "int", "A": "int"}), "iceberg")
+        parse_spec("aB", Schema.of({"ab": "int", "AB": "int"}), "iceberg")
 
 
 def history(text: str = "day(ts)") -> SpecHistory:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partita.algebra.plain import float_rank, to_plain, type_of
-from partita.algebra.schema import Schema
+from partita.algebra.schema import NameMatching, Schema, find_field
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import (
     BOOLEAN,
@@ -24,12 +24,14 @@ from partita.algebra.types import (
     STRING,
     Field,
     LogicalType,
+    char,
     decimal,
     fixed,
     list_of,
     map_of,
     other,
     struct_of,
+    varchar,
 )
 from partita.errors import PartitaError, SchemaError, UnknownColumn
 from tests.values import ATOM_NAMES, ATOMS, naive_datetimes, of_type, utc_datetimes
@@ -52,7 +54,9 @@ def test_a_type_is_its_text(name: str) -> None:
         ("decimal", decimal(10, 0)),
         ("decimal(5)", decimal(5, 0)),
         ("decimal( 5 , 2 )", decimal(5, 2)),
-        ("varchar(3)", STRING),
+        ("varchar(3)", varchar(3)),
+        ("char(3)", char(3)),
+        ("CHARACTER(3)", char(3)),
         ("fixed(0)", fixed(0)),
         ("array<bigint>", list_of(LONG)),
         ("map<string, double>", map_of(STRING, DOUBLE)),
@@ -82,7 +86,8 @@ def test_other_names_of_types(text: str, type_: LogicalType) -> None:
         "struct<a:>",
         "int int",
         "varchar",
-        "char(3)",
+        "char",
+        "char(0)",
         "other",
         "list<" * 70 + "int" + ">" * 70,
     ],
@@ -110,13 +115,19 @@ def test_any_text_is_a_type_or_a_schema_error(text: str) -> None:
 
 
 SCHEMA = Schema.of(
-    {"id": "long", "Ts": "timestamp", "s": "struct<a:int,b:struct<c:date>>", "s.a": "string", "x": "int", "X": "int"}
+    {"id": "long", "Ts": "timestamp", "s": "struct<a:int,b:struct<c:date>>", "s.a": "string", "x": "int", "X": "date"}
 )
 
 
 @pytest.mark.parametrize(
     ("name", "found", "type_"),
-    [("ID", "id", "long"), ("ts", "Ts", "timestamp"), ("s.B.c", "s.b.c", "date")],
+    [
+        ("ID", "id", "long"),
+        ("ts", "Ts", "timestamp"),
+        ("s.B.c", "s.b.c", "date"),
+        ("x", "x", "int"),
+        ("X", "X", "date"),
+    ],
 )
 def test_a_name_finds_its_column(name: str, found: str, type_: str) -> None:
     field = SCHEMA.find(name)
@@ -124,12 +135,24 @@ def test_a_name_finds_its_column(name: str, found: str, type_: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"), [("nope", "not in the schema"), ("x", "ambiguous"), ("s.z", "not in the schema")]
+    ("name", "reason"), [("nope", "not in the schema"), ("s.a", "ambiguous"), ("s.z", "not in the schema")]
 )
 def test_a_name_that_finds_none_says_what_there_is(name: str, reason: str) -> None:
     with pytest.raises(UnknownColumn, match=reason) as caught:
         SCHEMA.find(name)
     assert caught.value.known == SCHEMA.names
+
+
+def test_how_names_find_columns_that_differ_by_case() -> None:
+    twins = Schema.of({"ab": "int", "AB": "date"})
+    assert find_field(twins, "AB", NameMatching.CASE_SENSITIVE).type == parse_type("date")
+    for name, matching, reason in (
+        ("ab", NameMatching.ANY_CASE, "ambiguous: it could be ab or AB"),
+        ("aB", NameMatching.EXACT_FIRST, "ambiguous: it could be ab or AB"),
+        ("aB", NameMatching.CASE_SENSITIVE, "has 'ab' and 'AB', and the session is case sensitive"),
+    ):
+        with pytest.raises(UnknownColumn, match=reason):
+            find_field(twins, name, matching)
 
 
 def test_what_is_no_schema_is_refused() -> None:

@@ -12,7 +12,7 @@ from partita.algebra.windows import UNITS, Windows
 from partita.errors import DefinitionError, KeyValueError
 
 START = datetime(2020, 1, 1)  # noqa: DTZ001 - in the zone of the windows
-ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia"]
+ZONES = ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia", "+05:30"]
 OFFSETS = [timedelta(0), timedelta(hours=5), timedelta(minutes=45), timedelta(days=2, hours=1)]
 
 

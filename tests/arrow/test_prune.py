@@ -215,3 +215,16 @@ def test_fields_of_one_name_that_hold_something_else() -> None:
     )
     hit = pt.prune("a = 7 AND b = 'xyz'", schema=schema, spec=history, partitions=partitions)
     assert hit.may_match.to_pylist() == [True, False, True, False]
+
+
+def test_times_without_a_zone_are_in_the_one_that_is_given() -> None:
+    schema = to_schema(SCHEMA)
+    spec = PartitionSpec.of([pt.hour("ts")], schema, "iceberg")
+    # 23:00 and 00:00 around the start of 2025 in UTC.
+    hours = pa.table({"ts_hour": pa.array([482135, 482136], pa.int32())})
+    where = "ts >= '2025-01-01'"
+    zones = ("UTC", "+01:00")
+    found = [pt.prune(where, schema=SCHEMA, spec=spec, partitions=hours, time_zone=zone) for zone in zones]
+    assert [hit.must_match.to_pylist() for hit in found] == [[False, True], [True, True]]
+    with pytest.raises(pt.TimeZoneError, match="Mars"):
+        pt.prune(where, schema=SCHEMA, spec=spec, partitions=hours, time_zone="Mars")

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.jvm
+@pytest.mark.long
 def test_an_executor_that_is_killed_while_it_makes_a_batch(tmp_path: Path) -> None:
     script = Path(__file__).with_name("cluster.py")
     done = subprocess.run(

@@ -88,6 +88,13 @@ def test_no_module_and_no_assets(tmp_path: Path) -> None:
         load(tmp_path, "x = 1")
 
 
+def test_a_folder_that_isnt_there_stays_off_pythons_path(tmp_path: Path) -> None:
+    for folder in (str(tmp_path / "none"), str(tmp_path / ("x" * 5000))):
+        with pytest.raises(pt.DefinitionError):
+            pt.load_pipeline("jobs", folder)
+        assert folder not in sys.path
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,10 +15,11 @@ import pytest
 
 import partita as pt
 from partita.assets.batching import Sizes, batch_numbers, transaction_of
+from partita.assets.plan import plan_of
 from partita.assets.selection import selected
 from partita.lake import Lake
 
-LOCAL = SimpleNamespace(conf={"spark.master": "local"})
+LOCAL = SimpleNamespace(conf={"spark.master": "local"}, createDataFrame=None)
 """In place of a Spark that nothing asks for more than this."""
 DAYS = pt.daily("date", start="2025-01-01", end="2025-01-05")
 BOTH = DAYS * pt.static("region", ["eu", "us"])
@@ -329,6 +332,54 @@ def test_a_plan_that_was_changed_by_hand_is_checked(lake: Lake, tmp_path: Path, 
         lake.run(pt.load_plan(str(file)), spark=LOCAL)
 
 
+ODD_JSON: tuple[Any, ...] = (
+    None, 5, 10**30, -1, 1e308, True, "x\0", "\ud800", "\u2028", [], {}, [[[]]], {"a": 5}, ["\ud800"]
+)  # fmt: skip
+
+
+def altered(document: Any) -> Iterator[Any]:
+    """The document with one value changed, at every place and to every odd one."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield from ({**document, name: odd} for odd in ODD_JSON)
+            yield from ({**document, name: other} for other in altered(value))
+            yield {**document, "\ud800": value}
+
+
+def test_a_plan_that_is_loaded_can_be_shown_and_saved(lake: Lake, tmp_path: Path) -> None:
+    lake.register(define("sales", DAYS))
+    file = tmp_path / "plan.jsonl"
+    lake.plan(where="date < '2025-01-03'").save(str(file))
+    lines = file.read_text().splitlines()
+    refused = loaded = 0
+    for at in (0, 1):
+        for document in altered(json.loads(lines[at])):
+            try:
+                plan = plan_of([*lines[:at], json.dumps(document), *lines[at + 1 :]], "a plan")
+            except pt.PlanError:
+                refused += 1
+                continue
+            loaded += 1
+            assert str(plan)
+            assert repr(plan)
+            assert plan._repr_html_()
+            again = "".join(f"{line}\n" for line in plan.lines()).encode()
+            assert plan_of(again.splitlines(), "it").document() == plan.document()
+    assert (refused > 100, loaded > 10) == (True, True)
+
+
+@pytest.mark.parametrize("zone", [5, True, [[[]]], {}])
+def test_a_time_zone_of_a_plan_is_a_name(lake: Lake, tmp_path: Path, zone: object) -> None:
+    file = tmp_path / "plan.jsonl"
+    lake.register(define("sales", DAYS))
+    lake.plan(where="date < '2025-01-03'").save(str(file))
+    head, *rows = map(json.loads, file.read_text().splitlines())
+    head["asked"]["time_zone"] = zone
+    file.write_text("\n".join(map(json.dumps, [head, *rows])))
+    with pytest.raises(pt.PlanError, match=r"asked\.time_zone is the name of a time zone"):
+        pt.load_plan(str(file))
+
+
 def test_assets_that_a_predicate_does_not_speak_of_are_named(shop: Lake) -> None:
     plan = shop.plan(where="region = 'us'")
     assert plan.assets == ("orders",)
@@ -351,3 +402,27 @@ def test_values_that_no_line_holds_are_shown_whole(lake: Lake) -> None:
     shown = str(lake.plan()).splitlines()[2:]
     assert shown == [r"  name=\x1b[31m  MISSING", "  name=two  MISSING", r"  name=two\nlines  MISSING"]
     assert str(lake.why("raw", {"name": names[1]})).startswith(r"raw[name=two\nlines]: ")
+
+
+def test_times_of_a_predicate_are_in_the_lake_s_zone_where_no_session_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.import_module("partita.spark.session"), "running_session", lambda: None)
+    hours = pt.hourly("hour", start="2025-01-01", end="2025-01-01T04:00:00")
+
+    @pt.asset(partitions=hours)
+    def visits(ctx: object) -> None: ...
+
+    lake = pt.Lake(str(tmp_path), time_zone="Europe/Berlin")
+    lake.register(visits)
+    where = "hour >= '2025-01-01 03:00:00'"
+    plan = lake.plan(where=where)
+    # From 02:00 in UTC on.
+    assert (len(plan), plan.time_zone) == (2, "Europe/Berlin")
+    assert "in time zone Europe/Berlin" in repr(plan)
+    assert "that name no time zone are in Europe/Berlin" in str(plan)
+    plan.save(str(tmp_path / "plan.jsonl"))
+    assert pt.load_plan(str(tmp_path / "plan.jsonl")).time_zone == "Europe/Berlin"
+    assert lake.status(where=where).num_rows == 2
+    assert lake.plan().time_zone is None
+    assert len(pt.Lake(str(tmp_path)).plan(where=where)) == 1

@@ -67,7 +67,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> dict[str, Any
     return found
 
 
-CASES = [(form, number) for form, several in (("delta", 4), ("iceberg", 3), ("lance", 3)) for number in range(several)]
+CASES = [
+    pytest.param(form, number, marks=() if number < 2 else pytest.mark.long)
+    for form in ("delta", "iceberg", "lance")
+    for number in range(4)
+]
 
 
 @pytest.mark.parametrize(("form", "number"), CASES)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import partita as pt
 from partita.cli.lake_option import open_lake
 from partita.cli.project import KEYS, find_project, read_project
 from partita.cli.spark_option import Chosen, chosen
@@ -23,6 +24,7 @@ WHOLE = """
 uri = "warehouse"
 tenant = "acme"
 workspace = "prod"
+time_zone = "Europe/Berlin"
 [lake.options]
 region = "eu-west-1"
 allow_http = true
@@ -55,6 +57,7 @@ def written(folder: Path, text: str) -> Path:
 def test_all_that_a_file_may_say(tmp_path: Path) -> None:
     said = read_project(written(tmp_path, WHOLE))
     assert (said.lake_uri, said.tenant, said.workspace) == (str(tmp_path / "warehouse"), "acme", "prod")
+    assert said.time_zone == "Europe/Berlin"
     assert said.options == {"region": "eu-west-1", "allow_http": "true"}
     assert said.catalog == {"type": "rest", "uri": "https://ice", "s3.endpoint": "http://minio"}
     assert (said.master, said.remote, said.module) == ("spark://host:7077", None, "shop.pipeline")
@@ -81,9 +84,11 @@ def test_a_uri_that_is_not_relative_stays(tmp_path: Path, uri: str) -> None:
     [
         ("[lakes]", "lakes", "there is [lake], [spark], [pipeline], [run]"),
         ("lake = 1", "lake", "is a table, [lake], and not 1"),
-        ("[lake]\nurl = ''", "lake.url", "[lake] has uri, tenant, workspace, options, catalog"),
+        ("[lake]\nurl = ''", "lake.url", "[lake] has uri, tenant, workspace, time_zone, options"),
         ("[lake]\nuri = 1", "lake.uri", "is text, and not 1"),
         ("[lake]\nuri = ''", "lake.uri", "is text, and not ''"),
+        ("[lake]\ntime_zone = 'Mars'", "lake.time_zone", "the name of a time zone, such as UTC"),
+        ("[lake]\ntime_zone = 2", "lake.time_zone", "the name of a time zone"),
         ("[lake]\noptions = 'x'", "lake.options", "a table of settings"),
         ("[spark.conf]\na.b = [1]", "spark.conf", "a table of settings"),
         ("[spark]\nmaster = 'local'\nremote = 'sc://x'", "spark.remote", "spark.master"),
@@ -101,6 +106,37 @@ def test_what_a_file_may_not_say(tmp_path: Path, text: str, key: str | None, wor
     assert (raised.value.file, raised.value.key) == (str(file), key)
     assert str(raised.value).startswith(f"{file}: {'' if key is None else key}")
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("module", ["../../x.py", "/x.py", "a/../../x.py", "link.py", "folder/x.py", "ABSOLUTE"])
+def test_code_outside_of_the_project_is_refused(tmp_path: Path, module: str) -> None:
+    project, mark = tmp_path / "a" / "project", tmp_path / "imported"
+    project.mkdir(parents=True)
+    (tmp_path / "x.py").write_text(f"open({str(mark)!r}, 'w')")
+    (project / "link.py").symlink_to(tmp_path / "x.py")
+    (project / "folder").symlink_to(tmp_path)
+    given = str(tmp_path / "x.py") if module == "ABSOLUTE" else module
+    (project / "partita.toml").write_text(f'[pipeline]\nmodule = "{given}"')
+    with pytest.raises(ProjectError, match=r"pipeline\.module is the path of a file in the project's folder"):
+        find_project(project)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("module", ["../pk", ".", "..", ".pk", "a/b", "a..b", "/x/y", "shop.", "..\\\\\\\\pk"])
+def test_a_module_that_is_no_name_is_refused(tmp_path: Path, module: str) -> None:
+    (tmp_path / "partita.toml").write_text(f'[pipeline]\nmodule = "{module}"')
+    with pytest.raises(ProjectError, match=r"pipeline\.module is the name of a module, .* and not"):
+        read_project(tmp_path / "partita.toml")
+    with pytest.raises(pt.DefinitionError, match="a pipeline is the name of a module"):
+        pt.load_pipeline(module.replace("\\\\", "\\"), str(tmp_path))
+
+
+@pytest.mark.parametrize("module", ["x.py", "./x.py", "sub/../x.py", "link/x.py", "shop.pipeline"])
+def test_code_in_the_project_is_found_by_any_path(tmp_path: Path, module: str) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "partita.toml").write_text(f'[pipeline]\nmodule = "{module}"')
+    assert read_project(tmp_path / "partita.toml").module == module
 
 
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:
@@ -122,17 +158,24 @@ def test_it_is_found_from_below_and_the_nearest_counts(tmp_path: Path) -> None:
     assert found.tenant == "near"
 
 
-def where(*, lake: str | None = None, tenant: str | None = None, workspace: str | None = None) -> argparse.Namespace:
-    return argparse.Namespace(lake=lake, tenant=tenant, workspace=workspace)
+def where(**said: str) -> argparse.Namespace:
+    return argparse.Namespace(**{**dict.fromkeys(("lake", "tenant", "workspace", "time_zone")), **said})
 
 
 def test_arguments_and_the_environment_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path, monkeypatch)
-    written(tmp_path, '[lake]\nuri = "w"\ntenant = "t"\nworkspace = "s"\n[lake.options]\nallow_http = true')
+    said = 'uri = "w"\ntenant = "t"\nworkspace = "s"\ntime_zone = "Asia/Kolkata"'
+    written(tmp_path, f"[lake]\n{said}\n[lake.options]\nallow_http = true")
     lake = open_lake(where())
     assert (lake.uri, lake.tenant, lake.workspace) == (str(tmp_path / "w"), "t", "s")
     assert lake.storage.options == (("allow_http", "true"),)
+    assert lake.time_zone == "Asia/Kolkata"
     monkeypatch.setenv("PARTITA_TENANT", "env")
+    monkeypatch.setenv("PARTITA_TIME_ZONE", "Europe/Berlin")
+    assert open_lake(where()).time_zone == "Europe/Berlin"
+    assert open_lake(where(time_zone="+5:30")).time_zone == "+5:30"
+    with pytest.raises(pt.TimeZoneError, match=r"'Mars'; use names such as UTC, Europe/Berlin or \+05:30"):
+        open_lake(where(time_zone="Mars"))
     assert open_lake(where()).tenant == "env"
     assert open_lake(where(tenant="said")).tenant == "said"
     # The options are those of the file's lake.

@@ -11,12 +11,10 @@ import pytest
 import partita as pt
 from partita.algebra.predicate import Predicate
 from partita.spark import session
-from tests.formats.delta.tables import ids, in_zone, unchanged
+from tests.formats.delta.tables import ids, unchanged
 from tests.spark.frames import set_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import SparkSession
 
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("k", pa.string()), ("counts", pa.int64())])
@@ -31,34 +29,6 @@ def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory:
     at = [datetime(2025, 1, 1, hour, tzinfo=UTC) for hour in HOURS]
     made.append(pa.table({"id": [1, 2, 3], "ts": at, "k": ["it's", "a\\b", "x"], "counts": [1, 2, 3]}, schema=SCHEMA))
     return made
-
-
-USES: dict[str, Callable[[pt.Table, str], object]] = {
-    "read": lambda t, where: t.read(where),
-    "delete": lambda t, where: t.delete(where),
-    "update": lambda t, where: t.update({"counts": "0"}, where),
-}
-OF_TIMES = ["ts < '2025-1-1'", "id = 1 OR NOT (hour(`TS`) = 16)", "id < unix_timestamp('2025-01-01 00:00:00')"]
-
-
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("where", OF_TIMES)
-def test_what_spark_would_read_in_its_zone_is_refused(table: pt.Table, use: str, where: str) -> None:
-    with (
-        in_zone(session(), "America/Los_Angeles"),
-        unchanged(table),
-        pytest.raises(pt.TableError, match="timeZone to UTC"),
-    ):
-        USES[use](table, where)
-
-
-def test_what_the_tree_holds_is_read_in_utc_in_any_zone(table: pt.Table) -> None:
-    with in_zone(session(), "America/Los_Angeles"):
-        assert ids(table.read("ts < '2025-01-01 06:00:00'").collect()) == [1]
-        assert table.delete("ts < '2025-01-01'").version is None
-        assert table.update({"counts": "0"}, pt.col("ts") < datetime(2025, 1, 1, tzinfo=UTC)).version is None
-        # A residual that speaks of no time, also where a column of times is a part of another's name.
-        assert ids(table.read("counts % 2 = 1").collect()) == [1, 3]
 
 
 def test_literals_mean_the_same_or_are_refused(table: pt.Table) -> None:

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 import partita as pt
 from partita.errors import ConstraintError
+from partita.formats.on_spark.job import Outcome
 from partita.spark import session
 from partita.spark.merge import plain_columns
 from tests.formats.delta.tables import unchanged
@@ -121,3 +122,45 @@ def test_a_row_that_matches_twice_is_refused_whichever_clause_applies(
     # Without a clause for rows that match, how often they do doesn't matter.
     done = table.merge(TWICE, "t.code = s.code", pt.when_not_matched().insert({"code": "s.code"}))
     assert done.version is None
+
+
+@pytest.mark.parametrize("by_sql", [False, True])
+@pytest.mark.parametrize("format_", [*FORMATS, "lance"])
+def test_a_row_that_matches_twice_is_deleted_where_that_is_all_a_match_can_do(
+    spark: SparkSession, tmp_path: Path, format_: str, *, by_sql: bool
+) -> None:
+    """As delta-spark and Iceberg's runtime do."""
+    lake = pt.Lake(str(tmp_path))
+    table = lake.create_table("a.t", SCHEMA, format=format_, partition_by=["code"])
+    table.append(pa.table({"code": CODES, "v": range(len(CODES))}, schema=SCHEMA))
+    given = pa.table({"code": ["A", "A", "it's", "new"], "v": pa.array([1, 2, 3, 4], pa.int64())})
+    if by_sql:
+        done = lake.sql(
+            "MERGE INTO a.t USING given s ON t.code = s.code WHEN MATCHED THEN DELETE "
+            "WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE AND t.v = 0 THEN UPDATE SET v = 7",
+            given=given,
+        )
+    else:
+        done = table.merge(
+            given, "t.code = s.code", pt.when_matched().delete(), pt.when_not_matched().insert(),
+            pt.when_not_matched_by_source("t.v = 0").update({"v": "7"}),
+        )  # fmt: skip
+    assert isinstance(done, Outcome)
+    assert [done.counts[f"rows_{what}"] for what in ("deleted", "inserted", "updated")] == [2, 1, 1]
+    assert found(lake) == [("  7", 7), ("007", 1), ("new", 4)]
+
+
+@pytest.mark.parametrize("format_", [*FORMATS, "lance"])
+def test_rows_that_no_clause_writes_are_not_checked(spark: SparkSession, tmp_path: Path, format_: str) -> None:
+    """Neither source rows that match, where others are inserted, nor rows that match, where others are changed."""
+    strict = pa.schema([pa.field("code", pa.string(), nullable=False), ("v", pa.int64())])
+    table = pt.Lake(str(tmp_path)).create_table("a.t", strict, format=format_)
+    table.append(pa.table({"code": ["a", "b"], "v": [1, 2]}, schema=strict))
+    given = pa.table({"code": [None, "new"], "v": pa.array([1, 3], pa.int64())})
+    table.merge(
+        given, "t.v = s.v", pt.when_not_matched().insert(),
+        pt.when_not_matched_by_source().update({"code": "nullif(t.code, 'a')"}),
+    )  # fmt: skip
+    assert sorted(map(tuple, table.read().collect())) == [("a", 1), ("b", 2), ("new", 3)]
+    with pytest.raises(ConstraintError, match="column 'code' may not be null"):
+        table.merge(given, "t.v = s.v + 10", pt.when_not_matched().insert())

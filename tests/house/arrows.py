@@ -1,6 +1,6 @@
 """The rooms of `src/partita`, what each may import, and the walk that finds what breaks that.
 
-    algebra, storage, process <- arrow, spark <- status <- picture <- formats <- sql, assets <- lake <- web <- cli
+    algebra, storage, process <- arrow <- spark, status <- picture <- formats <- sql, assets <- lake <- web <- cli
 
 `status` knows `algebra` and `arrow` only, and `picture` no more than `status` besides. By it lakes, tables and plans
 show themselves in notebooks, so it knows none of them (ADR 0050).
@@ -24,24 +24,30 @@ PACKAGE = "partita"
 # A room is a folder or a module right under the package; `partita` itself is the public face, which names them all.
 ROOMS: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
-    "algebra": frozenset({"errors"}),
-    "arrow": frozenset({"errors", "algebra"}),
+    # Reads what others wrote; everyone who does so may use it.
+    "untrusted": frozenset({"errors"}),
+    "algebra": frozenset({"errors", "untrusted"}),
+    "arrow": frozenset({"errors", "algebra", "untrusted"}),
     "kept": frozenset(),
-    "spark": frozenset({"errors", "algebra", "kept"}),
-    "status": frozenset({"errors", "algebra", "arrow"}),
+    "spark": frozenset({"errors", "untrusted", "algebra", "arrow", "kept"}),
+    "status": frozenset({"errors", "untrusted", "algebra", "arrow"}),
     # Lakes, tables and plans show themselves by it, and so it knows none of them.
     "picture": frozenset({"errors", "algebra", "arrow", "status"}),
-    "storage": frozenset({"errors"}),
+    "storage": frozenset({"errors", "untrusted"}),
     "process": frozenset(),
-    "formats": frozenset({"errors", "algebra", "arrow", "storage", "process", "kept", "spark", "picture"}),
-    "sql": frozenset({"errors", "algebra", "arrow", "spark", "formats"}),
-    "assets": frozenset({"errors", "algebra", "arrow", "storage", "process", "spark", "formats", "status", "picture"}),
-    "lake": frozenset(
-        {"errors", "algebra", "arrow", "storage", "spark", "formats", "sql", "status", "assets", "picture"}
+    "formats": frozenset({"errors", "untrusted", "algebra", "arrow", "storage", "process", "kept", "spark", "picture"}),
+    "sql": frozenset({"errors", "untrusted", "algebra", "arrow", "spark", "formats"}),
+    "assets": frozenset(
+        {"errors", "untrusted", "algebra", "arrow", "storage", "process", "spark", "formats", "status", "picture"}
     ),
-    "cli": frozenset({PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets", "web"}),
+    "lake": frozenset(
+        {"errors", "untrusted", "algebra", "arrow", "storage", "spark", "formats", "sql", "status", "assets", "picture"}
+    ),
+    "cli": frozenset(
+        {PACKAGE, "errors", "untrusted", "algebra", "arrow", "spark", "formats", "status", "lake", "assets", "web"}
+    ),
     "web": frozenset(
-        {PACKAGE, "errors", "algebra", "arrow", "spark", "formats", "status", "lake", "assets", "picture"}
+        {PACKAGE, "errors", "untrusted", "algebra", "arrow", "spark", "formats", "status", "lake", "assets", "picture"}
     ),
 }
 ONLY_IN_SPARK = frozenset({"pyspark", "py4j"})

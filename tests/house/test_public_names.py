@@ -54,6 +54,7 @@ PUBLIC: tuple[str, ...] = (
     "TableError",
     "TableExists",
     "TableMissing",
+    "TimeZoneError",
     "TransformError",
     "UnknownAsset",
     "UnknownColumn",

@@ -189,7 +189,6 @@ NOT_PARTITIONED_BY: list[tuple[DataType, str]] = [
     (spark_types.NullType(), "void"),
     (spark_types.TimeType(), "time"),
     (spark_types.VariantType(), "variant"),
-    (spark_types.CharType(3), "char(3)"),
     (spark_types.StringType("UNICODE_CI"), "string collate UNICODE_CI"),
     (spark_types.DayTimeIntervalType(), "interval day to second"),
 ]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql.types import StringType, StructType
 
 from partita.formats.on_spark.paths import located, reported
 from partita.spark import scan as scanning
-from partita.spark.scan import PATH, ROW, Files, frame_of, scan, settings
+from partita.spark.scan import FILE, PATH, ROW, FileGroup, Files, frame_of, scan, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,9 +31,9 @@ def files(folder: Path, names: list[str]) -> Files:
     for at, name in enumerate(names):
         pq.write_table(pa.table({"id": range(at * SIZE, (at + 1) * SIZE)}), folder / name)
     locations = [located(str(folder / name)) for name in names]
-    return Files(
-        locations, [reported(at) for at in locations], SCHEMA, pa.table({}), (("id", SCHEMA["id"].dataType, "id"),)
-    )
+    group = FileGroup(np.arange(len(names)), SCHEMA)
+    reported_as, columns = [reported(at) for at in locations], (("id", SCHEMA["id"].dataType, "id"),)
+    return Files(locations, reported_as, ("id",), (group,), pa.table({}), columns)
 
 
 def gone(given: Files, ids: list[int]) -> pa.Table:
@@ -56,6 +60,21 @@ def test_rows_that_are_gone(
 def test_nothing_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     given = files(tmp_path, ["a.parquet"])
     assert scan(spark, given, gone=gone(given, [])).count() == SIZE
+
+
+@pytest.mark.parametrize("count", [2, 9], ids=["few", "many"])
+def test_positions_say_the_file_and_the_row(spark: SparkSession, tmp_path: Path, count: int) -> None:
+    """The numbers of a few files are a part of the select; those of more are joined."""
+    given = files(tmp_path, [f"b c%20'{at}.parquet" for at in range(count)])
+    rows = scan(spark, given, positions=True)
+    found = rows.where(f"id % {SIZE} = 7").collect()
+    assert sorted((row.id, row[FILE], row[ROW]) for row in found) == [(at * SIZE + 7, at, 7) for at in range(count)]
+    with redirect_stdout(io.StringIO()) as shown:
+        rows.explain()
+    assert ("Join" in shown.getvalue()) is (count == 9)
+    some = replace(given, reported=["elsewhere", *given.reported[1:]])
+    with pytest.raises(PySparkException, match="a file that was not asked for"):
+        scan(spark, some, positions=True).collect()
 
 
 @pytest.mark.parametrize("setting", ["parser.escapedStringLiterals", "ansi.doubleQuotedIdentifiers"])

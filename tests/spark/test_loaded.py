@@ -12,23 +12,20 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrameReader
-from pyspark.sql.types import LongType, StructType
 
 import partita as pt
 from partita.formats.on_spark.paths import located
-from partita.spark.scan import parquet, settings
+from partita.spark.scan import frame_of, parquet, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 SCHEMA = pt.Schema.of({"id": "long", "p": "string", "n": "long"})
 ROWS = pa.table({"id": range(8), "p": ["a", "b"] * 4, "n": [10 * at for at in range(8)]})
-
-
-def stored(name: str, number: int) -> StructType:
-    return StructType().add(name, LongType(), metadata={"parquet.field.id": number})
 
 
 def test_the_same_files_are_loaded_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -67,14 +64,6 @@ def test_one_reader_by_schema_reads_for_many(
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(read, range(1, 8))) == [[(at,), (-at,)] for at in range(1, 8)]
     assert made == ["x long", "y long"]
-
-
-def test_columns_of_other_ids_are_others(spark: SparkSession, tmp_path: Path) -> None:
-    fields = [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(at)}) for at, name in ((1, "x"), (2, "y"))]
-    pq.write_table(pa.table([[1], [2]], schema=pa.schema(fields)), tmp_path / "a.parquet")
-    files = [located(str(tmp_path / "a.parquet"))]
-    for number in (1, 2, 1):
-        assert parquet(spark, stored("c", number), files).collect() == [(number,)]
 
 
 def test_what_is_kept_goes_with_its_session(spark: SparkSession, tmp_path: Path) -> None:
@@ -155,3 +144,32 @@ def test_every_change_is_seen(table: pt.Table) -> None:
     assert (ids("p = 'a'"), ids(None)) == ([0, 4], [0, 1, 3, 4, 5, 7])
     table.update({"n": "n + 1"}, "id = 4")
     assert table.read("p = 'a'").toArrow().sort_by("id")["n"].to_pylist() == [0, 41]
+
+
+@pytest.mark.parametrize("size", ["-1", "0", "1"])
+def test_any_size_of_batches(spark: SparkSession, size: str) -> None:
+    other = spark.newSession()
+    other.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", size)
+    frame = frame_of(other, ROWS)
+    assert frame.toArrow().sort_by("id").equals(ROWS)
+    assert sorted(map(tuple, frame.collect()))[7] == (7, "b", 70)
+    assert other.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == size
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+@pytest.mark.parametrize("problem", ["missing", "corrupt"])
+def test_files_are_never_left_out(spark: SparkSession, tmp_path: Path, form: str, problem: str) -> None:
+    """Whatever the session says of missing and corrupt files."""
+    made = pt.Lake(str(tmp_path)).create_table("t.t", SCHEMA, format=form, partition_by=["p"])
+    made.append(ROWS)
+    other = spark.newSession()
+    for what in ("Missing", "Corrupt"):
+        other.conf.set(f"spark.sql.files.ignore{what}Files", "true")
+    read = made.read(spark=other)
+    file = next(Path(made.uri.removeprefix("file://")).rglob("*.parquet"))
+    if problem == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(b"PAR1" + b"x" * (file.stat().st_size - 8) + b"PAR1")
+    with pytest.raises((PySparkException, Py4JError)):
+        read.collect()

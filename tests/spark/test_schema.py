@@ -31,8 +31,8 @@ def test_types(name: str) -> None:
 
 
 def test_strings() -> None:
-    assert to_logical(spark_types.VarcharType(5)) == parse_type("string")
-    assert to_logical(spark_types.CharType(5)) == other("char(5)")
+    assert to_logical(spark_types.VarcharType(5)) == parse_type("varchar(5)")
+    assert to_logical(spark_types.CharType(5)) == parse_type("char(5)")
     assert to_logical(spark_types.StringType("UNICODE_CI")) == other("string collate UNICODE_CI")
     assert to_logical(spark_types.VariantType()) == other("variant")
 

@@ -96,11 +96,15 @@ def test_a_run_on_two_workers_that_have_no_partita(tmp_path: Path) -> None:
 
 
 CONNECT = """
+import os
 import sys
 from partita.spark import session
 from partita.spark.shipping import ship
 
 spark = session()
+assert not ship(spark, sys.argv[1])
+# As if the server ran on another machine.
+local = os.environ.pop("SPARK_LOCAL_REMOTE")
 names = ship(spark, sys.argv[1])
 assert names == ship(spark, sys.argv[1])
 spark.conf.set("spark.sql.execution.pyspark.udf.faulthandler.enabled", "false")
@@ -111,6 +115,7 @@ def place(_):
 
 from pyspark.sql import functions as F
 print(spark.range(1).select(F.udf(place)("id")).first()[0])
+os.environ["SPARK_LOCAL_REMOTE"] = local
 """
 
 

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 from zipimport import zipimporter
 
 import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException, SparkRuntimeException
 from pyspark.sql.types import LongType, StructField, StructType
 
+from partita.errors import TableError
+from partita.spark.rows import translated
 from partita.spark.workers import map_in_arrow
 
 if TYPE_CHECKING:
@@ -32,3 +36,27 @@ def test_archives_are_not_read_again_for_each_task(spark: SparkSession) -> None:
     # PySpark's own archives, and the jars of the connectors.
     assert min(counts["archives"].to_pylist()) > 4
     assert counts["read_again"].to_pylist() == [0, 0, 0, 0]
+
+
+def test_entries_of_the_path_that_are_no_folders(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, "x" * 5000, "a\0b", "/no/such/folder"])
+    assert map_in_arrow(spark.range(0, 4, 1, 4), count_archives, COUNTS).toArrow().num_rows == 4
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        PythonException("Traceback ...\nModuleNotFoundError: No module named 'pyarrow'"),
+        PythonException(
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11"
+        ),
+        SparkRuntimeException('java.io.IOException: Cannot run program "python3": error=2, No such file or directory'),
+    ],
+    ids=["package", "version", "none"],
+)
+def test_a_python_that_workers_cant_use(problem: Exception) -> None:
+    with (
+        pytest.raises(TableError, match=r"set the environment variable PYSPARK_PYTHON .*spark\.pyspark\.python"),
+        translated(),
+    ):
+        raise problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from partita import Schema
+from partita.algebra.time_zones import IN_UTC
 from partita.errors import PartitaError, PredicateError, TableError
 from partita.sql.names import edited
 from partita.sql.queries import pushed, read_query
@@ -144,7 +145,7 @@ NOT_PUSHED = [
 def test_what_is_said_of_one_table(text: str) -> None:
     reading = read_query(piece(text))
     found = next(r for r in reading.references if r.parts == ("a", "b"))
-    predicate = pushed(reading, found, SCHEMA)
+    predicate = pushed(reading, found, SCHEMA, IN_UTC)
     assert predicate is not None
     assert " AND ".join(str(p) for p in ([predicate] if predicate.text else predicate.parts)) == PUSHED[text]  # type: ignore[attr-defined]
 
@@ -153,7 +154,7 @@ def test_what_is_said_of_one_table(text: str) -> None:
 def test_when_in_doubt_nothing_is_said(text: str) -> None:
     reading = read_query(piece(text))
     found = next(r for r in reading.references if r.parts == ("a", "b"))
-    assert pushed(reading, found, SCHEMA) is None
+    assert pushed(reading, found, SCHEMA, IN_UTC) is None
 
 
 @pytest.mark.parametrize(

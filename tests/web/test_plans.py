@@ -44,6 +44,7 @@ def test_it_is_asked_for_by_words_needs_and_a_predicate(client: TestClient, samp
     shown = plan(client, words="raw_orders  daily_sales", need=["missing"], where="date >= '2026-07-26'")
     made = sample_lake.plan(select=["raw_orders", "daily_sales"], missing=True, where="date >= '2026-07-26'")
     assert (shown["partitions"], shown["select"]) == (len(made), ["raw_orders", "daily_sales"])
+    assert shown["time_zone"] == made.time_zone
     assert plan(client, select=["+report"])["partitions"] == len(sample_lake.plan(select="+report"))
 
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from partita.algebra.plain import micros_of
 from partita.algebra.windows import zone
-from partita.errors import DefinitionError
+from partita.errors import DefinitionError, value_repr
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -50,6 +50,8 @@ class Cron:
     time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise DefinitionError(f"a cron schedule is text, not {value_repr(self.text)}")
         _parsed(self.text)
         zone(self.time_zone)
 
@@ -110,8 +112,6 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> list[frozenset[int]]:
-    if not isinstance(text, str):
-        raise DefinitionError(f"a cron schedule is text, not {text!r}")
     words = _words(text)
     if len(words) != len(_FIELDS):
         raise DefinitionError(f"{text!r} is no cron schedule: it has {len(words)} fields, and not five")
@@ -150,7 +150,10 @@ def _number(word: str, low: int, names: tuple[str, ...]) -> int:
     return names.index(word) + (low if names is _MONTHS else 0) if word in names else _digits(word)
 
 
+_MAX_DIGITS = 9
+
+
 def _digits(word: str) -> int:
-    if not (word.isascii() and word.isdigit()):
+    if not (word.isascii() and word.isdigit() and len(word) <= _MAX_DIGITS):
         raise ValueError(word)
     return int(word)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
 from operator import and_, or_
+from typing import cast
 
 from partita.algebra.calendar import DAY, HOUR, civil_from_days, days_from_civil
 from partita.algebra.hashing import plain_hash
@@ -19,7 +20,7 @@ from partita.algebra.plain import Plain, to_plain
 from partita.algebra.spec import PartitionField, PartitionSpec
 from partita.algebra.steps import Steps
 from partita.algebra.transforms import Family, Range, Transform, preimage
-from partita.algebra.types import DATE, FLOATS, Kind, LogicalType
+from partita.algebra.types import DATE, FLOATS, CharType, Kind, LogicalType
 from partita.errors import PartitionsError, SchemaError
 
 
@@ -188,6 +189,9 @@ def within_bounds(lower: object, upper: object, nulls: Nulls, type_: LogicalType
     end all the same, that end says nothing.
     """
     ends = [None if end is None or end != end else to_plain(end, type_) for end in (lower, upper)]  # noqa: PLR0124
+    if isinstance(type_, CharType) and isinstance(ends[1], str):
+        # Values are read padded, whether or not they are in the file; below the space, that may reorder them.
+        ends[1] = ends[1].ljust(type_.length) if min(ends[1], default=" ") >= " " else None
     return Within(Range(ends[0], None if type_.kind in FLOATS else ends[1]), nulls)
 
 
@@ -222,6 +226,10 @@ def _facts_of_column(fields: list[PartitionField], family: Family, values: Mappi
             yield Within(nulls=Nulls.ALWAYS)
             continue
         plain = result_plain(field, family, value)
+        if isinstance(field.source_type, CharType):
+            if field.transform.name != "identity":
+                continue
+            plain = cast("str", plain).ljust(field.source_type.length)
         if is_calendar_part(field, family):
             parts[field.transform.name] = plain  # type: ignore[assignment] # parts are ints
         elif field.transform.name in ("bucket", "hash"):

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from partita.algebra.cron import Cron
-from partita.errors import DefinitionError
+from partita.errors import DefinitionError, value_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def cron(schedule: str, *, time_zone: str = "UTC", lag: timedelta | None = None)
     With a `lag`, it must have been materialized at most so long before each.
     """
     if lag is not None and (not isinstance(lag, timedelta) or lag < timedelta(0)):
-        raise DefinitionError(f"a lag is a timedelta that is not negative, not {lag!r}")
+        raise DefinitionError(f"a lag is a timedelta that is not negative, not {value_repr(lag)}")
     return Deadline(Cron(schedule, time_zone), lag)
 
 
@@ -90,7 +90,7 @@ def as_freshness(given: object) -> Freshness | None:
         if given <= timedelta(0):
             raise DefinitionError(f"a maximum lag is positive, which {given} is not")
         return MaximumLag(given)
-    raise DefinitionError(f"freshness is a timedelta or cron(...), not {given!r}")
+    raise DefinitionError(f"freshness is a timedelta or cron(...), not {value_repr(given)}")
 
 
 def freshness_of(document: dict[str, Any] | None) -> Freshness | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from partita.algebra.plain import native
 from partita.algebra.transforms import PartitionFunction, Transform, default_name
-from partita.errors import SpecError
+from partita.errors import SpecError, value_repr
 
 
 def function(name: str, source: str, width: int | None = None) -> PartitionFunction:
     """The function of that name on that column, with its usual field name."""
     if not isinstance(source, str) or not source:
-        raise SpecError(f"{name}: the column is a name, not {source!r}")
+        raise SpecError(f"{name}: the column is a name, not {value_repr(source)}")
     transform = Transform(name, width)
     return PartitionFunction(source, transform, default_name(source, transform))
 
@@ -69,5 +69,5 @@ _LARGEST = 2**31 - 1
 def _positive(name: str, what: str, number: object) -> int:
     number = native(number)
     if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= _LARGEST:
-        raise SpecError(f"{name}: the {what} is a positive 32-bit integer, not {number!r}")
+        raise SpecError(f"{name}: the {what} is a positive 32-bit integer, not {value_repr(number)}")
     return number

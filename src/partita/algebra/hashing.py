@@ -34,7 +34,7 @@ from partita.algebra.types import (
     MapType,
     StructType,
 )  # fmt: skip
-from partita.errors import SchemaError
+from partita.errors import SchemaError, value_repr
 
 
 def murmur3(value: object, type_: LogicalType) -> int:
@@ -164,7 +164,7 @@ def _members(value: object, type_: LogicalType) -> Sequence[Any]:
 
 
 def _misfit(value: object, type_: LogicalType) -> SchemaError:
-    return SchemaError(f"{value!r} ({type(value).__name__}) is not a value of type {type_}")
+    return SchemaError(f"{value_repr(value)} ({type(value).__name__}) is not a value of type {type_}")
 
 
 def _quote(text: str) -> str:

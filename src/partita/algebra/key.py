@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from partita.algebra.key_text import INT64, NAME, KeyValue, read_dimensions, tagged
 from partita.algebra.plain import is_finer
-from partita.errors import KeyFormatError, KeyValueError
+from partita.errors import KeyFormatError, KeyValueError, value_repr
 
 
 @total_ordering
@@ -30,6 +30,8 @@ class PartitionKey(Mapping[str, KeyValue]):
     _text: str
 
     def __init__(self, values: Mapping[str, object]) -> None:
+        if not isinstance(values, Mapping):
+            raise KeyValueError(values, "dimensions are given by name or as a mapping; PartitionKey.parse reads a text")
         named = {checked_name(name): _checked_value(name, value) for name, value in values.items()}
         ordered = {name: named[name] for name in sorted(named)}
         self._set(ordered, ",".join(f"{name}={tagged(value)}" for name, value in ordered.items()))
@@ -45,18 +47,17 @@ class PartitionKey(Mapping[str, KeyValue]):
         >>> str(PartitionKey.of(date=date(2025, 1, 15), region="us-east"))
         'date=d:2025-01-15,region=s:dXMtZWFzdA'
         """
-        if values is not None and not isinstance(values, Mapping):
-            raise KeyValueError(values, "dimensions are given by name or as a mapping; PartitionKey.parse reads a text")
-        twice = sorted(set(values or ()) & set(dimensions))
+        given = {} if values is None else values
+        twice = sorted(name for name in dimensions if isinstance(given, Mapping) and name in given)
         if twice:
             raise KeyValueError(twice[0], "given twice")
-        return cls({**(values or {}), **dimensions})
+        return cls({**given, **dimensions} if isinstance(given, Mapping) else given)
 
     @classmethod
     def parse(cls, text: str) -> PartitionKey:
         """The key of a canonical text; any other text is a `KeyFormatError` that says where and why."""
         if not isinstance(text, str):
-            raise KeyFormatError(repr(text), 0, f"a key is text, not {type(text).__name__}")
+            raise KeyFormatError(value_repr(text), 0, f"a key is text, not {type(text).__name__}")
         key = cls.__new__(cls)
         cls._set(key, dict(read_dimensions(text)), text)
         return key
@@ -110,7 +111,7 @@ def partition_id(asset_id: str, key_text: str) -> str:
 def id_prefix(asset_id: str) -> bytes:
     """The bytes that are hashed before the key's text."""
     if not isinstance(asset_id, str) or not asset_id:
-        raise KeyValueError("asset_id", f"an asset's id is text and not empty, not {asset_id!r}")
+        raise KeyValueError("asset_id", f"an asset's id is text and not empty, not {value_repr(asset_id)}")
     try:
         return f"{asset_id}:".encode()
     except UnicodeEncodeError:
@@ -141,7 +142,7 @@ def _checked_value(name: str, value: object) -> KeyValue:
     if isinstance(value, Integral):  # numpy's integers are, its arrays are not
         number = index(value)
         if number not in INT64:
-            raise KeyValueError(name, f"{number} is over 64 bits")
+            raise KeyValueError(name, f"{value_repr(number)} is over 64 bits")
         return number
     raise KeyValueError(name, f"{type(value).__name__} can't be in a key; use a string, an int, a bool, a date, "
                               f"an aware datetime or None")  # fmt: skip

@@ -1,22 +1,24 @@
 """Literals take the type of their column, when nothing is lost.
 
-The meaning is Spark's in its default, ANSI mode with a session in UTC. Where Spark would rather cast the column, or
-where the text is not the usual form of the type, there is no such literal (`Lossy`), and the comparison is left to
-Spark.
+The meaning is Spark's in its default, ANSI mode, in a session of the given time zone: dates and local times beside
+timestamps are instants in that zone. Where Spark would rather cast the column, where the text is not the usual form of
+the type, or where the zone's rules don't tell, there is no such literal (`Lossy`), and the comparison is left to Spark.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from math import isinf, isnan
 from typing import Self, cast
 from uuid import UUID
 
 from partita.algebra.plain import in_range, single, unscaled
-from partita.algebra.types import FLOATS, INSTANTS, INTEGERS, DecimalType, Kind, LogicalType
+from partita.algebra.time_zones import IN_UTC, TimeZone, find_time_zone
+from partita.algebra.types import FLOATS, INSTANTS, INTEGERS, CharType, DecimalType, Kind, LogicalType
+from partita.errors import TimeZoneError
 
 EXACT_FLOAT = 2**24
 """Below it every integer is a float of each width, so that Spark's cast of an integer column to one loses nothing."""
@@ -26,20 +28,20 @@ class Lossy(Exception):
     """The value is no literal of that type."""
 
 
-def literal_for(value: object, type_: LogicalType) -> object:
+def literal_for(value: object, type_: LogicalType, zone: TimeZone = IN_UTC) -> object:
     """The typed value that a literal has beside a column of that type, or `Lossy`; NULL is NULL beside any."""
     if value is None:
         return None
     if isinstance(value, str):
-        return from_text(value, type_)
+        return from_text(value, type_, zone)
     if isinstance(value, bool):
         return _keep(value, type_.kind is Kind.BOOLEAN)
     if isinstance(value, int | Decimal | float):
         return _number(value, type_)
     if isinstance(value, datetime):
-        return _from_timestamp(value, type_)
+        return _beside_local(value, type_, zone) if value.utcoffset() is None else _beside_instant(value, type_, zone)
     if isinstance(value, date):
-        return _from_date(value, type_)
+        return _cast_date(value, type_, zone)
     if isinstance(value, time):
         return _keep(value, type_.kind is Kind.TIME)
     if isinstance(value, UUID):
@@ -47,7 +49,7 @@ def literal_for(value: object, type_: LogicalType) -> object:
     return _keep(value, isinstance(value, bytes) and type_.kind is Kind.BINARY)
 
 
-def literals_for(values: tuple[object, ...], type_: LogicalType) -> tuple[object, ...]:
+def literals_for(values: tuple[object, ...], type_: LogicalType, zone: TimeZone = IN_UTC) -> tuple[object, ...]:
     """The same for the values of an IN list, which Spark brings to one type together with the column.
 
     A list of several kinds of literal may be brought to a type in which they round, and text beside a column of floats
@@ -56,27 +58,33 @@ def literals_for(values: tuple[object, ...], type_: LogicalType) -> tuple[object
     kinds = {_kind_of(v) for v in values if v is not None}
     if len(kinds) > 1 or ("text" in kinds and type_.kind in FLOATS | INSTANTS):
         raise Lossy
-    return tuple(literal_for(v, type_) for v in values)
+    return tuple(literal_for(v, type_, zone) for v in values)
 
 
 def _kind_of(value: object) -> str:
     """Integers and decimals in one list make a decimal, or a double beside floats, and lose nothing."""
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return "exact"
+    if isinstance(value, datetime):
+        return "local time" if value.utcoffset() is None else "instant"
     return "text" if isinstance(value, str) else type(value).__name__
 
 
-def cast_literal(value: object, type_: LogicalType) -> object:
-    """`CAST(literal AS type)`, or `Lossy` where the cast would round, fail or depend on a session."""
+def cast_literal(value: object, type_: LogicalType, zone: TimeZone = IN_UTC) -> object:
+    """`CAST(literal AS type)`, or `Lossy` where the cast would round or fail, or the zone's rules don't tell."""
     if value is None:
         return None
+    if isinstance(type_, CharType):
+        raise Lossy
     if type_.kind is Kind.FLOAT and isinstance(value, str | int | float | Decimal) and not isinstance(value, bool):
         return _single(value)
     if isinstance(type_, DecimalType) and isinstance(value, str | int | Decimal) and not isinstance(value, bool):
         number = _decimal(value) if isinstance(value, str) else Decimal(value)
         _in_range(unscaled(number, type_.scale), type_)
         return SizedDecimal(number, type_)
-    return literal_for(value, type_)
+    if isinstance(value, datetime):
+        return _cast_timestamp(value, type_, zone)
+    return literal_for(value, type_, zone)
 
 
 class SizedDecimal(Decimal):
@@ -90,8 +98,11 @@ class SizedDecimal(Decimal):
         return made
 
 
-def from_text(text: str, type_: LogicalType) -> object:
+def from_text(text: str, type_: LogicalType, zone: TimeZone = IN_UTC) -> object:
     """A literal from text in the usual form of the type."""
+    if isinstance(type_, CharType):
+        # Beside a longer literal, Spark pads the column.
+        return _keep(text.ljust(type_.length), len(text) <= type_.length)
     if type_.kind is Kind.STRING:
         return text
     if type_.kind in INTEGERS:
@@ -101,7 +112,9 @@ def from_text(text: str, type_: LogicalType) -> object:
     if type_.kind is Kind.DATE:
         return read_date(text)
     if type_.kind in INSTANTS:
-        return _from_timestamp_text(text, type_)
+        value = read_timestamp(text)
+        _keep(value, type_.kind is Kind.TIMESTAMP or value.tzinfo is None)
+        return _cast_timestamp(value, type_, zone)
     if type_.kind is Kind.TIME:
         return read_time(text)
     if type_.kind is Kind.UUID:
@@ -134,7 +147,7 @@ def read_timestamp(text: str) -> datetime:
     )
     day = read_date(text[:10])
     at = read_time(match[4] + (match[5] or ":00")) if match[4] else time(0)
-    return datetime.combine(day, at, _zone(match[6]) if match[6] else None)
+    return datetime.combine(day, at, _offset(match[6]) if match[6] else None)
 
 
 _DATE = "([0-9]{4})-([0-9]{2})-([0-9]{2})"
@@ -254,43 +267,67 @@ def _rounded(number: float) -> float:
     return rounded
 
 
-def _from_timestamp(value: datetime, type_: LogicalType) -> object:
-    at = _utc(value)
-    if type_.kind is Kind.TIMESTAMP:
-        return at
+def _beside_local(value: datetime, type_: LogicalType, zone: TimeZone) -> object:
+    """A timestamp without a zone: Spark casts it beside timestamps, and casts a column of dates."""
+    midnight = value.time() == time(0)
+    return _keep(value.date(), midnight) if type_.kind is Kind.DATE else _cast_timestamp(value, type_, zone)
+
+
+def _beside_instant(value: datetime, type_: LogicalType, zone: TimeZone) -> object:
+    """A timestamp: Spark casts a column of dates, or of timestamps without a zone, to instants.
+
+    That keeps their order where the offset is fixed, and that of dates where days begin at different instants.
+    """
     if type_.kind is Kind.TIMESTAMP_NTZ:
-        return at.replace(tzinfo=None)
-    midnight = type_.kind is Kind.DATE and at.timetz() == time(0, tzinfo=UTC)
-    return _keep(at.date(), midnight)
+        _keep(value, zone.is_fixed)
+    elif type_.kind is Kind.DATE:
+        return _keep(_known(zone.local(value)).date(), _starts_one_day(value, zone))
+    return _cast_timestamp(value, type_, zone)
 
 
-def _from_date(value: date, type_: LogicalType) -> object:
+def _starts_one_day(instant: datetime, zone: TimeZone) -> bool:
+    """Whether a day begins at an instant, and the days before and after it at others."""
+    day = _known(zone.local(instant)).date()
+    try:
+        days = [day + timedelta(days=apart) for apart in (-1, 0, 1) if not zone.is_fixed or not apart]
+    except OverflowError:
+        raise Lossy from None
+    return [_known(zone.start_of_day(one)) == instant for one in days] == [one == day for one in days]
+
+
+def _cast_timestamp(value: datetime, type_: LogicalType, zone: TimeZone) -> object:
+    """`CAST(timestamp AS type)`, of one with a zone or without."""
+    _keep(value, type_.kind in INSTANTS | {Kind.DATE})
+    is_local = value.utcoffset() is None
+    if type_.kind is Kind.TIMESTAMP:
+        return _known(zone.instant(value)) if is_local else _utc(value)
+    local = value if is_local else _known(zone.local(value))
+    return local.date() if type_.kind is Kind.DATE else local
+
+
+def _cast_date(value: date, type_: LogicalType, zone: TimeZone) -> object:
+    """`CAST(date AS type)`: beside timestamps, a date is the start of the day."""
     if type_.kind is Kind.DATE:
         return value
     _keep(value, type_.kind in INSTANTS)
-    return _from_timestamp(datetime.combine(value, time(0)), type_)
+    return _known(zone.start_of_day(value)) if type_.kind is Kind.TIMESTAMP else datetime.combine(value, time(0))
 
 
-def _from_timestamp_text(text: str, type_: LogicalType) -> object:
-    value = read_timestamp(text)
-    _keep(value, type_.kind is Kind.TIMESTAMP or value.tzinfo is None)
-    return _from_timestamp(value, type_)
+def _known(value: datetime | None) -> datetime:
+    if value is None:
+        raise Lossy
+    return value
 
 
 def _utc(value: datetime) -> datetime:
-    if value.utcoffset() is None:
-        return value.replace(tzinfo=UTC)
     try:
         return value.astimezone(UTC)
     except (OverflowError, ValueError):
         raise Lossy from None
 
 
-def _zone(text: str) -> timezone:
-    if text == "Z":
-        return UTC
-    hours, minutes = int(text[1:3]), int(text[4:6])
-    if hours > 18 or minutes > 59 or hours * 60 + minutes > 18 * 60:
-        raise Lossy
-    offset = timedelta(hours=hours, minutes=minutes)
-    return timezone(-offset if text[0] == "-" else offset)
+def _offset(text: str) -> tzinfo | None:
+    try:
+        return find_time_zone(text).rules
+    except TimeZoneError:
+        raise Lossy from None

@@ -12,7 +12,7 @@ from partita.algebra.key import PartitionKey, checked_name
 from partita.algebra.key_text import KeyValue
 from partita.algebra.partition_sets import Dimension, PartitionSet
 from partita.algebra.windows import Windows
-from partita.errors import DefinitionError
+from partita.errors import DefinitionError, value_repr
 
 KeyFunction: TypeAlias = Callable[[PartitionKey], Iterable[PartitionKey]]
 
@@ -78,8 +78,10 @@ def window_offset(dimension: str, first: int, last: int | None = None) -> Window
     """Windows before or after ours: -1 is the one before, and -6, 0 the last seven with ours."""
     last = first if last is None else last
     for number in (first, last):
-        if not isinstance(number, int) or isinstance(number, bool):
-            raise DefinitionError(f"windows of {dimension!r} are counted by whole numbers, not {number!r}")
+        if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 2**31:
+            raise DefinitionError(
+                f"windows of {value_repr(dimension)} are counted by whole numbers, not {value_repr(number)}"
+            )
     if last < first:
         raise DefinitionError(f"the windows from {first} to {last} of {dimension!r} are none")
     return WindowOffset(checked_name(dimension), first, last)
@@ -93,7 +95,7 @@ def all_partitions() -> AllPartitions:
 def mapped_by(function: KeyFunction) -> MappedBy:
     """The partitions that a function of our key gives."""
     if not callable(function):
-        raise DefinitionError(f"mapped_by takes a function of a partition's key, not {function!r}")
+        raise DefinitionError(f"mapped_by takes a function of a partition's key, not {value_repr(function)}")
     name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
     return MappedBy(name, function)
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from partita.algebra.bind import bind, find_column
+from partita.algebra.bind import Reading, bind, find_column
 from partita.algebra.condition import is_wrapped, operands_of, read_condition, word_of
 from partita.algebra.literals import Lossy, cast_literal, finite
 from partita.algebra.predicate import (
@@ -31,33 +31,56 @@ from partita.algebra.predicate import (
     any_of,
     as_predicate,
 )  # fmt: skip
-from partita.algebra.schema import Schema
+from partita.algebra.schema import NameMatching, Schema
+from partita.algebra.time_zones import IN_UTC, TimeZone
 from partita.algebra.type_text import parse_type
-from partita.algebra.types import Kind, LogicalType
+from partita.algebra.types import CharType, Field, Kind, LogicalType
 from partita.errors import PredicateError, SchemaError
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 
-def parse_predicate(where: str | Predicate | ColumnRef, schema: Schema) -> Predicate:
+Where: TypeAlias = str | Predicate | ColumnRef
+"""A predicate as users give it: SQL text, or what `col(...)` makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A predicate as a user gave it, the time zone of its dates and times that name none, and what its names find."""
+
+    where: Where
+    time_zone: TimeZone
+    matching: NameMatching = NameMatching.EXACT_FIRST
+
+    def __str__(self) -> str:
+        return str(self.where)
+
+
+def parse_predicate(where: Where | Condition, schema: Schema) -> Predicate:
     """A predicate of SQL text, or one made with `col(...)`, bound to the schema.
 
-    Text that does not parse, and columns that aren't there, are a `PredicateError` with a caret under the place.
+    Timestamps become instants in UTC; what names no zone is in that of the `Condition`, or else in UTC. Text that does
+    not parse, and columns that aren't there, are a `PredicateError` with a caret under the place.
     """
+    condition = where if isinstance(where, Condition) else Condition(where, IN_UTC)
+    given, reading = condition.where, Reading(condition.time_zone, condition.matching)
     try:
-        return _parsed(where, schema) if isinstance(where, str) else bind(as_predicate(where), schema)
+        if isinstance(given, str):
+            return _parsed(given, schema, reading)
+        return bind(as_predicate(given), schema, reading=reading)
     except RecursionError:
         raise PredicateError("the predicate is nested too deeply") from None
 
 
 @lru_cache(maxsize=256)
-def _parsed(where: str, schema: Schema) -> Predicate:
+def _parsed(where: str, schema: Schema, reading: Reading) -> Predicate:
     """A plan reads the same text twice, once for the manifests and once for the files, and many come again."""
     tree, tokens = read_condition(where)
-    reader = _Reader(where, schema)
+    reader = _Reader(where, schema, reading)
     # Spark would put variables in their places first, so none of the text can be taken at its word.
-    return reader.residual(tree, where) if "${" in where else reader.read(tree, tokens)
+    is_sparks = "${" in where or (reading.time_zone.timestamp_is_ntz and "timestamp" in where.lower())
+    return reader.residual(tree, where) if is_sparks else reader.read(tree, tokens)
 
 
 _OPS = {
@@ -79,6 +102,7 @@ class _Reader:
 
     source: str
     schema: Schema
+    reading: Reading
 
     def read(self, node: Any, tokens: list[Token]) -> Predicate:
         kind = type(node).__name__
@@ -102,7 +126,7 @@ class _Reader:
 
     def _leaf(self, node: Any, text: str) -> Predicate:
         try:
-            return bind(replace(self._held(node, text), text=text), self.schema, self.source)
+            return bind(replace(self._held(node, text), text=text), self.schema, self.source, self.reading)
         except Lossy:
             return self.residual(node, text)
 
@@ -110,7 +134,7 @@ class _Reader:
         """The text as it is, with its columns checked."""
         for column in _columns(node):
             name, position = _name(column)
-            find_column(name, self.schema, self.source, position)
+            self._find_column(name, position)
         return Residual(text, text=text)
 
     def _held(self, node: Any, text: str | None) -> Predicate:
@@ -134,6 +158,7 @@ class _Reader:
             return In(name, tuple(map(self._literal, node.expressions)), position)
         if kind == "Between" and arguments == {"this", "low", "high"}:
             name, position = self._column(node.this)
+            self._check_not_padded(name, position)
             low, high = self._literal(node.args["low"]), self._literal(node.args["high"])
             return all_of((Compare(name, ">=", low, position), Compare(name, "<=", high, position)))
         if kind in ("Like", "StartsWith") and arguments <= {"this", "expression", "negate"}:
@@ -162,11 +187,12 @@ class _Reader:
     def _like(self, node: Any, kind: str, text: str | None) -> Predicate:
         name, position = self._column(node.this)
         pattern = self._literal(node.expression)
-        is_text = find_column(name, self.schema, self.source, position).type.kind is Kind.STRING
+        is_text = self._find_column(name, position).type.kind is Kind.STRING
         if not isinstance(pattern, str) or not is_text:
             raise Lossy
         prefix, rest = (pattern, "%") if kind == "StartsWith" else _like_prefix(pattern)
         if not rest:
+            self._check_not_padded(name, position)
             return Compare(name, "=", prefix, position)
         starts = StartsWith(name, prefix, position)
         if not rest.strip("%"):
@@ -174,6 +200,14 @@ class _Reader:
         if text is None:
             raise Lossy
         return all_of((starts, Residual(text, text=text)))
+
+    def _check_not_padded(self, name: str, position: int | None) -> None:
+        """Leave CHAR columns to Spark where it compares them with a text as it is, in BETWEEN and LIKE."""
+        if isinstance(self._find_column(name, position).type, CharType):
+            raise Lossy
+
+    def _find_column(self, name: str, position: int | None) -> Field:
+        return find_column(name, self.schema, self.source, position, self.reading.matching)
 
     def _column(self, node: Any) -> tuple[str, int | None]:
         if type(node).__name__ == "Paren":
@@ -197,7 +231,7 @@ class _Reader:
         if kind == "Neg":
             return _negative(self._literal(node.this))
         if kind in _CASTS and not node.args.get("format"):
-            return cast_literal(self._literal(node.this), _cast_type(node))
+            return cast_literal(self._literal(node.this), _cast_type(node), self.reading.time_zone)
         raise Lossy
 
     def _quoted(self, node: Any) -> str:

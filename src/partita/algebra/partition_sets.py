@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from partita.algebra.key import PartitionKey, checked_name
 from partita.algebra.key_text import KeyValue, tagged
 from partita.algebra.windows import DAY, HOUR, MONTH, WEEK, Windows, windows_of, zone
-from partita.errors import DefinitionError
+from partita.errors import DefinitionError, value_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +128,13 @@ def monthly(dimension: str, start: Moment, *, end: Moment | None = None, time_zo
 
 def static(dimension: str, values: Iterable[object]) -> PartitionSet:
     """A partition for each of these values."""
-    if isinstance(values, str):
-        raise DefinitionError(f"the values of {dimension!r} are a list, not the text {values!r}")
+    checked_name(dimension)
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise DefinitionError(f"the values of {dimension!r} are a list, not {value_repr(values)}")
     found = tuple(PartitionKey.of({dimension: value})[dimension] for value in values)
     if len(set(map(tagged, found))) < len(found):
         raise DefinitionError(f"a value of {dimension!r} stands twice")
-    return PartitionSet((Static(checked_name(dimension), found),))
+    return PartitionSet((Static(dimension, found),))
 
 
 def dynamic(dimension: str) -> PartitionSet:
@@ -145,7 +146,7 @@ def _windows(  # noqa: PLR0913, PLR0917 - what windows are made of
     dimension: str, unit: str, start: Moment, end: Moment | None, time_zone: str, offset: timedelta
 ) -> PartitionSet:
     if not isinstance(offset, timedelta):
-        raise DefinitionError(f"the offset of {dimension!r} is a timedelta, not {offset!r}")
+        raise DefinitionError(f"the offset of {dimension!r} is a timedelta, not {value_repr(offset)}")
     first = _local(start, time_zone)
     last = None if end is None else _local(end, time_zone)
     if last is not None and last < first:
@@ -159,9 +160,11 @@ def _local(moment: Moment, time_zone: str) -> datetime:
         try:
             moment = datetime.fromisoformat(moment)
         except ValueError:
-            raise DefinitionError(f"{moment!r} is no date or timestamp; write 2025-01-15 or an ISO 8601 time") from None
+            raise DefinitionError(
+                f"{value_repr(moment)} is no date or timestamp; write 2025-01-15 or an ISO 8601 time"
+            ) from None
     if not isinstance(moment, date):
-        raise DefinitionError(f"{moment!r} is no date or timestamp; write 2025-01-15 or an ISO 8601 time")
+        raise DefinitionError(f"{value_repr(moment)} is no date or timestamp; write 2025-01-15 or an ISO 8601 time")
     if not isinstance(moment, datetime):
         return datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001 - in the zone of the windows
     return moment if moment.tzinfo is None else moment.astimezone(zone(time_zone)).replace(tzinfo=None)

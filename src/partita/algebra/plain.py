@@ -53,7 +53,8 @@ from partita.algebra.types import (
     list_of,
     struct_of,
 )
-from partita.errors import SchemaError
+from partita.errors import SchemaError, value_repr
+from partita.untrusted import MAX_DIGITS
 
 Plain: TypeAlias = bool | int | str | bytes
 
@@ -63,7 +64,7 @@ def to_plain(value: object, type_: LogicalType) -> Plain:
     rule = _PLAIN.get(type_.kind)
     plain = rule(native(value), type_) if rule is not None else None
     if plain is None:
-        raise SchemaError(f"{value!r} ({type(value).__name__}) is not a value of type {type_}")
+        raise SchemaError(f"{value_repr(value)} ({type(value).__name__}) is not a value of type {type_}")
     return plain
 
 
@@ -95,7 +96,7 @@ def type_of(value: object) -> LogicalType:
     for python, rule in _INFERRED:
         if isinstance(value, python):
             return rule(value)
-    raise SchemaError(f"a value of Python type {type(value).__name__} has no logical type: {value!r}")
+    raise SchemaError(f"a value of Python type {type(value).__name__} has no logical type: {value_repr(value)}")
 
 
 EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -147,11 +148,26 @@ def unscaled(value: Decimal, scale: int) -> int | None:
     """The unscaled integer of a decimal at that scale, or None where digits would be lost."""
     if not value.is_finite():
         return None
+    if not value:
+        return 0
+    # Before any arithmetic: 1e999999999 has one digit, and the integer of it a billion.
+    if value.adjusted() > _MAX_EXPONENT or not is_computable(value):
+        return None
     sign, digits, exponent = value.as_tuple()
-    number = int("".join(map(str, digits)) or "0")
+    number = int("".join(map(str, digits)))
     shift = cast("int", exponent) + scale
     whole, lost = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
     return None if lost else (-whole if sign else whole)
+
+
+_MAX_EXPONENT = 76
+"""No type holds 10**77: a decimal has 38 digits at most, and its scale is 38 at most."""
+
+
+def is_computable(value: Decimal) -> bool:
+    """Whether a finite decimal has few enough digits, before and after the point, to compute with it."""
+    _, digits, exponent = value.as_tuple()
+    return value.adjusted() <= MAX_DIGITS and len(digits) <= MAX_DIGITS and cast("int", exponent) >= -MAX_DIGITS
 
 
 def is_unicode(text: str) -> bool:
@@ -168,7 +184,12 @@ def _plain_integer(value: object, type_: LogicalType) -> Plain | None:
 
 
 def _plain_float(value: object, _: LogicalType) -> Plain | None:
-    return float_rank(float(value)) if isinstance(value, float | int) and not isinstance(value, bool) else None
+    if not isinstance(value, float | int) or isinstance(value, bool):
+        return None
+    try:
+        return float_rank(float(value))
+    except OverflowError:  # an integer beyond the greatest double
+        return None
 
 
 def _plain_decimal(value: object, type_: LogicalType) -> Plain | None:

@@ -15,8 +15,8 @@ from typing import TypeAlias
 from uuid import UUID
 
 from partita.algebra.hashing import time_text, timestamp_text
-from partita.algebra.plain import is_finer, is_unicode, micros_of, micros_of_time, native
-from partita.errors import PredicateError
+from partita.algebra.plain import is_computable, is_finer, is_unicode, micros_of, micros_of_time, native
+from partita.errors import MAX_BITS, PredicateError, value_repr
 
 Value: TypeAlias = object
 """A Python value that a column is compared with; None is NULL."""
@@ -111,7 +111,8 @@ class Truth(Predicate):
     value: bool | None
 
     def sql(self) -> str:
-        return "NULL" if self.value is None else str(self.value).upper()
+        # A bare NULL has no type, and Spark takes no condition that is not boolean.
+        return "CAST(NULL AS BOOLEAN)" if self.value is None else str(self.value).upper()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ class ColumnRef:
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
-            raise PredicateError(f"col takes the name of a column, not {name!r}")
+            raise PredicateError(f"col takes the name of a column, not {value_repr(name)}")
         self.name = name
 
     def __eq__(self, value: object) -> Compare:  # type: ignore[override] # a predicate, not a truth
@@ -245,7 +246,7 @@ class ColumnRef:
         """LIKE 'prefix%', with nothing in the prefix being a wildcard."""
         checked = _checked(prefix)
         if not isinstance(checked, str):
-            raise PredicateError(f"startswith takes text, not {prefix!r}")
+            raise PredicateError(f"startswith takes text, not {value_repr(prefix)}")
         return StartsWith(self.name, checked)
 
     def __and__(self, other: Predicate | ColumnRef) -> Predicate:
@@ -277,7 +278,7 @@ def as_predicate(given: Predicate | ColumnRef) -> Predicate:
     if isinstance(given, ColumnRef):
         return Compare(given.name, "=", True, text=given.name)
     if not isinstance(given, Predicate):
-        raise PredicateError(f"{given!r} ({type(given).__name__}) is not a predicate")
+        raise PredicateError(f"{value_repr(given)} ({type(given).__name__}) is not a predicate")
     return given
 
 
@@ -288,10 +289,12 @@ def _checked(value: object) -> Value:
     """A value that a column can be compared with, as Python's own."""
     value = native(value)
     if value is not None and not isinstance(value, _VALUES):
-        raise PredicateError(f"a column can't be compared with {value!r}, a {type(value).__name__}")
+        raise PredicateError(f"a column can't be compared with {value_repr(value)}, a {type(value).__name__}")
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise PredicateError(f"a column can't be compared with an integer of {value.bit_length():,} bits")
     problem = _problem(value)
     if problem is not None:
-        raise PredicateError(f"a column can't be compared with {value!r}: {problem}")
+        raise PredicateError(f"a column can't be compared with {value_repr(value)}: {problem}")
     return value
 
 
@@ -299,7 +302,9 @@ def _problem(value: object) -> str | None:
     if isinstance(value, str):
         return None if is_unicode(value) else "a lone surrogate is not Unicode text"
     if isinstance(value, Decimal):
-        return None if value.is_finite() else "no decimal of a table is NaN or infinite"
+        if not value.is_finite():
+            return "no decimal of a table is NaN or infinite"
+        return None if is_computable(value) else "no decimal of a table has so many digits"
     if isinstance(value, datetime):
         if value != value:  # noqa: PLR0124 - pandas' NaT
             return "NaT is no timestamp; use None for NULL"

@@ -13,10 +13,11 @@ from functools import lru_cache, reduce
 
 from partita.algebra import facts as facts_room
 from partita.algebra.facts import Facts
-from partita.algebra.parse import parse_predicate
-from partita.algebra.predicate import And, ColumnRef, Not, Or, Predicate, Residual, Truth, conjuncts
+from partita.algebra.parse import Condition, Where, parse_predicate
+from partita.algebra.predicate import And, Not, Or, Predicate, Residual, Truth, conjuncts
 from partita.algebra.schema import Schema
 from partita.algebra.steps import ANYTHING, FALSE, NULL, TRUE, Steps, both, either, joined, negated, steps_of
+from partita.algebra.time_zones import IN_UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +67,16 @@ def _columns(node: Node) -> Iterator[str]:
             yield from _columns(part)
 
 
-def compiled(where: str | Predicate | ColumnRef, schema: Schema) -> Compiled:
+def compiled(where: Where | Condition, schema: Schema) -> Compiled:
     """A predicate, or the text of one, as step functions."""
-    if isinstance(where, str):
-        return _of_text(where, schema)
-    return compile_predicate(parse_predicate(where, schema), schema)
+    condition = where if isinstance(where, Condition) else Condition(where, IN_UTC)
+    if isinstance(condition.where, str):
+        return _of_text(condition, schema)
+    return compile_predicate(parse_predicate(condition, schema), schema)
 
 
 @lru_cache(maxsize=256)
-def _of_text(where: str, schema: Schema) -> Compiled:
+def _of_text(where: Condition, schema: Schema) -> Compiled:
     """A plan asks for the same text twice, once for the manifests and once for the files."""
     return compile_predicate(parse_predicate(where, schema), schema)
 

@@ -10,7 +10,7 @@ from partita.algebra.functions import identity
 from partita.algebra.schema import Schema
 from partita.algebra.transforms import Family, PartitionFunction, Transform
 from partita.algebra.types import LogicalType
-from partita.errors import SpecError, UnknownSpec
+from partita.errors import SpecError, UnknownSpec, value_repr
 
 FIRST_FIELD_ID = 1000
 """Iceberg counts partition fields from here, apart from the ids of columns."""
@@ -31,7 +31,7 @@ class PartitionField:
 
     def same_as(self, other: PartitionField) -> bool:
         """Whether both hold the same values: the same transform of the same column."""
-        return self.source == other.source and self.transform == other.transform
+        return isinstance(other, PartitionField) and (self.source, self.transform) == (other.source, other.transform)
 
     @property
     def function(self) -> PartitionFunction:
@@ -56,6 +56,12 @@ class PartitionSpec:
     def of(cls, functions: Functions, schema: Schema, family: str, spec_id: int = 0) -> PartitionSpec:
         """The spec of these functions, each checked against the type of its column."""
         known = Family.of(family)
+        if isinstance(functions, str | PartitionFunction) or not isinstance(functions, Iterable):
+            raise SpecError(f"a spec is made of a list of partition functions, not {value_repr(functions)}")
+        if not isinstance(schema, Schema):
+            raise SpecError(f"a spec is checked against a Schema, not {value_repr(schema)}")
+        if not isinstance(spec_id, int) or isinstance(spec_id, bool) or abs(spec_id) >= 2**31:
+            raise SpecError(f"the id of a spec is a whole number of 32 bits, not {value_repr(spec_id)}")
         numbered = enumerate(map(_as_function, functions), FIRST_FIELD_ID)
         fields = tuple(bind(function, schema, known, field_id) for field_id, function in numbered)
         return cls(spec_id, _distinct(fields, schema), known)
@@ -67,6 +73,8 @@ class PartitionSpec:
 
     def field(self, name: str) -> PartitionField:
         """The field of that name, without regard to case."""
+        if not isinstance(name, str):
+            raise SpecError(f"the name of a partition field is text, not {value_repr(name)}")
         for f in self.fields:
             if f.name.casefold() == name.casefold():
                 return f
@@ -87,6 +95,10 @@ class SpecHistory:
     @classmethod
     def start(cls, spec: PartitionSpec, schema: Schema) -> SpecHistory:
         """The history of a table that has had one spec."""
+        if not isinstance(spec, PartitionSpec):
+            raise SpecError(f"a spec is made by parse_spec, not {value_repr(spec)}")
+        if not isinstance(schema, Schema):
+            raise SpecError(f"a history of specs has a Schema, not {value_repr(schema)}")
         return cls(schema, (spec,), spec.spec_id)
 
     @property
@@ -106,6 +118,10 @@ class SpecHistory:
 
         That is its name, or `name@spec_id` where another spec has a field of that name that holds something else.
         """
+        if not isinstance(spec, PartitionSpec) or not isinstance(field, PartitionField):
+            raise SpecError(
+                f"a column is named by a spec and a field of it, not {value_repr(spec)} and {value_repr(field)}"
+            )
         others = (f for other in self.specs if other.spec_id != spec.spec_id for f in other.fields)
         is_alone = all(f.same_as(field) for f in others if f.name.casefold() == field.name.casefold())
         return field.name if is_alone else f"{field.name}@{spec.spec_id}"
@@ -121,9 +137,17 @@ class SpecHistory:
 
         Fields are dropped, then renamed, then added. A field that the table has had before keeps its id.
         """
+        for given in (add, drop):
+            if isinstance(given, str | PartitionFunction) or not isinstance(given, Iterable):
+                raise SpecError(f"partition fields are added and dropped by lists, not {value_repr(given)}")
+        names = {} if rename is None else rename
+        if not isinstance(names, Mapping) or not all(isinstance(name, str) for pair in names.items() for name in pair):
+            raise SpecError(
+                f"partition fields are renamed by texts: the new name by the old one, not {value_repr(rename)}"
+            )
         current = self.current
         dropped = {self._dropped(f).name for f in drop}
-        renamed = {current.field(old).name: new for old, new in (rename or {}).items()}
+        renamed = {current.field(old).name: new for old, new in names.items()}
         gone = sorted(dropped & set(renamed))
         if gone:
             raise SpecError(f"partition field {gone[0]!r} can't be both dropped and renamed")
@@ -138,7 +162,7 @@ class SpecHistory:
     def _dropped(self, given: PartitionFunction | str) -> PartitionField:
         if isinstance(given, str):
             return self.current.field(given)
-        wanted = bind(given, self.schema, self.current.family, 0)
+        wanted = bind(_as_function(given), self.schema, self.current.family, 0)
         for f in self.current.fields:
             if f.same_as(wanted):
                 return f
@@ -168,6 +192,10 @@ def bind(function: PartitionFunction, schema: Schema, family: Family, field_id: 
 
 
 def _as_function(given: PartitionFunction | str) -> PartitionFunction:
+    if not isinstance(given, PartitionFunction | str):
+        raise SpecError(
+            f"a partition function is made by bucket, day and the like, or is a column, not {value_repr(given)}"
+        )
     return identity(given) if isinstance(given, str) else given
 
 

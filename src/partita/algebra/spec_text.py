@@ -11,7 +11,8 @@ from partita.algebra.functions import bucket, function, identity, truncate
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction, default_name
-from partita.errors import SpecError, SpecFormatError, caret
+from partita.errors import SpecError, SpecFormatError, caret, value_repr
+from partita.untrusted import parse_json
 
 HASH_NAME = "murmur3_32"
 """What `properties` says of the hash behind bucket and hash."""
@@ -53,8 +54,8 @@ def _json_column(f: PartitionFunction) -> dict[str, object]:
 
 def _loads(text: str) -> object:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return parse_json(text)
+    except ValueError as error:
         raise SpecFormatError(f"partition columns are not JSON: {error}") from None
 
 
@@ -67,7 +68,7 @@ def _from_json(document: object) -> Iterator[PartitionFunction]:
         elif isinstance(column, Mapping):
             yield _from_json_column(cast("Mapping[str, object]", column))
         else:
-            raise SpecFormatError(f"a partition column is a JSON object, not {column!r}")
+            raise SpecFormatError(f"a partition column is a JSON object, not {value_repr(column)}")
 
 
 _CALL = re.compile(r"([a-z]+)(?:\(\s*([0-9]+)\s*\))?")
@@ -84,7 +85,7 @@ def _from_json_column(column: Mapping[str, object]) -> PartitionFunction:
         raise SpecFormatError(f"partition column {source!r}: {call!r} with {properties!r} is not a function")
     used = properties.get("hash", HASH_NAME)
     if used != HASH_NAME:
-        raise SpecFormatError(f"partition column {source!r}: Partita computes {HASH_NAME}, not {used!r}")
+        raise SpecFormatError(f"partition column {source!r}: Partita computes {HASH_NAME}, not {value_repr(used)}")
     width = match[2] if match[2] is not None else properties.get(_WIDTHS.get(match[1], ""))
     return _call(match[1], source, _whole(width))
 

@@ -40,7 +40,7 @@ from partita.algebra.types import (
     Kind,
     LogicalType,
 )  # fmt: skip
-from partita.errors import SchemaError, SpecError, TransformError
+from partita.errors import SchemaError, SpecError, TransformError, value_repr
 
 
 class Family(StrEnum):
@@ -52,10 +52,10 @@ class Family(StrEnum):
     @classmethod
     def of(cls, name: str) -> Family:
         """The family of that name."""
-        try:
-            return cls(name)
-        except ValueError:
-            raise SpecError(f"no family of partition functions {name!r}; there are 'iceberg' and 'lance'") from None
+        for family in cls:
+            if family == name:
+                return family
+        raise SpecError(f"no family of partition functions {value_repr(name)}; there are 'iceberg' and 'lance'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,8 @@ class Transform:
 
     def check(self, type_: LogicalType, family: Family, column: str | None = None) -> None:
         """Refuse a type that the function does not take in that family, with a `TransformError`."""
+        if not isinstance(type_, LogicalType):
+            raise SchemaError(f"a type is one of Partita's or its name, not {value_repr(type_)}")
         if not self.known:
             raise TransformError(str(self), column, str(type_), "Partita doesn't know this function")
         accepted = _TYPES[self.name].get(family)
@@ -139,6 +141,8 @@ class PartitionFunction:
 
     def alias(self, name: str) -> PartitionFunction:
         """The same function under another field name."""
+        if not isinstance(name, str) or not name:
+            raise SpecError(f"the name of a partition field is text, not {value_repr(name)}")
         return replace(self, name=name)
 
     def apply(self, value: object, *, family: str, type: LogicalType | str | None = None) -> object:  # noqa: A002

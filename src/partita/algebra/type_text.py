@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import re
 
-from partita.algebra.types import STRING, Field, Kind, LogicalType, decimal, fixed, list_of, map_of, struct_of
+from partita.algebra.types import (
+    Field,
+    Kind,
+    LogicalType,
+    char,
+    decimal,
+    fixed,
+    list_of,
+    map_of,
+    struct_of,
+    varchar,
+)
 from partita.errors import SchemaError
 
-_DEEPEST = 64
+MAX_DEPTH = 64
 
 
 def parse_type(text: str) -> LogicalType:
     """The type that a text names, by Partita's names or Spark's: `long`, `bigint`, `decimal(4,2)`, `array<date>`."""
+    if not isinstance(text, str):
+        raise SchemaError(f"a type is named by text, not by {text!r}")
     found, rest = _read_type(text.strip(), text, 0)
     if rest.strip():
         raise SchemaError(f"{text!r} is not a type: {rest.strip()!r} is left over")
@@ -22,13 +35,13 @@ _ALIASES = {
     "bool": "boolean", "tinyint": "byte", "smallint": "short", "integer": "int", "bigint": "long", "real": "float",
     "timestamp_ltz": "timestamp", "timestamptz": "timestamp", "array": "list", "null": "void",
 }  # fmt: skip
-_WORD = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*")
+_WORD = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\(\s*([0-9]{1,10})\s*(?:,\s*([0-9]{1,10})\s*)?\))?\s*")
 _NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s:<>,`]+))\s*:")
 
 
 def _read_type(text: str, whole: str, depth: int) -> tuple[LogicalType, str]:
-    if depth > _DEEPEST:
-        raise SchemaError(f"a type nested over {_DEEPEST} levels deep")
+    if depth > MAX_DEPTH:
+        raise SchemaError(f"a type nested over {MAX_DEPTH} levels deep")
     match = _WORD.match(text)
     if match is None:
         raise SchemaError(f"{whole!r} is not a type: no name at {text[:20]!r}")
@@ -42,13 +55,14 @@ def _read_type(text: str, whole: str, depth: int) -> tuple[LogicalType, str]:
         return decimal(*(numbers + [10, 0][len(numbers) :])), rest
     if word == "fixed" and len(numbers) == 1:
         return fixed(numbers[0]), rest
-    if word == "varchar" and len(numbers) == 1:
-        return STRING, rest
+    if word in _TEXTS and len(numbers) == 1 and numbers[0] > 0:
+        return _TEXTS[word](numbers[0]), rest
     if word not in _ATOMS or numbers:
         raise SchemaError(f"{whole!r} is not a type: unknown name {match[0].strip()!r}")
     return LogicalType(Kind(word)), rest
 
 
+_TEXTS = {"varchar": varchar, "char": char, "character": char}
 _ATOMS = {k.value for k in Kind} - {"decimal", "fixed", "struct", "list", "map", "other"}
 
 

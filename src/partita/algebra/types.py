@@ -74,6 +74,26 @@ class FixedType(LogicalType):
 
 
 @dataclass(frozen=True, slots=True)
+class VarcharType(LogicalType):
+    """Text of at most `length` characters; Delta has it, and the other formats take it for text."""
+
+    length: int
+
+    def __str__(self) -> str:
+        return f"varchar({self.length})"
+
+
+@dataclass(frozen=True, slots=True)
+class CharType(LogicalType):
+    """Text of at most `length` characters that is read and compared with spaces behind it, up to that length."""
+
+    length: int
+
+    def __str__(self) -> str:
+        return f"char({self.length})"
+
+
+@dataclass(frozen=True, slots=True)
 class StructType(LogicalType):
     """Named fields, in order."""
 
@@ -133,6 +153,16 @@ def decimal(precision: int, scale: int) -> DecimalType:
 def fixed(length: int) -> FixedType:
     """`fixed(length)`."""
     return FixedType(Kind.FIXED, length)
+
+
+def varchar(length: int) -> VarcharType:
+    """`varchar(length)`."""
+    return VarcharType(Kind.STRING, length)
+
+
+def char(length: int) -> CharType:
+    """`char(length)`."""
+    return CharType(Kind.STRING, length)
 
 
 def struct_of(*fields: Field) -> StructType:

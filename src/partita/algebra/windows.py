@@ -16,15 +16,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from partita.algebra.key import checked_name
 from partita.algebra.key_text import KeyValue
 from partita.algebra.plain import EPOCH_DAY, days_of
-from partita.errors import DefinitionError
+from partita.algebra.time_zones import rules_of
+from partita.errors import DefinitionError, TimeZoneError
 
 HOUR, DAY, WEEK, MONTH = "hour", "day", "week", "month"
 UNITS = (HOUR, DAY, WEEK, MONTH)
@@ -178,13 +177,12 @@ def windows_of(document: dict[str, Any]) -> Windows:
     )
 
 
-@lru_cache(maxsize=64)
-def zone(name: str) -> ZoneInfo:
-    """The time zone of that name."""
+def zone(name: str) -> tzinfo:
+    """The rules of the time zone of that name; a name that none has is a `DefinitionError`."""
     try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise DefinitionError(f"no time zone {name!r}; use names such as UTC or Europe/Berlin") from None
+        return rules_of(name)
+    except TimeZoneError as error:
+        raise DefinitionError(str(error)) from None
 
 
 def _instant(local: datetime, time_zone: str) -> datetime:

@@ -12,10 +12,10 @@ from partita.algebra.calendar import DAY, HOUR, days_from_civil
 from partita.algebra.facts import CALENDAR_PARTS, is_calendar_part
 from partita.algebra.spec import PartitionField, PartitionSpec
 from partita.algebra.transforms import Family
-from partita.algebra.types import DATE, Kind, LogicalType
-from partita.arrow.buffers import Ints, one_chunk
+from partita.algebra.types import DATE, CharType, Kind, LogicalType
+from partita.arrow.buffers import Ints, is_text, one_array, one_chunk
 from partita.arrow.evidence import Evidence, Hashed, Parts, Within
-from partita.arrow.plain import Plains, ranks
+from partita.arrow.plain import Plains, padded, ranks
 from partita.errors import PartitionsError
 
 
@@ -27,8 +27,12 @@ def from_fields(
     for given in spec.fields:
         if given.transform.name == "void" or not given.transform.known:
             continue
-        results = _results(given, spec.family, column_of(partitions, given.name))
-        if given.source not in wanted:
+        column = column_of(partitions, given.name)
+        type_, is_identity = given.source_type, given.transform.name == "identity"
+        if isinstance(type_, CharType) and is_identity and is_text(one_array(column).type):
+            column = padded(column, type_)
+        results = _results(given, spec.family, column)
+        if given.source not in wanted or (isinstance(type_, CharType) and not is_identity):
             continue
         if is_calendar_part(given, spec.family):
             parts.setdefault(given.source, {})[given.transform.name] = (given, results)

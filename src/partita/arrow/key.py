@@ -48,7 +48,8 @@ def key_ids(asset_id: str, texts: Array) -> Array:
 def _columns(table: Any) -> tuple[dict[str, Array], int]:
     if isinstance(table, Mapping):
         columns = dict(table)
-        rows = len(next(iter(columns.values()), ()))
+        first = next(iter(columns.values()), ())
+        rows = len(first) if hasattr(first, "__len__") else 0
     elif isinstance(table, pa.Table | pa.RecordBatch):
         columns, rows = dict(zip(table.schema.names, table.columns, strict=True)), table.num_rows
         _refuse_twice(table.schema.names)

@@ -83,7 +83,7 @@ class _Spans:
         return _Spans(self.octets, self.starts[rows], self.stops[rows])
 
     def after(self, count: int) -> _Spans:
-        return _Spans(self.octets, self.starts + count, self.stops)
+        return _Spans(self.octets, np.minimum(self.starts + count, self.stops), self.stops)
 
     def places(self, width: int) -> Octets:
         """The first `width` bytes of each row; where a row has fewer they mean nothing."""

@@ -11,7 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.algebra.plain import NAN_RANK
-from partita.algebra.types import BYTES, FLOATS, INSTANTS, INTEGERS, NESTED, DecimalType, FixedType, Kind, LogicalType
+from partita.algebra.types import (
+    BYTES,
+    FLOATS,
+    INSTANTS,
+    INTEGERS,
+    NESTED,
+    CharType,
+    DecimalType,
+    FixedType,
+    Kind,
+    LogicalType,
+)
 from partita.arrow.buffers import Array, Bools, Floats, Ints, float64_values, int64_values, limbs, null_mask, one_array
 from partita.arrow.schema import to_arrow, to_logical
 from partita.errors import PartitionsError
@@ -36,6 +47,24 @@ class Plains:
 
     def __getitem__(self, rows: slice) -> Plains:
         return Plains(self.values[rows], self.null[rows])
+
+
+def padded(texts: Array, type_: CharType) -> Array:
+    """Texts as CHAR values read: with spaces behind them, up to the length of the type."""
+    return pc.utf8_rpad(pc.cast(one_array(texts), pa.large_string()), width=type_.length, padding=" ")
+
+
+def padded_ends(lower: Array | None, upper: Array | None, type_: CharType) -> tuple[Array | None, Array | None]:
+    """Bounds of padded values, given the bounds of the same values as files hold them, perhaps not padded.
+
+    A padded value is not less than the value. It may be greater than the padded upper bound only where that has a
+    character below the space in it; then there is no bound.
+    """
+    if upper is None:
+        return lower, None
+    texts = pc.cast(one_array(upper), pa.large_string())
+    known = pc.invert(pc.match_substring_regex(texts, "[\\x00-\\x1f]"))
+    return lower, pc.if_else(known, padded(texts, type_), pa.scalar(None, texts.type))
 
 
 def ranks(array: Array, type_: LogicalType) -> Plains:

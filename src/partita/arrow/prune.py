@@ -13,20 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.algebra.facts import Within as Anything
+from partita.algebra.parse import Condition, Where
 from partita.algebra.plain import NAN_RANK
-from partita.algebra.predicate import ColumnRef, Predicate
 from partita.algebra.prune import Compiled, Known, Node, compiled
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.algebra.steps import TRUE, Steps, both, either
-from partita.algebra.types import FLOATS, LogicalType
+from partita.algebra.time_zones import find_time_zone
+from partita.algebra.types import FLOATS, CharType, LogicalType
 from partita.arrow.buffers import Array, Bools, Ints
 from partita.arrow.evidence import Evidence, Masks, Within
 from partita.arrow.fields import coded, column_of, from_fields
-from partita.arrow.plain import Plains, ranks
+from partita.arrow.plain import Plains, padded_ends, ranks
 from partita.arrow.schema import to_schema
 from partita.arrow.spec import distinct_ids, spec_columns
-from partita.errors import PartitionsError, SpecError
+from partita.errors import PartitionsError, SpecError, value_repr
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,27 +77,28 @@ class Statistics:
         return Statistics(*(None if array is None else array.take(rows) for array in every))
 
 
-def prune(
-    where: str | Predicate | ColumnRef,
+def prune(  # noqa: PLR0913 - what is judged, and by what
+    where: Where | Condition,
     *,
     schema: object,
     spec: PartitionSpec | SpecHistory,
     partitions: pa.Table | pa.RecordBatch,
     statistics: Mapping[str, Statistics] | None = None,
+    time_zone: str = "UTC",
 ) -> Pruned:
     """Which partitions a predicate can match, must match, and why not.
 
     `partitions` has one column for each field of the spec, under the field's name. With a whole history of specs it has
     a column `spec_id` too, each row is judged by its own spec, and `SpecHistory.column_name` says what columns are
-    called. `statistics` are by the name of the column.
+    called. `statistics` are by the name of the column. Dates and times that name no time zone are in `time_zone`.
     """
     if not isinstance(partitions, pa.Table | pa.RecordBatch):
         raise PartitionsError(f"partitions are an Arrow table, not {type(partitions).__name__}")
     if not isinstance(spec, PartitionSpec | SpecHistory):
         raise SpecError(f"a spec is a PartitionSpec or a SpecHistory, not {type(spec).__name__}; see parse_spec")
     columns = to_schema(schema)
-    asked = compiled(where, columns)
-    measured = {columns.find(name).name: given for name, given in (statistics or {}).items()}
+    asked = compiled(where if isinstance(where, Condition) else Condition(where, find_time_zone(time_zone)), columns)
+    measured = {columns.find(name).name: given for name, given in _checked(statistics).items()}
     judges = [
         (
             rows,
@@ -111,6 +113,13 @@ def prune(
         for one, rows in _by_spec(spec, partitions)
     ]
     return _pruned(asked, judges, partitions.num_rows)
+
+
+def _checked(statistics: Mapping[str, Statistics] | None) -> Mapping[str, Statistics]:
+    given = {} if statistics is None else statistics
+    if not isinstance(given, Mapping) or not all(isinstance(one, Statistics) for one in given.values()):
+        raise PartitionsError(f"statistics are a Statistics for each column, by its name, not {value_repr(statistics)}")
+    return given
 
 
 def may_match(asked: Compiled, evidence: Mapping[str, list[Evidence]], size: int) -> Bools:
@@ -230,9 +239,12 @@ def _from_statistics(schema: Schema, statistics: Mapping[str, Statistics], size:
     for name, given in statistics.items():
         _check_statistics(name, given, size)
         type_ = schema.find(name).type
-        lower = None if given.lower is None else ends_of(given.lower, type_)
+        least, greatest = given.lower, given.upper
+        if isinstance(type_, CharType):
+            least, greatest = padded_ends(least, greatest, type_)
+        lower = None if least is None else ends_of(least, type_)
         # Statistics leave NaN out, which sorts above all else.
-        upper = None if given.upper is None or type_.kind in FLOATS else ends_of(given.upper, type_)
+        upper = None if greatest is None or type_.kind in FLOATS else ends_of(greatest, type_)
         never, always = _null_counts(given, size)
         yield name, Within(lower, upper, always, ~never & ~always)
 

@@ -19,7 +19,7 @@ from partita.arrow.hashing import hashes
 from partita.arrow.plain import exact, ranks
 from partita.arrow.scalar_text import hex_texts
 from partita.arrow.schema import to_arrow, to_logical
-from partita.errors import PartitionsError
+from partita.errors import PartitionsError, SchemaError, SpecError, value_repr
 
 
 def apply(
@@ -37,9 +37,13 @@ def apply(
     `TransformError`; a value that the type can't hold, or a result that its type can't, a `PartitionsError`.
     """
     of = Family.of(family)
+    if not isinstance(f, PartitionFunction):
+        raise SpecError(f"a partition function is made by bucket, day and the like, not {value_repr(f)}")
     if not isinstance(array, pa.Array | pa.ChunkedArray):
         raise PartitionsError(f"{f} is applied to an Arrow array, not to a {array.__class__.__name__}")
     known = to_logical(array.type) if type is None else parse_type(type) if isinstance(type, str) else type
+    if not isinstance(known, LogicalType):
+        raise SchemaError(f"a type is one of Partita's or its name, not {value_repr(known)}")
     unknown_nulls = type is None and known.kind is Kind.NULL and f.transform.known
     if not unknown_nulls:
         f.transform.check(known, of, f.source)

@@ -17,14 +17,15 @@ from partita.algebra.partition_sets import NOT_PARTITIONED, PartitionSet, dynami
 from partita.algebra.spec import PartitionSpec
 from partita.assets.asset import Asset, source
 from partita.assets.holding import Holding
-from partita.errors import KeyValueError, TableExists
+from partita.errors import KeyValueError, TableError, TableExists, value_repr
 from partita.formats.opening import open_table
 from partita.formats.table import Table
 from partita.status.workspace import ADOPTED, FOLDER
 from partita.storage import Storage
+from partita.untrusted import parse_json_object
 
-_KEPT = ("name", "type", "uri", "warehouse", "jdbc.schema-version", "catalog-impl", "py-catalog-impl")
-"""What is kept of a catalog's settings; anything else may be a secret."""
+_KEPT = ("name", "type", "uri", "warehouse", "jdbc.schema-version")
+"""What is kept of a catalog's settings; anything else may be a secret, or the name of code to run."""
 
 
 def adopt(  # noqa: PLR0913, PLR0917 - what there is to say of a table
@@ -37,6 +38,9 @@ def adopt(  # noqa: PLR0913, PLR0917 - what there is to say of a table
     freshness: timedelta | Freshness | None,
 ) -> Asset:
     """Note where a table is; the source that it makes. A name that stands for another table is refused."""
+    if catalog is not None and (not isinstance(catalog, Mapping) or not all(map(_is_setting, catalog.items()))):
+        raise TableError(f"a catalog is texts by name, as pyiceberg has them, not {value_repr(catalog)}")
+    _check_no_class(catalog)
     kept = None if catalog is None else {name: _public(catalog[name]) for name in _KEPT if name in catalog}
     where = uri if format_ == "iceberg" else Storage.at(uri).uri
     table = open_table(where, format=format_, catalog=catalog, name=name)
@@ -53,13 +57,37 @@ def is_adopted(storage: Storage, name: str) -> bool:
     return storage.exists(_path(name))
 
 
-def adopted_table(storage: Storage, name: str) -> Table | None:
+def adopted_table(storage: Storage, name: str, time_zone: str = "UTC") -> Table | None:
     """The table that was adopted under a name."""
     data = storage.get(_path(name))
     if data is None:
         return None
-    kept = json.loads(data)
-    return open_table(kept["uri"], format=kept["format"], catalog=kept["catalog"], name=name)
+    uri, format_, catalog = _read_place(data, _path(name))
+    _check_no_class(catalog)
+    return open_table(uri, format=format_, catalog=catalog, name=name, time_zone=time_zone)
+
+
+def _read_place(data: bytes, path: str) -> tuple[str, str, dict[str, str] | None]:
+    """Where an adopted table is, in which format and catalog; a file that doesn't say it is refused by its path."""
+    try:
+        kept = parse_json_object(data)
+    except ValueError as error:
+        raise TableError(f"{path} can't be read: {error}; adopt the table again") from error
+    uri, format_, catalog = kept.get("uri"), kept.get("format"), kept.get("catalog")
+    is_catalog = isinstance(catalog, dict) and all(isinstance(value, str) for value in catalog.values())
+    if not isinstance(uri, str) or not isinstance(format_, str) or not (catalog is None or is_catalog):
+        raise TableError(f"{path} doesn't say where its table is: it needs uri, format and catalog; adopt it again")
+    return uri, format_, catalog
+
+
+def _check_no_class(catalog: Mapping[str, str] | None) -> None:
+    """Refuse settings of a catalog that name code to run: others may write to a lake's files."""
+    for setting in catalog or {}:
+        if setting.casefold().endswith("impl"):
+            raise TableError(
+                f"{setting} names a class, and a lake keeps no names of code to run; give the catalog as that of the "
+                "lake, Lake(..., catalog={...}), or open the table with pt.open_table"
+            )
 
 
 def adopted_names(storage: Storage) -> set[str]:
@@ -77,6 +105,10 @@ def _partitions(spec: PartitionSpec) -> PartitionSet:
         except KeyValueError as error:
             raise KeyValueError(field.name, f"{error.reason}; say which partitions the source has") from None
     return found
+
+
+def _is_setting(pair: tuple[object, object]) -> bool:
+    return all(isinstance(one, str) for one in pair)
 
 
 def _public(value: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as NamedValues
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,7 +15,7 @@ from partita.algebra.mappings import AllPartitions, MappedBy, Mapping, SameKey, 
 from partita.algebra.partition_sets import NOT_PARTITIONED, PartitionSet
 from partita.algebra.transforms import PartitionFunction
 from partita.assets.fingerprint import fingerprint
-from partita.errors import DefinitionError
+from partita.errors import DefinitionError, value_repr
 from partita.formats import FORMATS
 from partita.formats.arguments import fields_of
 from partita.status.definitions import Definition, Upstream
@@ -98,16 +98,17 @@ def asset(  # noqa: PLR0913 - what there is to define
     partitioned by the asset's dimensions, and has the columns of the first rows, unless it is said otherwise.
     """
     _check(partitions, code_version, retries)
-    upstreams = tuple(map(_upstream, upstream))
+    upstreams = _upstreams(upstream)
     labels = _tags(tags)
+    settings = _properties(properties)
     if format not in FORMATS:
-        raise DefinitionError(f"there is no format {format!r}; there is {', '.join(FORMATS)}")
+        raise DefinitionError(f"there is no format {value_repr(format)}; there is {', '.join(FORMATS)}")
     by = None if partition_by is None else tuple(fields_of(partition_by, "partition_by"))
-    making = Making(format, by, dict(properties or {}), schema)
+    making = Making(format, by, settings, schema)
 
     def made(function: Callable[..., Any]) -> Asset:
         if not callable(function):
-            raise DefinitionError(f"@asset is for functions, not {function!r}")
+            raise DefinitionError(f"@asset is for functions, not {value_repr(function)}")
         definition = Definition(
             getattr(function, "__name__", "") if name is None else name,
             NOT_PARTITIONED if partitions is None else partitions,
@@ -136,7 +137,7 @@ def source(
     """
     _check(partitions, None, 0)
     if not isinstance(table, str) or not table:
-        raise DefinitionError(f"a source is the name of a table, not {table!r}")
+        raise DefinitionError(f"a source is the name of a table, not {value_repr(table)}")
     definition = Definition(
         table if name is None else name,
         NOT_PARTITIONED if partitions is None else partitions,
@@ -151,26 +152,41 @@ def source(
 
 def _check(partitions: object, code_version: object, retries: object) -> None:
     if partitions is not None and not isinstance(partitions, PartitionSet):
-        raise DefinitionError(f"partitions are made by daily, static and the like, not {partitions!r}")
+        raise DefinitionError(f"partitions are made by daily, static and the like, not {value_repr(partitions)}")
     if code_version is not None and not isinstance(code_version, str):
-        raise DefinitionError(f"a code version is text, not {code_version!r}; write it in quotes")
+        raise DefinitionError(f"a code version is text, not {value_repr(code_version)}; write it in quotes")
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-        raise DefinitionError(f"retries are counted by a whole number from 0 on, not {retries!r}")
+        raise DefinitionError(f"retries are counted by a whole number from 0 on, not {value_repr(retries)}")
 
 
 def _tags(given: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(given, str):
-        raise DefinitionError(f"tags are a list of words, not the text {given!r}")
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise DefinitionError(f"tags are a list of words, not {value_repr(given)}")
     for tag in given:
         if not isinstance(tag, str) or not _TAG.fullmatch(tag):
-            raise DefinitionError(f"{tag!r} is no tag; use letters, digits, _, - and dots")
+            raise DefinitionError(f"{value_repr(tag)} is no tag; use letters, digits, _, - and dots")
     return tuple(sorted(set(given)))
 
 
 _TAG = re.compile(r"\w[\w.-]*")
 
 
+def _properties(given: NamedValues[str, str] | None) -> dict[str, str]:
+    known = {} if given is None else given
+    if not isinstance(known, NamedValues) or not all(isinstance(text, str) for pair in known.items() for text in pair):
+        raise DefinitionError(f"properties are texts by name, not {value_repr(given)}")
+    return dict(known)
+
+
+def _upstreams(given: Sequence[UpstreamGiven]) -> tuple[Upstream, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise DefinitionError(f"upstream is a list of assets, not {value_repr(given)}")
+    return tuple(map(_upstream, given))
+
+
 def _upstream(given: UpstreamGiven) -> Upstream:
+    if isinstance(given, tuple) and len(given) != 2:
+        raise DefinitionError(f"an upstream with a mapping is a pair, not {value_repr(given)}")
     which, mapping = given if isinstance(given, tuple) else (given, SameKey())
     if not isinstance(mapping, SameKey | WindowOffset | AllPartitions | MappedBy):
         raise DefinitionError(f"{mapping!r} is no mapping; use same_key, window_offset, all_partitions or mapped_by")
@@ -178,7 +194,7 @@ def _upstream(given: UpstreamGiven) -> Upstream:
         return Upstream(which.name, mapping)
     if isinstance(which, str) and which:
         return Upstream(which, mapping)
-    raise DefinitionError(f"an upstream is an asset or its name, not {which!r}")
+    raise DefinitionError(f"an upstream is an asset or its name, not {value_repr(which)}")
 
 
 def _place_of(function: Callable[..., Any]) -> str:

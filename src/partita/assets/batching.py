@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from partita.errors import PlanError
+from partita.errors import PlanError, value_repr
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +27,8 @@ class Sizes:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise PlanError(f"a batch has 1 or more {name}, not {value!r}")
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 2**62:
+                raise PlanError(f"a batch has 1 or more {name}, not {value_repr(value)}")
 
 
 def batch_numbers(rows: pa.Table, sizes: Sizes) -> np.ndarray:

@@ -25,9 +25,10 @@ from threading import Event, Thread
 from typing import Any, Self
 from uuid import uuid4
 
-from partita.errors import Conflict, Held, PartitaError
+from partita.errors import Conflict, Held, PartitaError, PlanError
 from partita.process import may_live, this_process
 from partita.storage import Storage
+from partita.untrusted import parse_json, reading
 
 TERM = 120.0
 """For how many seconds a lease lasts unless it is renewed."""
@@ -121,7 +122,8 @@ class Leases:
             number = max(self._numbers(), default=-1)
             data = b"[]" if number < 0 else self.storage.get(self._path(number))
             if data is not None:
-                return number, [_lease(document) for document in json.loads(data)]
+                with reading(self._path(number), PlanError):
+                    return number, [_lease(document) for document in parse_json(data)]
 
     def _numbers(self) -> list[int]:
         found = (_NAME.search(path) for path, _ in self.storage.list(f"{self.folder}/leases"))
@@ -178,4 +180,10 @@ def holder() -> str:
 
 
 def _lease(document: Mapping[str, Any]) -> Lease:
-    return Lease(**{**document, "assets": tuple(document["assets"])})
+    lease = Lease(**{**document, "assets": tuple(document["assets"])})
+    texts = (lease.run_id, lease.holder, lease.token, *lease.assets)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(lease.process, dict):
+        raise TypeError("a lease has texts and a process")
+    # A moment that no calendar has would fail where it is shown.
+    datetime.fromtimestamp(lease.until, UTC)
+    return lease

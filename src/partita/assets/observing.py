@@ -29,6 +29,7 @@ from partita.errors import PartitaError, TableMissing
 from partita.formats.commits import TableCommit
 from partita.status.definitions import Definition
 from partita.status.events import Event, Outcome, repeated
+from partita.untrusted import parse_json_object
 
 if TYPE_CHECKING:
     from partita.formats.table import Table
@@ -49,7 +50,8 @@ def watch(ground: Ground, definition: Definition) -> None:
     path = _path(ground, definition.asset)
     data = ground.storage.get(path)
     wanted = {"asset": definition.asset, "table": definition.table, "dimensions": list(definition.partitions.names)}
-    if data is None or {**json.loads(data), **wanted} != json.loads(data):
+    known = None if data is None else _watched(data)
+    if known is None or {**known, **wanted} != known:
         ground.storage.put(path, _document({**wanted, "cursor": None, "looked_at": None}))
 
 
@@ -66,13 +68,28 @@ def observe(ground: Ground, assets: Collection[str] | None = None, *, reading: b
     found: list[Observed] = []
     for path, _ in ground.storage.list(f"{ground.folder}/observed"):
         data = ground.storage.get(path)
-        watched = None if data is None else json.loads(data)
-        if watched is not None and (assets is None or watched["asset"] in assets):
+        watched = None if data is None else _watched(data)
+        if data is not None and watched is None:
+            found.append(Observed(path, error=f"{path} can't be read; register the source again"))
+        elif watched is not None and (assets is None or watched["asset"] in assets):
             try:
                 found += _observe(ground, path, watched, reading=reading)
             except PartitaError as error:
                 found.append(Observed(watched["asset"], error=str(error)))
     return found
+
+
+def _watched(data: bytes) -> dict[str, Any] | None:
+    """What a file of `observed` says; None where it is damaged."""
+    try:
+        watched = parse_json_object(data)
+        looked_at = watched["looked_at"]
+        if looked_at is not None:
+            datetime.fromisoformat(looked_at)
+    except (ValueError, KeyError, TypeError):
+        return None
+    is_text = all(isinstance(watched.get(name), str) for name in ("asset", "table"))
+    return watched if is_text and isinstance(watched.get("cursor"), str | None) else None
 
 
 def _observe(ground: Ground, path: str, watched: Mapping[str, Any], *, reading: bool) -> Iterator[Observed]:
@@ -100,7 +117,7 @@ def _observe(ground: Ground, path: str, watched: Mapping[str, Any], *, reading: 
 
 def _table_of(cursor: str | None) -> object:
     """Which table a cursor is of; None where there was none."""
-    return None if cursor is None else json.loads(cursor).get("table")
+    return None if cursor is None else parse_json_object(cursor).get("table")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +17,8 @@ from partita.algebra.mappings import WindowOffset
 from partita.algebra.windows import Windows
 from partita.assets.asset import Asset
 from partita.assets.fingerprint import is_of_user
-from partita.errors import DefinitionError
+from partita.assets.module_names import MODULE_WORDS, is_module_name
+from partita.errors import DefinitionError, PartitaError, value_repr
 from partita.status.definitions import find_cycle
 
 
@@ -30,7 +32,13 @@ class Pipeline:
     def of(cls, assets: Iterable[Asset]) -> Pipeline:
         """The pipeline of these assets; what can't be right of them as a whole is a `DefinitionError`."""
         named: dict[str, Asset] = {}
-        for asset in assets:
+        given = tuple(assets) if isinstance(assets, Iterable) else (assets,)
+        wrong = [one for one in given if not isinstance(one, Asset)]
+        if wrong:
+            raise DefinitionError(
+                f"a pipeline is a list of assets, as @pt.asset and pt.source make, not {value_repr(wrong[0])}"
+            )
+        for asset in given:
             other = named.setdefault(asset.name, asset)
             if other is not asset:
                 raise _wrong(asset, f"the name is taken by the asset at {other.place or 'another place'}")
@@ -56,8 +64,17 @@ class Pipeline:
 
 def load_pipeline(module: str, folder: str = ".") -> Pipeline:
     """The assets that a module defines or imports: `module` is a dotted name, or the path of a file, in that folder."""
-    with _on_path(folder):
-        loaded = _load(module, Path(folder))
+    if not isinstance(module, str) or not module or not isinstance(folder, str | os.PathLike):
+        raise DefinitionError(
+            f"a pipeline is the name of a module and a folder, not {value_repr(module)} and {value_repr(folder)}"
+        )
+    try:
+        with _on_path(folder):
+            loaded = _load(module, Path(folder))
+    except (OSError, ValueError) as error:
+        if isinstance(error, PartitaError):
+            raise
+        raise DefinitionError(f"the pipeline {module!r} can't be loaded from {folder!r}: {error}") from error
     found = {id(value): value for value in vars(loaded).values() if isinstance(value, Asset)}
     if not found:
         raise DefinitionError(f"the module {module!r} has no assets; make some with @pt.asset or pt.source")
@@ -66,6 +83,8 @@ def load_pipeline(module: str, folder: str = ".") -> Pipeline:
 
 def _load(module: str, folder: Path) -> ModuleType:
     path = folder / module
+    if not module.endswith(".py") and not is_module_name(module):
+        raise DefinitionError(f"a pipeline is {MODULE_WORDS}, and not {value_repr(module)}")
     if module.endswith(".py") and not path.exists():
         raise DefinitionError(f"no pipeline at {path}; say in partita.toml which module has the assets")
     try:
@@ -102,9 +121,9 @@ def _told(module: str, error: BaseException) -> DefinitionError:
 
 @contextmanager
 def _on_path(folder: str) -> Iterator[None]:
-    """The folder first on Python's path, and left there: what is pickled by name is found later too."""
+    """A folder that exists first on Python's path, and left there: what is pickled by name is found later too."""
     place = str(Path(folder).resolve())
-    if place not in sys.path:
+    if place not in sys.path and Path(place).is_dir():
         sys.path.insert(0, place)
     yield
 

@@ -7,8 +7,8 @@ can read it and cut it short; it is run later as it is, unless the world has mov
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -17,8 +17,10 @@ from typing import Any
 import pyarrow as pa
 
 from partita.algebra.key import PartitionKey
-from partita.errors import PlanError
+from partita.assets.batching import Sizes
+from partita.errors import PlanError, value_repr
 from partita.status.shown import counted, escaped, one_line, size_text, value_text
+from partita.untrusted import first_line, parse_json_object
 
 PLANNED = pa.schema([
     ("asset_key", pa.string()), ("partition_key", pa.string()), ("batch", pa.int64()),
@@ -67,12 +69,18 @@ class Plan:
         return "\n".join(_lines(self))
 
     def __repr__(self) -> str:
-        return f"<Plan of {len(self):,} partitions in {len(self.batches):,} batches>"
+        zone = "" if self.time_zone is None else f", where {self.asked['where']} in time zone {self.time_zone}"
+        return f"<Plan of {len(self):,} partitions in {len(self.batches):,} batches{zone}>"
 
     def _repr_html_(self) -> str:
         from partita.picture.notebook import plan_html
 
         return plan_html(self.partitions, self.blocked, self.made_at)
+
+    @property
+    def time_zone(self) -> str | None:
+        """The time zone of dates and times in the predicate that name none; None where there is no predicate."""
+        return self.asked.get("time_zone")
 
     @property
     def assets(self) -> tuple[str, ...]:
@@ -129,38 +137,87 @@ def load_plan(path: str) -> Plan:
     try:
         with Path(path).open(encoding="utf-8") as lines:
             return plan_of(lines, path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"the plan {path} can't be read: {error}") from error
+    except PlanError:
+        raise
+    except (OSError, ValueError, TypeError) as error:
+        # No file, no UTF-8, or no path at all.
+        raise PlanError(f"the plan {value_repr(path)} can't be read: {error}") from error
 
 
-def plan_of(lines: Iterator[str] | Sequence[str], where: str) -> Plan:
+def plan_of(lines: Iterable[str] | Iterable[bytes], where: str) -> Plan:
     """The plan of the lines of a file."""
     rows: dict[str, list[dict[str, Any]]] = {"run": [], "blocked": []}
-    head: dict[str, Any] | None = None
     try:
-        for line in lines:
-            document = json.loads(line)
-            if head is None:
-                head = document
-                if document["form"] != FORM:
-                    raise PlanError(f"{where} is of the form {document['form']!r}, and this version knows {FORM!r}")
-            else:
-                rows[document.pop("state")].append(_typed(document))
-        if head is None:
-            raise PlanError(f"{where} is empty, and no plan")
-        _check_head(head)
+        documents = map(_parse_line, lines)
+        head = _checked_head(next(documents, {}))
+        for document in documents:
+            state = document.pop("state")
+            rows[state].append(_typed(document, runs=state == "run"))
         return Plan(
             head["lake"], head["tenant"], head["workspace"], datetime.fromisoformat(head["made_at"]), head["asked"],
             pa.Table.from_pylist(rows["run"], PLANNED), pa.Table.from_pylist(rows["blocked"], BLOCKED), head["world"],
         )  # fmt: skip
-    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise PlanError(f"{where} is no plan of Partita's: {error}") from error
+    except (ValueError, KeyError, TypeError, OverflowError, pa.ArrowException) as error:
+        raise PlanError(f"{where} is no plan of Partita's: {first_line(error)}") from error
 
 
-def _check_head(head: Mapping[str, Any]) -> None:
+def _parse_line(line: str | bytes) -> dict[str, Any]:
+    """The object of a line; text that has no encoding is a `ValueError`, for what is loaded is saved again."""
+    text = line if isinstance(line, str) else line.decode()
+    document = parse_json_object(text)
+    if "\\u" in text:
+        json.dumps(document, ensure_ascii=False).encode()
+    return document
+
+
+def _checked_head(head: Mapping[str, Any]) -> Mapping[str, Any]:
+    if head.get("form") != FORM:
+        raise ValueError(f"it is of the form {head.get('form')!r}, and this version knows {FORM!r}")
     for name, kind in (("lake", str), ("tenant", str), ("workspace", str), ("asked", dict), ("world", dict)):
         if not isinstance(head[name], kind):
             raise TypeError(f"{name} is not what it should be")
+    for name, (is_right, words) in _ASKED.items():
+        if name in head["asked"] and not is_right(head["asked"][name]):
+            raise TypeError(f"asked.{name} is {words}")
+    if head["asked"].get("time_zone") is not None and head["asked"].get("where") is None:
+        raise TypeError("asked.time_zone is that of a predicate, and asked.where has none")
+    if not all(isinstance(digest, str) for digest in head["world"].values()):
+        raise TypeError("world has a digest for each asset")
+    return head
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str | None)
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
+
+
+def _is_sizes(value: object) -> bool:
+    return (
+        isinstance(value, dict) and value.keys() <= _SIZES and all(_is_count(size) and size for size in value.values())
+    )
+
+
+_SIZES = {size.name for size in fields(Sizes)}
+_ASKED: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "needs": (_is_texts, "a list of texts"),
+    "select": (_is_texts, "a list of texts"),
+    "where": (_is_text, "the text of a predicate, or null"),
+    "time_zone": (_is_text, "the name of a time zone, or null"),
+    "since": (_is_text, "a time, or null"),
+    "allow_missing": (lambda value: isinstance(value, bool), "true or false"),
+    "sizes": (_is_sizes, "the sizes of batches"),
+    "left_out": (_is_texts, "a list of assets"),
+    "not_among": (_is_texts, "a list of assets"),
+    "chosen": (_is_count, "a number of partitions"),
+}
+"""What each field of a plan's question is, as a check and in words."""
 
 
 def key_words(text: str) -> str:
@@ -173,11 +230,24 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
 
 
-def _typed(row: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(row["asset_key"], str) or not isinstance(row.get("batch", 0), int):
+def _typed(row: dict[str, Any], *, runs: bool) -> dict[str, Any]:
+    """A line of a plan's file with its types checked: what is shown and run later must not fail then."""
+    batch, reasons, size, since = row.get("batch"), row["reasons"], row.get("bytes"), row.get("since")
+    by_asset, by_partition = row["by_asset"], row["by_partition"]
+    if not isinstance(row["asset_key"], str) or (runs and not _is_count(batch)):
         raise TypeError("a partition has an asset and the number of a batch")
-    PartitionKey.parse(row["partition_key"])
-    since = row.get("since")
+    if not isinstance(reasons, list) or not all(isinstance(reason, str) for reason in reasons):
+        raise TypeError("reasons are a list of texts")
+    if (
+        (by_asset is None) != (by_partition is None)
+        or not isinstance(by_asset, str | None)
+        or (not runs and by_asset is None)
+    ):
+        raise TypeError("by_asset and by_partition are an asset and a key of it, or both null where it runs")
+    if size is not None and not _is_count(size):
+        raise TypeError("bytes is a number, or null")
+    for key in (row["partition_key"], *([] if by_partition is None else [by_partition])):
+        PartitionKey.parse(key)
     return row if since is None else {**row, "since": datetime.fromisoformat(since)}
 
 
@@ -200,6 +270,8 @@ _SHOWN = 10
 def _lines(plan: Plan) -> Iterator[str]:
     every = counted(len(plan.batches), "batch")
     yield f"{counted(len(plan), 'partition')} in {every}, {plan.blocked.num_rows:,} held back"
+    if plan.time_zone is not None:
+        yield f"times of {one_line(str(plan.asked['where']))} that name no time zone are in {one_line(plan.time_zone)}"
     for asset in plan.assets:
         rows = plan.partitions.filter(pa.compute.equal(plan.partitions["asset_key"], asset))
         size = pa.compute.sum(rows["bytes"]).as_py()

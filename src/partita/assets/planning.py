@@ -19,16 +19,17 @@ import pyarrow as pa
 from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import tagged
 from partita.algebra.mappings import MappedBy, upstream_windows
+from partita.algebra.parse import Condition
 from partita.algebra.windows import Windows
 from partita.assets.batching import Sizes, batch_numbers
 from partita.assets.plan import BLOCKED, PLANNED, Plan
 from partita.assets.selection import NEEDS, selected
-from partita.errors import DefinitionError, PlanError, PredicateError
+from partita.errors import DefinitionError, PlanError, PredicateError, value_repr
 from partita.status.board import BOARD, STATES
 from partita.status.definitions import Definition
 from partita.status.engine import TEXT, fetch, instant, listed, make_table, quoted
 from partita.status.events import checked_instant
-from partita.status.keys import Where, check_columns, matching
+from partita.status.keys import check_columns, matching
 from partita.status.links import Link, dimension_sql, in_asset, make_groups, shared_dimensions
 from partita.status.query import Answering
 from partita.status.running import RUNNING
@@ -52,7 +53,7 @@ class Asked:
 
     needs: tuple[str, ...] = NEEDS
     select: tuple[str, ...] = ()
-    where: Where | None = None
+    where: Condition | None = None
     since: datetime | None = None
     allow_missing: bool = False
     sizes: Sizes = field(default_factory=Sizes)
@@ -63,6 +64,7 @@ class Asked:
         return {
             "needs": list(self.needs), "select": list(self.select),
             "where": None if self.where is None else str(self.where),
+            "time_zone": None if self.where is None else self.where.time_zone.name,
             "since": None if self.since is None else self.since.isoformat(), "allow_missing": self.allow_missing,
             "sizes": asdict(self.sizes),
         }  # fmt: skip
@@ -146,7 +148,7 @@ class _Planning:
         self.connection = answer.connection
         for need in asked.needs:
             if need not in NEEDS:
-                raise PlanError(f"a plan is for what is {', '.join(NEEDS)}, not {need!r}")
+                raise PlanError(f"a plan is for what is {', '.join(NEEDS)}, not {value_repr(need)}")
         self.since = None if asked.since is None else checked_instant("since", asked.since)
         self.not_among: list[str] = []
         self.definitions = self._definitions()

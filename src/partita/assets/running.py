@@ -32,6 +32,7 @@ from partita.errors import (
     SchemaError,
     SpecError,
     UnsupportedFeature,
+    value_repr,
 )
 from partita.status.events import STARTED, Outcome
 from partita.status.recording import record
@@ -102,9 +103,11 @@ class Options:
 
     def __post_init__(self) -> None:
         if not isinstance(self.parallel, int) or self.parallel < 1:
-            raise PlanError(f"a run has 1 or more batches at once, not {self.parallel!r}")
+            raise PlanError(f"a run has 1 or more batches at once, not {value_repr(self.parallel)}")
         if self.max_failures is not None and (not isinstance(self.max_failures, int) or self.max_failures < 0):
-            raise PlanError(f"the failures that a run bears are a number from 0 on, not {self.max_failures!r}")
+            raise PlanError(
+                f"the failures that a run bears are a number from 0 on, not {value_repr(self.max_failures)}"
+            )
 
     @property
     def is_stopped(self) -> bool:

@@ -77,7 +77,7 @@ class Runs:
         data = self.storage.get(self._path(run_id, "plan.jsonl"))
         if data is None:
             raise PlanError(f"there is no run {run_id!r} here; the last ones are: {', '.join(self._last()) or 'none'}")
-        return plan_of(data.decode().splitlines(), f"the plan of run {run_id}")
+        return plan_of(data.splitlines(), f"the plan of run {run_id}")
 
     def unfinished(self) -> str:
         """The last run that has not ended."""

@@ -112,7 +112,10 @@ def _speak_utf8() -> None:
         # As in arguments: what is not UTF-8 becomes surrogates, which the library refuses by name.
         sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8", line_buffering=True)
+        # A name that is not UTF-8, such as a folder's, is shown with escapes, which JSON has too.
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    if isinstance(sys.stderr, TextIOWrapper):
+        sys.stderr.reconfigure(errors="backslashreplace")
 
 
 def _drop_stdout() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -48,7 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def write_project(folder: Path, files: Mapping[str, Path] = FILES) -> list[Path]:
     """Write the files of a new project, all of them or none; returns where they are."""
-    found = next((folder / name for name in files if (folder / name).exists()), None)
+    found = next((folder / name for name in files if os.path.lexists(folder / name)), None)
     if found is not None:
         raise ProjectError(str(found), None, "it is there already, and nothing was written; choose another folder")
     try:
@@ -56,6 +57,6 @@ def write_project(folder: Path, files: Mapping[str, Path] = FILES) -> list[Path]
         for name, source in files.items():
             with (folder / name).open("x", encoding="utf-8") as out:
                 out.write(source.read_text(encoding="utf-8"))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ProjectError(str(folder), None, f"the project can't be written: {error}") from error
     return [folder / name for name in files]

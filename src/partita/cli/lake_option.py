@@ -17,6 +17,7 @@ def add_lake(parser: argparse.ArgumentParser) -> None:
     where = parser.add_argument_group("where", "what is not said, the nearest partita.toml may say")
     where.add_argument("--lake", metavar="URI", help="the lake; else $PARTITA_LAKE, or the folder where you are")
     where.add_argument("--tenant", metavar="NAME", help="else $PARTITA_TENANT, or 'default'")
+    where.add_argument("--time-zone", metavar="ZONE", help="of times that name none; else $PARTITA_TIME_ZONE, or 'UTC'")
     where.add_argument("--workspace", metavar="NAME", help="else $PARTITA_WORKSPACE, or 'default'")
 
 
@@ -40,6 +41,9 @@ def lake_of(arguments: argparse.Namespace, project: Project | None) -> Lake:
         workspace=_name(arguments.workspace, "PARTITA_WORKSPACE", None if project is None else project.workspace),
         options=None if own is None else own.options,
         catalog=None if own is None else own.catalog,
+        time_zone=_name(
+            arguments.time_zone, "PARTITA_TIME_ZONE", None if project is None else project.time_zone, "UTC"
+        ),
     )
 
 
@@ -47,6 +51,6 @@ def _given(value: str | None, variable: str) -> str | None:
     return value if value is not None else os.environ.get(variable) or None
 
 
-def _name(value: str | None, variable: str, in_project: str | None) -> str:
+def _name(value: str | None, variable: str, in_project: str | None, otherwise: str = "default") -> str:
     given = _given(value, variable)
-    return given if given is not None else in_project if in_project is not None else "default"
+    return given if given is not None else in_project if in_project is not None else otherwise

@@ -74,7 +74,7 @@ def _run(arguments: argparse.Namespace) -> int:
         if plan is not None and not len(plan):
             _tell(f"nothing to run, {plan.blocked.num_rows:,} held back" if plan.blocked.num_rows else "nothing to run")
             return 0
-        spark = start_spark(chosen(arguments, loaded.project))
+        spark = start_spark(chosen(arguments, loaded.project), loaded.lake.time_zone)
         # Spark's own handler would cancel jobs before the run knows why they end.
         with interruptible(), display_on(sys.stdout, as_json=arguments.json) as display:
             ended: dict[str, Any] = {}

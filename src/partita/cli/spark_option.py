@@ -42,12 +42,13 @@ def chosen(arguments: argparse.Namespace, project: Project | None) -> Chosen:
     return Chosen(remote, conf if master is None or remote is not None else {**conf, "spark.master": master})
 
 
-def start_spark(wanted: Chosen) -> SparkSession:
-    """The session; this process speaks with the one that was chosen from now on."""
+def start_spark(wanted: Chosen, time_zone: str) -> SparkSession:
+    """The session, in that time zone unless a setting says another; this process speaks with it from now on."""
     if wanted.remote is None:
         os.environ.pop("SPARK_REMOTE", None)
     else:
         os.environ["SPARK_REMOTE"] = wanted.remote
-    from partita.spark.session import session
+    from partita.spark.session import session, started_in
 
-    return session(**wanted.conf)
+    with started_in(time_zone):
+        return session(**wanted.conf)

@@ -113,7 +113,7 @@ def _doing(loaded: Loaded, arguments: argparse.Namespace) -> Doing:
         from partita.spark.shipping import ship
 
         if not started:
-            started.append(start_spark(chosen(arguments, loaded.project)))
+            started.append(start_spark(chosen(arguments, loaded.project), loaded.lake.time_zone))
         ship(started[0], *loaded.code_folders())
         # The plan was looked at as it is: what sources got since is for the next one.
         return loaded.lake.run(plan, spark=started[0], listener=listener, stop=stop, observe=False, **options)

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from partita.algebra.functions import identity
 from partita.algebra.transforms import PartitionFunction
-from partita.errors import SchemaError, SpecError, TableError
+from partita.errors import SchemaError, SpecError, TableError, value_repr
 
 
 def functions_of(given: Sequence[PartitionFunction | str], what: str) -> list[PartitionFunction]:
@@ -45,12 +45,27 @@ def names_by_name(given: Mapping[str, str] | None, what: str) -> Mapping[str, st
     return names
 
 
+def transaction_of(given: tuple[str, int]) -> tuple[str, int]:
+    """An application's name and its own number."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise TableError(f'a transaction is an application and its number, as in ("nightly", 7), not {_shown(given)}')
+    application, number = given
+    is_number = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**63
+    if not isinstance(application, str) or not application or not is_number:
+        raise TableError(f'a transaction is an application and its number, as in ("nightly", 7), not {_shown(given)}')
+    return application, number
+
+
 def seconds_of(given: timedelta, what: str) -> float:
     """How long a time is, in seconds; what is yet to come is never old enough."""
     if not isinstance(given, timedelta) or given < timedelta(0):
         raise TableError(f"{what}: older_than is a timedelta from zero on, not {_shown(given)}")
-    return given.total_seconds()
+    return min(given, _LONGEST).total_seconds()
+
+
+_LONGEST = timedelta(days=36_500)
+"""No file is older, and no moment so long ago is outside of the calendar."""
 
 
 def _shown(given: object) -> str:
-    return f"{given} of type {type(given).__name__}" if isinstance(given, PartitionFunction) else repr(given)
+    return f"{given} of type {type(given).__name__}" if isinstance(given, PartitionFunction) else value_repr(given)

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
+from partita.algebra.types import CharType
 from partita.arrow.buffers import is_text
 from partita.arrow.groups import are_among, distinct
+from partita.arrow.plain import padded
 from partita.errors import PartitionsError
 from partita.formats.plan import State
 
@@ -77,7 +79,10 @@ def choose(state: State, partitions: pa.Table) -> Chosen:
         if field.name in fields:
             raise PartitionsError(f"partition field {field.name!r} is given twice")
         fields[field.name] = field
-        columns.append(_fitted(values, field, _type_in(state, field)))
+        fitted = _fitted(values, field, _type_in(state, field))
+        if isinstance(field.source_type, CharType):
+            fitted = pa.chunked_array([padded(fitted, field.source_type).cast(fitted.type)])
+        columns.append(fitted)
     return Chosen(tuple(fields.values()), distinct(pa.table(columns, names=list(fields))))
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from partita.arrow.buffers import Ints
+from partita.arrow.groups import distinct
 from partita.errors import TableError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from partita.untrusted import parse_json_object
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -40,6 +44,16 @@ class Commits:
     commits: tuple[TableCommit, ...]
 
 
+def partitions_by_commit(partitions: pa.Table, commits: Ints, count: int) -> Iterator[pa.Table]:
+    """The distinct partitions of each of so many commits; `commits` says of each row which of them it is of."""
+    found = distinct(partitions.append_column("commit", pa.array(commits)))
+    order = np.argsort(found["commit"].to_numpy(), kind="stable")
+    found = found.take(pa.array(order)).combine_chunks()
+    ends = np.searchsorted(found["commit"].to_numpy(), np.arange(count + 1))
+    named = found.drop_columns("commit")
+    return (named.slice(start, stop - start) for start, stop in pairwise(ends.tolist()))
+
+
 def moment(milliseconds: float) -> datetime:
     """The time so many milliseconds from 1970."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
@@ -55,9 +69,10 @@ def cursor_fields(form: str, text: str | None) -> Mapping[str, Any] | None:
     if text is None:
         return None
     try:
-        fields = json.loads(text)
+        fields = parse_json_object(text) if isinstance(text, str) else {}
     except ValueError:
-        fields = None
-    if not isinstance(fields, dict) or fields.get("format") != form:
-        raise TableError(f"{text[:80]!r} is no cursor of a {form} table; take one that commits() gave, or None")
+        fields = {}
+    if fields.get("format") != form:
+        shown = text[:80] if isinstance(text, str) else text
+        raise TableError(f"{shown!r} is no cursor of a {form} table; take one that commits() gave, or None")
     return fields

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import expressions as exp
 
 from partita.algebra.condition import conjuncts_of, read_condition
-from partita.errors import PredicateError
+from partita.errors import PredicateError, SchemaError, value_repr
+from partita.formats.arguments import by_name
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -41,6 +42,9 @@ class Clause:
     action: Action
     values: Mapping[str, str] | None = None
 
+    def __post_init__(self) -> None:
+        _check_values(self.values)
+
 
 @dataclass(frozen=True, slots=True)
 class Matched:
@@ -48,6 +52,9 @@ class Matched:
 
     when: When
     condition: str | None
+
+    def __post_init__(self) -> None:
+        _check_condition(self.condition)
 
     def delete(self) -> Clause:
         """The row goes."""
@@ -66,9 +73,26 @@ class NotMatched:
 
     condition: str | None
 
+    def __post_init__(self) -> None:
+        _check_condition(self.condition)
+
     def insert(self, values: Mapping[str, str] | None = None) -> Clause:
         """A new row of these values; without any, those of all columns that the source has."""
         return Clause(When.NOT_MATCHED, self.condition, Action.INSERT, values)
+
+
+def _check_condition(condition: object) -> None:
+    if not isinstance(condition, str | None):
+        raise PredicateError(f"the condition of a clause is SQL text, not {type(condition).__name__}")
+
+
+def _check_values(values: object) -> None:
+    """Refuse new values that are no texts by column; None are those of the source."""
+    if values is None:
+        return
+    for name, text in by_name(values, "a clause").items():  # type: ignore[arg-type] # it checks that
+        if not isinstance(text, str):
+            raise SchemaError(f"the new value of {name!r} is SQL text, not {type(text).__name__}: {value_repr(text)}")
 
 
 def when_matched(condition: str | None = None) -> Matched:

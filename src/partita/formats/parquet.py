@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from partita.arrow.required_fields import cast_array, relax_required_fields
 from partita.errors import TableError
 from partita.formats.dictionaries import with_dictionary
+from partita.formats.field_ids import field_id
 from partita.storage import Storage
 
 ROW_GROUP_ROWS = 1_000_000
@@ -81,9 +83,7 @@ class ParquetSink:
     def write(self, rows: pa.Table) -> None:
         """Add a row group, or more; rows are cast to the file's types, and a loss is an error."""
         if rows.schema != self.schema:
-            columns = [
-                c if c.type == f.type else c.cast(f.type) for c, f in zip(rows.columns, self.schema, strict=True)
-            ]
+            columns = [cast_array(c, f.type) for c, f in zip(rows.columns, self.schema, strict=True)]
             rows = pa.table(columns, schema=self.schema)
         for f in self.schema:
             if pa.types.is_floating(f.type):
@@ -125,43 +125,71 @@ class ParquetSink:
         self.storage.delete([self.path])
 
 
-def pieces(storage: Storage, path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file in order, as that schema has them; a column that the file lacks is null."""
+def pieces(storage: Storage, path: str, schema: pa.Schema, *, by_id: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file in order, as that schema has them; a column that the file lacks is null.
+
+    Fields at every depth are found by their ids, or else by their names without regard to case, as Spark finds them.
+    """
     # INT96 spans more years than nanoseconds do, and Spark writes no finer than microseconds.
     with pq.ParquetFile(storage.open_input(path), coerce_int96_timestamp_unit="us") as file:
-        names = [_name_in(file.schema_arrow, field) for field in schema]
-        columns = [name for name in names if name is not None]
+        stored = file.schema_arrow
+        found = [_find_field(stored, field, by_id=by_id) for field in schema]
+        columns = [field.name for field in found if field is not None]
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=columns)
             arrays = [
-                pa.nulls(table.num_rows, f.type) if name is None else _as(table[name].combine_chunks(), f.type)
-                for f, name in zip(schema, names, strict=True)
+                pa.nulls(table.num_rows, wanted.type)
+                if field is None
+                else _stored_array(table[field.name].combine_chunks(), field.type, wanted.type, by_id=by_id)
+                for wanted, field in zip(schema, found, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-_ID = b"PARQUET:field_id"
-
-
-def _name_in(stored: pa.Schema, field: pa.Field) -> str | None:
-    """The name of a column in a file: by its id where both have one, else the same but for case, as Spark finds it."""
-    number = (field.metadata or {}).get(_ID)
+def _find_field(stored: Iterable[pa.Field], wanted: pa.Field, *, by_id: bool) -> pa.Field | None:
+    fields = list(stored)
+    number = field_id(wanted) if by_id else None
     if number is not None:
-        for found in stored:
-            if (found.metadata or {}).get(_ID) == number:
-                return str(found.name)
-    if field.name in stored.names:
-        return str(field.name)
-    alike = [name for name in stored.names if name.casefold() == field.name.casefold()]
+        return next((field for field in fields if field_id(field) == number), None)
+    same = [field for field in fields if field.name == wanted.name]
+    alike = same or [field for field in fields if field.name.casefold() == wanted.name.casefold()]
     if len(alike) > 1:
-        raise TableError(f"column {field.name!r} could be {' or '.join(alike)} in a file")
+        raise TableError(f"column {wanted.name!r} could be {' or '.join(f.name for f in alike)} in a file")
     return alike[0] if alike else None
 
 
-def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    if array.type == type_:
-        return array
-    return array.cast(type_)
+def _stored_array(array: pa.Array, found: pa.DataType, wanted: pa.DataType, *, by_id: bool) -> pa.Array:
+    """An array of a file's type as the wanted one, also where fields inside of it are required."""
+    return cast_array(_as(array, found, relax_required_fields(wanted), by_id=by_id), wanted)
+
+
+def _as(array: pa.Array, found: pa.DataType, wanted: pa.DataType, *, by_id: bool) -> pa.Array:
+    """An array of a file's type as the wanted one; the fields of structs are found as columns are.
+
+    Arrow would find them by their exact names, and make null of the others.
+    """
+    if not pa.types.is_nested(wanted) or (found == wanted and not by_id):
+        return array if array.type == wanted else array.cast(wanted)
+    if array.offset:
+        array = pa.concat_arrays([array.slice(0, 0), array])
+    if pa.types.is_struct(wanted):
+        children = []
+        for field in wanted:
+            own = _find_field(found, field, by_id=by_id)
+            children.append(
+                pa.nulls(len(array), field.type)
+                if own is None
+                else _as(array.field(found.get_field_index(own.name)), own.type, field.type, by_id=by_id)
+            )
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_map(wanted):
+        keys = _as(array.keys, found.key_type, wanted.key_type, by_id=by_id)
+        items = _as(array.items, found.item_type, wanted.item_type, by_id=by_id)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted, mask=mask)
+    values = _as(array.values, found.value_type, wanted.value_type, by_id=by_id)
+    return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
 
 
 def _measured(fields: Iterable[pa.Field], above: str = "") -> list[str]:

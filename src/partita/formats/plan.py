@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.algebra.parse import parse_predicate
-from partita.algebra.predicate import ColumnRef, Predicate
+from partita.algebra.parse import Condition, Where, parse_predicate
+from partita.algebra.predicate import Predicate
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec, SpecHistory
+from partita.algebra.time_zones import IN_UTC
 from partita.arrow.buffers import one_array
 from partita.arrow.key import key_ids, key_texts
 from partita.arrow.prune import Pruned, Statistics, prune
 from partita.arrow.spec import distinct_ids
 from partita.errors import KeyValueError
+from partita.formats.containment import absolute_paths
 
-Where: TypeAlias = str | Predicate | ColumnRef
+if TYPE_CHECKING:
+    from partita.formats.chosen import Chosen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,20 +54,49 @@ class State:
         """The same version, with the files that were left out because a predicate can't match in them."""
         return self
 
+    def outside(self, places: np.ndarray) -> pa.Array:
+        """The paths of those files at some places that lie outside of the table's folder."""
+        return absolute_paths(self.files["path"].take(pa.array(places)))
 
-@dataclass(frozen=True, eq=False)
+    def with_files_for(self, read: Where | Condition | Chosen) -> State:  # noqa: ARG002
+        """The same version with every file that may hold rows of a predicate, or of chosen partitions.
+
+        Of each partition that has such a file, all files are there.
+        """
+        return self
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """The files that a predicate needs, and those that it doesn't, with the part of it that says so.
 
     `kept` are the places of the files in `state`, and `whole` is true where every row of one matches. `why` says of
-    each file of the state what excludes it.
+    each file of the state what excludes it. `condition` is the predicate in its time zone, or bound already.
     """
 
     state: State
-    where: Where | None
+    condition: Where | Condition | None
     kept: np.ndarray
     whole: np.ndarray
     why: Callable[[], pa.Array] = field(repr=False)
+
+    def __repr__(self) -> str:
+        zone = "" if self.time_zone is None else f", read in time zone {self.time_zone}"
+        where = "" if self.where is None else f" where {self.where}{zone}"
+        return f"<Plan of version {self.version}: {len(self.kept):,} files{where}>"
+
+    @property
+    def where(self) -> Where | None:
+        """The predicate."""
+        return self.condition.where if isinstance(self.condition, Condition) else self.condition
+
+    @property
+    def time_zone(self) -> str | None:
+        """The time zone in which dates and times of the predicate that name none were read; None without a predicate.
+
+        It is that of the Spark session that ran, or else of the lake.
+        """
+        return self.condition.time_zone.name if isinstance(self.condition, Condition) else None
 
     @property
     def version(self) -> int:
@@ -77,19 +109,24 @@ class Plan:
         return _keyed(self.state, self.kept).add_column(3, "rows", self.state.row_counts(self.kept))
 
     @cached_property
+    def outside(self) -> pa.Array:
+        """The paths of the needed files that lie outside of the table's folder, as those of shallow clones do."""
+        return self.state.outside(self.kept)
+
+    @cached_property
     def skipped(self) -> pa.Table:
         """The files that are not needed: path, spec_id, key, reason; made when first asked for, as few look.
 
         Of the version that was planned, which must be there still.
         """
         state = self.state.with_every_file()
-        plan = self if state is self.state else make_plan(state, self.where)
+        plan = self if state is self.state else make_plan(state, self.condition)
         places = np.setdiff1d(np.arange(state.files.num_rows), plan.kept, assume_unique=True)
         files = _keyed(state, places).drop_columns(["bytes"])
         return files.append_column("reason", plan.why().take(pa.array(places)))
 
 
-def make_plan(state: State, where: Where | None) -> Plan:
+def make_plan(state: State, where: Where | Condition | None) -> Plan:
     """The plan of a predicate; None needs every file."""
     size = state.files.num_rows
     if where is None:
@@ -107,10 +144,12 @@ def _keyed(state: State, places: np.ndarray) -> pa.Table:
     return files.add_column(2, "key", partition_keys(state, state.partitions.take(pa.array(places))))
 
 
-def pruned_files(state: State, where: Where) -> Pruned:
+def pruned_files(state: State, where: Where | Condition) -> Pruned:
     """What the predicate says of each file, by its partition and by its statistics."""
-    names = _names_of_text(where, state.schema) if isinstance(where, str) else _names(where, state.schema)
-    judged = partial(prune, where, schema=state.schema, spec=state.specs)
+    condition = where if isinstance(where, Condition) else Condition(where, IN_UTC)
+    is_text = isinstance(condition.where, str)
+    names = (_names_of_text if is_text else _names)(condition, state.schema)
+    judged = partial(prune, condition, schema=state.schema, spec=state.specs)
     if {field.source for spec in state.specs.specs for field in spec.fields}.isdisjoint(names):
         return judged(partitions=state.partitions, statistics=state.statistics(names, None))
     # Statistics take much longer to read than partitions, so only those files are asked for theirs that are in doubt.
@@ -125,7 +164,7 @@ def pruned_files(state: State, where: Where) -> Pruned:
     return by_partition.with_answers(left, by_file)
 
 
-def _names(where: Where, schema: Schema) -> tuple[str, ...]:
+def _names(where: Condition, schema: Schema) -> tuple[str, ...]:
     return tuple(named_in(parse_predicate(where, schema), schema))
 
 
@@ -138,7 +177,7 @@ def named_in(predicate: Predicate, schema: Schema) -> list[str]:
     return [name for name in schema.names if name.replace("`", "``").casefold() in text]
 
 
-def partition_table(state: State, where: Where | None, asset: str) -> pa.Table:
+def partition_table(state: State, where: Where | Condition | None, asset: str) -> pa.Table:
     """The partitions that a predicate can match: key, id, spec_id, files, rows, bytes, and then the fields."""
     rows = state.row_counts(np.arange(state.files.num_rows))
     files = state.files.select(["spec_id", "bytes"]).append_column("rows", rows)

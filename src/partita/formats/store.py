@@ -12,13 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from partita.algebra.parse import Condition, Where
 from partita.algebra.predicate import Predicate
 from partita.algebra.spec import PartitionField
 from partita.algebra.transforms import PartitionFunction
 from partita.errors import TableError
 from partita.formats.chosen import Chosen
 from partita.formats.commits import Commits
-from partita.formats.plan import State, Where
+from partita.formats.containment import Removed
+from partita.formats.plan import State
 
 if TYPE_CHECKING:
     from partita.spark.rows import Column, DataFrame, SparkSession, StructType
@@ -95,7 +97,11 @@ class Store(ABC):
     def state(self) -> State:
         """The table as it is now; what can't be read right is refused."""
 
-    def state_for(self, where: Where | None) -> State:  # noqa: ARG002
+    def state_without_files(self) -> State:
+        """The table as it is now, perhaps without its files: `State.with_files_for` adds those that are needed."""
+        return self.state()
+
+    def state_for(self, where: Where | Condition | None) -> State:  # noqa: ARG002
         """The same for planning by a predicate: files in which none of it can match may be left out."""
         return self.state()
 
@@ -133,10 +139,10 @@ class Store(ABC):
         )
 
     @abstractmethod
-    def clean(self, older_than: float) -> list[str]:
-        """Remove files that no version of the table has ever had, older than so many seconds; their paths."""
+    def clean(self, older_than: float) -> Removed:
+        """Delete files that no version of the table has ever had, older than so many seconds; their paths."""
 
-    def expire(self, older_than: float | None, retain_last: int | None) -> list[str]:  # noqa: ARG002
+    def expire(self, older_than: float | None, retain_last: int | None) -> Removed:  # noqa: ARG002
         """Forget versions older than so many seconds but for the last few, and remove what only they have."""
         raise TableError(f"the versions of the table at {self.uri} are kept by its format; use the format's own vacuum")
 
@@ -238,5 +244,10 @@ class Store(ABC):
         raise TableError(f"a row of a {self.form} table that changes goes, and comes anew")
 
     @abstractmethod
-    def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:
-        """Rows of the files at those places that go, by `FILE` and `ROW`; one that is named twice is refused."""
+    def take_away(
+        self, state: State, places: np.ndarray, positions: DataFrame, operation: str, *, removed: np.ndarray = NOWHERE
+    ) -> Edits:
+        """Delete rows of the files at those places, by `FILE` and `ROW`; a row that is named twice is refused.
+
+        `removed` are the places of files that the same commit removes whole.
+        """

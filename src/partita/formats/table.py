@@ -5,17 +5,22 @@ What needs no rows needs no JVM; reading, writing and changing rows start Spark,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+from partita.algebra.parse import Condition, Where
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec, SpecHistory
+from partita.algebra.time_zones import find_time_zone
 from partita.algebra.transforms import PartitionFunction
-from partita.formats.arguments import by_name, fields_of, functions_of, names_by_name, seconds_of
+from partita.formats.arguments import by_name, fields_of, functions_of, names_by_name, seconds_of, transaction_of
 from partita.formats.commits import Commits
+from partita.formats.conditions import current_condition, evaluated_condition
+from partita.formats.containment import Removed
 from partita.formats.merge import Clause
-from partita.formats.plan import Plan, Where, make_plan, partition_table
+from partita.formats.plan import Plan, make_plan, partition_table
 from partita.formats.store import Store
 
 if TYPE_CHECKING:
@@ -28,15 +33,44 @@ GRACE = timedelta(days=7)
 """How old a file must be that nothing names before it is taken for left behind."""
 
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_T = TypeVar("_T", bound="Table")
+
+
+def on_spark(method: Callable[Concatenate[_T, _P], _R]) -> Callable[Concatenate[_T, _P], _R]:
+    """A method of a table that may start a Spark session, which then has the table's time zone."""
+
+    @wraps(method)
+    def call(self: _T, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        from partita.spark.session import started_in
+
+        with started_in(self.time_zone):
+            return method(self, *args, **kwargs)
+
+    return call
+
+
 class Table:
     """A table. `where` is SQL text or a `pt.col(...)` expression, wherever it is taken.
 
-    Every call looks at the newest version. An operation is a part of the table as a whole or not at all.
+    Every call looks at the newest version. An operation is a part of the table as a whole or not at all. Dates and
+    times in `where` that name no time zone are in that of the Spark session, or in `time_zone` where none runs; a
+    session that an operation starts is in `time_zone` too.
     """
 
-    def __init__(self, name: str, store: Store) -> None:
+    def __init__(self, name: str, store: Store, time_zone: str = "UTC") -> None:
         self.name = name
+        self.time_zone = find_time_zone(time_zone).name
         self._store = store
+
+    def _condition(self, where: Where | None, spark: SparkSession | None = None) -> Condition | None:
+        """A predicate as the session that will evaluate it reads it."""
+        return None if where is None else evaluated_condition(where, self.time_zone, spark)
+
+    def _current_condition(self, where: Where | None) -> Condition | None:
+        """A predicate as the session that runs reads it, if one does."""
+        return None if where is None else current_condition(where, self.time_zone)
 
     def __repr__(self) -> str:
         return f"<Table {self.name} at {self.uri}>"
@@ -59,27 +93,27 @@ class Table:
     @property
     def version(self) -> int:
         """The newest version."""
-        return self._store.state().version
+        return self._store.state_without_files().version
 
     @property
     def schema(self) -> Schema:
         """The columns."""
-        return self._store.state().schema
+        return self._store.state_without_files().schema
 
     @property
     def spec(self) -> PartitionSpec:
         """How new files are partitioned."""
-        return self._store.state().spec
+        return self._store.state_without_files().spec
 
     @property
     def specs(self) -> tuple[PartitionSpec, ...]:
         """Every way that files of the table are partitioned."""
-        return self._store.state().specs.specs
+        return self._store.state_without_files().specs.specs
 
     @property
     def spec_history(self) -> SpecHistory:
         """The same, with the current one told apart."""
-        return self._store.state().specs
+        return self._store.state_without_files().specs
 
     @property
     def spec_times(self) -> Mapping[int, datetime]:
@@ -88,7 +122,7 @@ class Table:
 
     def seen(self, transaction: tuple[str, int]) -> bool:
         """Whether an application's number, or a later one, is a part of the table."""
-        return self._store.seen(self._store.state(), transaction)
+        return self._store.seen(self._store.state_without_files(), transaction_of(transaction))
 
     def history(self) -> pa.Table:
         """The versions and what made each, newest first: version, timestamp, operation, and more."""
@@ -108,20 +142,24 @@ class Table:
 
         `key` and `id` are null where a partition can't have a canonical key; `rows` where a file doesn't say.
         """
-        return partition_table(self._store.state_for(where), where, self.name)
+        condition = self._current_condition(where)
+        return partition_table(self._store.state_for(condition), condition, self.name)
 
     def plan(self, where: Where | None = None) -> Plan:
         """The files that may hold a match, and those that don't, with the reason."""
-        return make_plan(self._store.state_for(where), where)
+        condition = self._current_condition(where)
+        return make_plan(self._store.state_for(condition), condition)
 
+    @on_spark
     def read(
         self, where: Where | None = None, columns: Sequence[str] | None = None, *, spark: SparkSession | None = None
     ) -> DataFrame:
         """The rows that match, as a DataFrame over exactly the planned files."""
         from partita.formats.on_spark.changes import read
 
-        return read(self._store, where, columns, spark)
+        return read(self._store, self._condition(where, spark), columns, spark)
 
+    @on_spark
     def read_partitions(
         self, partitions: pa.Table, columns: Sequence[str] | None = None, *, spark: SparkSession | None = None
     ) -> DataFrame:
@@ -135,6 +173,7 @@ class Table:
 
         return read_partitions(self._store, partitions, columns, spark)
 
+    @on_spark
     def append(self, rows: object, *, transaction: tuple[str, int] | None = None) -> Outcome:
         """Add rows: a Spark DataFrame, an Arrow table or a pandas DataFrame, whose columns are found by name.
 
@@ -144,12 +183,14 @@ class Table:
 
         return append(self._store, rows, transaction)
 
+    @on_spark
     def overwrite_partitions(self, rows: object, *, transaction: tuple[str, int] | None = None) -> Outcome:
         """Replace every partition that the rows have any in, and no other."""
         from partita.formats.on_spark.changes import overwrite_partitions
 
         return overwrite_partitions(self._store, rows, transaction)
 
+    @on_spark
     def replace_partitions(
         self, rows: object, partitions: pa.Table, *, transaction: tuple[str, int] | None = None
     ) -> Outcome:
@@ -162,26 +203,30 @@ class Table:
 
         return replace_partitions(self._store, rows, partitions, transaction)
 
+    @on_spark
     def overwrite(
         self, rows: object, where: Where | None = None, *, transaction: tuple[str, int] | None = None
     ) -> Outcome:
         """Replace all that matches a predicate on whole partitions; rows that don't match it are refused."""
         from partita.formats.on_spark.changes import overwrite
 
-        return overwrite(self._store, rows, where, transaction)
+        return overwrite(self._store, rows, self._condition(where), transaction)
 
+    @on_spark
     def delete(self, where: Where) -> Outcome:
         """Take away the rows that match."""
         from partita.formats.on_spark.changes import delete
 
-        return delete(self._store, where)
+        return delete(self._store, evaluated_condition(where, self.time_zone))
 
+    @on_spark
     def update(self, values: Mapping[str, str], where: Where | None = None) -> Outcome:
         """Give the rows that match new values, by column, in SQL: `t.update({"price": "price * 2"})`."""
         from partita.formats.on_spark.changes import update
 
-        return update(self._store, by_name(values, "update"), where)
+        return update(self._store, by_name(values, "update"), self._condition(where))
 
+    @on_spark
     def merge(self, source: object, on: str, *clauses: Clause) -> Outcome:
         """Change, delete and add rows by those of a source; in SQL the table is `t` and the source `s`.
 
@@ -202,6 +247,7 @@ class Table:
         added, dropped = functions_of(add, "add"), fields_of(drop, "drop")
         self._store.evolve(add=added, drop=dropped, rename=names_by_name(rename, "rename"))
 
+    @on_spark
     def rewrite(self, where: Where | None = None) -> Outcome:
         """Write anew the files that may hold a match and are small, of an earlier spec, or have deleted rows.
 
@@ -209,16 +255,20 @@ class Table:
         """
         from partita.formats.on_spark.compaction import rewrite
 
-        return rewrite(self._store, where)
+        return rewrite(self._store, self._current_condition(where))
 
-    def expire_snapshots(self, older_than: timedelta | None = None, retain_last: int | None = None) -> list[str]:
-        """Forget old versions, and remove the files that only they have; what isn't said the table's settings say."""
+    def expire_snapshots(self, older_than: timedelta | None = None, retain_last: int | None = None) -> Removed:
+        """Expire old versions and delete the files that only they have; arguments default to the table's settings.
+
+        Returns the paths of the deleted files; `left` of it maps those that were left alone to the reason.
+        """
         older = None if older_than is None else seconds_of(older_than, "expire_snapshots")
         return self._store.expire(older, retain_last)
 
-    def remove_orphans(self, older_than: timedelta = GRACE) -> list[str]:
-        """Remove data files that failed or killed writers left behind; files of any version of the table stay.
+    def remove_orphans(self, older_than: timedelta = GRACE) -> Removed:
+        """Delete files that failed or killed writers left behind; files of any version of the table stay.
 
-        Younger ones stay too, for a writer may be about to commit them.
+        Younger ones stay too, for a writer may be about to commit them. Nothing outside of the table's folder is
+        deleted. Returns the paths of the deleted files; `left` of it maps those that were left alone to the reason.
         """
         return self._store.clean(seconds_of(older_than, "remove_orphans"))

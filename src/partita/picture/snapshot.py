@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from partita.algebra.parse import Condition
     from partita.status.definitions import Definition
     from partita.status.query import Answering
 
@@ -82,6 +83,8 @@ class AssetFacts:
 class Snapshot:
     """The board of a workspace as of one moment; `version` is the ledger's. Any number of threads may ask it.
 
+    `time_zone` is the lake's. `matched` keeps which partitions of an asset match a predicate.
+
     Its relation `partitions` has a row for each partition: `asset`, its number; `no`, its place in the asset's order;
     `x` and `y`, where it lies on the map; and what is shown of it.
     """
@@ -91,7 +94,8 @@ class Snapshot:
     seconds: float
     assets: Mapping[str, AssetFacts]
     connection: duckdb.DuckDBPyConnection
-    matched: dict[tuple[str, str], tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    time_zone: str = "UTC"
+    matched: dict[tuple[str, Condition], tuple[tuple[str, str], ...]] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     def asset(self, name: str) -> AssetFacts:
@@ -124,6 +128,8 @@ class _Known:
 class Asked(Protocol):
     """What answers questions about status: a lake."""
 
+    time_zone: str
+
     def ask_status(self, asset: None = None, /, **question: Any) -> Answering:
         """The relations that status is answered from."""
 
@@ -143,7 +149,7 @@ def take_snapshot(lake: Asked, now: datetime | None = None) -> Snapshot:
             )
             for name in answer.assets
         }
-    return _made(board, known, answer.now, answer.files.version, begun)
+    return replace(_made(board, known, answer.now, answer.files.version, begun), time_zone=lake.time_zone)
 
 
 def snapshot_of(rows: pa.Table, now: datetime | None = None) -> Snapshot:

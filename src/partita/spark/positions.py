@@ -18,7 +18,6 @@ from partita.spark.write import run_in_arrow, task_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-    from pyspark.sql.types import StructType
 
 PLACE = "__partita_place"
 """The column with the place of a row's file in the table."""
@@ -65,10 +64,11 @@ def without_equal(
 ) -> DataFrame:
     """Rows with positions, without those that equal one of `deleted` in some columns, null being null.
 
-    `pairs` says which files of the one (`FILE`) those of the other (`_metadata.file_path`, as `reported`) are about;
-    `deleted` has the columns, and that as `_FROM`. With `spread`, it goes to every executor.
+    `deleted` has the columns, and the number of the delete file as `FILE`; `pairs` says which files of `rows` (`FILE`)
+    each delete file (`delete`) is about. With `spread`, `deleted` goes to every executor.
     """
-    about = deleted.join(F.broadcast(frame_of(rows.sparkSession, pairs)), F.col(_FROM) == F.col("reported"))
+    numbered = deleted.withColumnRenamed(FILE, _FROM)
+    about = numbered.join(F.broadcast(frame_of(rows.sparkSession, pairs)), F.col(_FROM) == F.col("delete"))
     names = [(name, f"__partita_equal_{at}") for at, name in enumerate(columns)]
     gone = about.select(
         F.col(FILE).alias(_KNOWN), *(F.col(quoted(name)).alias(under) for name, under in names)
@@ -77,12 +77,6 @@ def without_equal(
     for name, under in names:
         condition = condition & F.col(quoted(name)).eqNullSafe(F.col(under))
     return rows.join(F.broadcast(gone) if spread else gone, condition, "left_anti")
-
-
-def equality_rows(spark: SparkSession, schema: StructType, locations: Sequence[str], names: Sequence[str]) -> DataFrame:
-    """The rows of equality-delete files, whose columns get those names, with the file that each is from."""
-    columns = [F.col(quoted(f.name)).alias(name) for f, name in zip(schema.fields, names, strict=True)]
-    return parquet(spark, schema, locations).select(*columns, F.col("_metadata.file_path").alias(_FROM))
 
 
 def _position() -> Column:

@@ -15,9 +15,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from partita.arrow.required_fields import cast_array
 from partita.errors import ConstraintError
 from partita.spark.scan import FILE, ROW
-from partita.spark.schema import quoted
+from partita.spark.schema import cast_sql, column_sql, has_columns, select_sql
 from partita.spark.write import Sink, run_in_arrow, runs, task_name
 
 if TYPE_CHECKING:
@@ -38,10 +39,19 @@ def leaving(rows: DataFrame) -> DataFrame:
 def changing(rows: DataFrame, columns: Iterable[tuple[str, str, DataType]]) -> DataFrame:
     """Changed rows as changes: those that go, and those that get new values in some columns.
 
-    Each column is given by its name, and by its name and type in the files.
+    Each column is given by its name, and by its name and type in the files. `GONE` is null in none of the rows.
     """
-    values = [F.col(quoted(name)).cast(type_).alias(stored) for name, stored, type_ in columns]
-    return rows.filter(F.col(GONE).isNotNull()).select(FILE, ROW, GONE, *values)
+    given = list(columns)
+    place = rows.schema.fields[: len(_PLACE)]
+    positions = [(name, f.dataType) for name, f in zip(_PLACE, place, strict=False)]
+    is_renamed = any(name != stored for name, stored, _ in given)
+    if not is_renamed and has_columns(rows.schema, [*positions, *((name, type_) for name, _, type_ in given)]):
+        return rows
+    values = [(cast_sql(column_sql(name), type_), stored) for name, stored, type_ in given]
+    return select_sql(rows, [*((name, name) for name in _PLACE), *values])
+
+
+_PLACE = (FILE, ROW, GONE)
 
 
 class Copier(Protocol):
@@ -64,15 +74,23 @@ def rewrite(changes: DataFrame, copier: Copier, files: int, told: pa.Schema) -> 
     and then the stored columns that get new values. A row that is named twice is a `ConstraintError`, and nothing that
     was written counts.
     """
-    tasks = max(1, min(files, int(changes.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)))
-    # The number is said, or Spark would put what is a few rows to it, and gigabytes of files to us, into one task.
-    grouped = changes.repartition(tasks, F.col(FILE)).sortWithinPartitions(FILE, ROW)
+    grouped = group_by_file(changes, files).sortWithinPartitions(FILE, ROW)
 
     def tell(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, object]]:
         for file, rows in by_file(batches):
             yield from _copy(copier, file, rows)
 
     return run_in_arrow(grouped, tell, pa.schema([*told, *_COUNTS]))
+
+
+def group_by_file(rows: DataFrame, files: int) -> DataFrame:
+    """Bring the rows of each file into one task, in at most as many tasks as there are files.
+
+    The number of tasks is given, because Spark would put what is a few rows to it, and gigabytes of files to Partita,
+    into one task; and it leaves a shuffle of cached rows in as many tasks as `spark.sql.shuffle.partitions` says.
+    """
+    tasks = max(1, min(files, int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)))
+    return rows.repartition(tasks, F.col(FILE))
 
 
 def by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
@@ -146,7 +164,7 @@ def _replaced(piece: pa.RecordBatch, at: np.ndarray, values: pa.Table) -> pa.Rec
     for name in values.column_names:
         place = piece.schema.get_field_index(name)
         old, field = piece.column(place), piece.schema.field(place)
-        both = pa.chunked_array([old, *values[name].cast(field.type).chunks], field.type)
+        both = pa.chunked_array([old, *cast_array(values[name], field.type).chunks], field.type)
         piece = piece.set_column(place, field, both.take(indices).combine_chunks())
     return piece
 

@@ -1,4 +1,8 @@
-"""The Spark that Partita starts by itself: local, quiet, and the same on every machine."""
+"""The Spark that Partita starts by itself: local, quiet, and the same on every machine.
+
+None of its settings is needed: tables work in every session that a user makes, classic or Spark Connect
+(`tests/sessions`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from warnings import catch_warnings, filterwarnings
 
@@ -18,6 +23,35 @@ from pyspark.sql.utils import is_remote
 from partita.errors import JavaMissing
 
 
+def running_session() -> SparkSession | None:
+    """The session of this thread, or else that of the process; None where none runs, and then none is started."""
+    try:
+        found = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    return found if is_remote() or _has_context() else None
+
+
+def _has_context() -> bool:
+    """Whether the Spark of this process runs: a session stays after its context was stopped alone."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None  # noqa: SLF001 - it has no other name
+
+
+_time_zone: ContextVar[str] = ContextVar("time_zone", default="UTC")
+
+
+@contextmanager
+def started_in(time_zone: str) -> Iterator[None]:
+    """A session that is started in this block has that time zone, and not UTC; one that runs keeps its own."""
+    before = _time_zone.set(time_zone)
+    try:
+        yield
+    finally:
+        _time_zone.reset(before)
+
+
 def session(app_name: str = "partita", **conf: str) -> SparkSession:
     """The session that is running, or else a new one in this process: all cores, UTC, UTF-8, no ports to the outside.
 
@@ -26,7 +60,7 @@ def session(app_name: str = "partita", **conf: str) -> SparkSession:
     `SPARK_REMOTE` names a Spark Connect server, that one is used. With `spark.master` the work is done on a cluster,
     which must reach this process, so then nothing is said of ports; its Python is `PYSPARK_PYTHON`.
     """
-    running = SparkSession.getActiveSession()
+    running = running_session()
     if running is not None:
         for key, value in conf.items():
             running.conf.set(key, value)
@@ -54,21 +88,19 @@ def session(app_name: str = "partita", **conf: str) -> SparkSession:
 _LOOPBACK = "127.0.0.1"
 
 _QUERY = {
-    "spark.sql.session.timeZone": "UTC",
     # The default is INT96, which is deprecated and carries no statistics to skip row groups by.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Tables that say so find their columns by id; it changes nothing for others.
-    "spark.sql.parquet.fieldId.read.enabled": "true",
 }
 
 
 def _settings(is_local: bool) -> dict[str, str]:
     """What Partita sets: for a Connect server only what a query may set, for a cluster only what holds anywhere."""
+    query = {**_QUERY, "spark.sql.session.timeZone": _time_zone.get()}
     if _is_connect():
-        return _QUERY
+        return query
     log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
     anywhere = {
-        **_QUERY,
+        **query,
         "spark.ui.showConsoleProgress": "false",
         # Java 17 takes the encoding of files from the locale.
         "spark.driver.extraJavaOptions": f"-Dfile.encoding=UTF-8 -Dlog4j2.configurationFile={log_settings}",

@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql.utils import is_remote
 
-from partita.spark.workers import SHIPPED
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SHIPPED = "partita-shipped-"
+"""How the names of archives begin that are named by what they hold."""
 _PACKAGE = Path(__file__).parents[1]
 _NO_CODE = frozenset({"pyvenv.cfg", "_delta_log", "__manifest", "_versions", "_partita"})
 """What is in folders that hold no code of a project: other Pythons, tables, lakes."""
@@ -33,12 +33,13 @@ _shipped: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 def ship(spark: SparkSession, *folders: str) -> list[str]:
     """Make `import partita`, and what is in these folders, work on the executors; returns the archives' names.
 
-    A local Spark runs on this machine's own files, and gets nothing. What a session has is not sent again.
+    The workers of a local Spark find both on this machine (`partita.spark.workers`), and get nothing. What a session
+    has is not sent again.
     """
     if not needs_shipping(spark):
         return []
     done = _shipped.setdefault(spark, set())
-    archives = [archive_of(_PACKAGE, "partita"), *(archive_of(Path(folder)) for folder in folders)]
+    archives = [_own_archive(), *(archive_of(Path(folder)) for folder in folders)]
     for archive in archives:
         if archive.name not in done:
             # One at a time: a classic session takes only one.
@@ -48,8 +49,11 @@ def ship(spark: SparkSession, *folders: str) -> list[str]:
 
 
 def needs_shipping(spark: SparkSession) -> bool:
-    """Whether executors may not see the files of this process: on a cluster, and behind Spark Connect."""
-    if is_remote():
+    """Whether executors may not see the files of this process: on a cluster, and behind Spark Connect.
+
+    PySpark sets `SPARK_LOCAL_REMOTE` where this process started the Connect server itself.
+    """
+    if is_remote() and "SPARK_LOCAL_REMOTE" not in os.environ:
         return True
     master = spark.conf.get("spark.master", "") or ""
     return master != "local" and not master.startswith("local[")
@@ -66,6 +70,11 @@ def archive_of(folder: Path, inside: str = "") -> Path:
     draft = Path(file.name)
     digest = hashlib.sha256(draft.read_bytes()).hexdigest()[:16]
     return draft.rename(place / f"{SHIPPED}{inside or 'code'}-{digest}.zip")
+
+
+@cache
+def _own_archive() -> Path:
+    return archive_of(_PACKAGE, "partita")
 
 
 def _code_in(folder: Path) -> Iterator[Path]:

@@ -14,6 +14,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
+from partita.algebra.schema import NameMatching, matching_names
 from partita.errors import PredicateError
 from partita.sql.words import DIALECT, Name, Piece, word_of
 
@@ -23,12 +24,13 @@ class Side:
     """A table that names in an expression can mean.
 
     `called` is what may stand before a column of it, `columns` are its own, and `becomes` is what stands before one in
-    the text that is made: a name, or nothing.
+    the text that is made: a name, or nothing. `matching` says which columns a name finds.
     """
 
     called: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
     becomes: str | None = None
+    matching: NameMatching = NameMatching.ANY_CASE
 
     def __str__(self) -> str:
         return ".".join(self.called[0]) if self.called else "*"
@@ -39,7 +41,11 @@ class Side:
 
     def count(self, column: str) -> int:
         """How many columns of that name it has."""
-        return _folded(self.columns).count(column.casefold())
+        return len(self.find(column))
+
+    def find(self, column: str) -> list[str]:
+        """The columns of that name."""
+        return matching_names(column, self.columns, self.matching)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ def column_of(name: Name, side: Side, piece: Piece) -> str:
         piece.fail(f"{str(name)!r} could be more than one column", name.start)
     if taken + 1 < len(name.parts):
         piece.fail(f"{str(name)!r} is a field inside of a column; give the whole column a new value", name.start)
-    return next(c for c in side.columns if c.casefold() == name.parts[taken].casefold())
+    return side.find(name.parts[taken])[0]
 
 
 def expression(piece: Piece) -> Any:

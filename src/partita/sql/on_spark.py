@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from partita.algebra.parse import parse_predicate
+from partita.algebra.parse import Condition, parse_predicate
 from partita.algebra.predicate import Predicate, any_of
 from partita.errors import SchemaError, TableError, TableMissing
 from partita.formats.merge import Action, Clause, When
 from partita.formats.on_spark.job import Outcome
 from partita.formats.table import Table
-from partita.spark.meaning import check_times, reads_as_we_do
+from partita.spark.meaning import name_matching, reads_as_we_do
 from partita.spark.rows import DataFrame, SparkSession, as_frame, fits, required_sql, translated
 from partita.spark.rows import StructType as Frame
 from partita.spark.schema import quoted
 from partita.spark.session import session
+from partita.spark.time_zones import session_time_zone
 from partita.sql.names import Edit, Side, column_of, edited, rewritten
 from partita.sql.partitioning import Tables
 from partita.sql.queries import Reading, Reference, pushed, read_query
@@ -70,7 +71,7 @@ class Statements:
         table = self._table(parts)
         if table is None:
             return None
-        where = _prunable(reading, references, table) if reads_as_we_do(spark) else None
+        where = _prunable(reading, references, table, spark) if reads_as_we_do(spark) else None
         return table.read(where, spark=spark)
 
     def _given(self, parts: Sequence[str]) -> object | None:
@@ -116,7 +117,7 @@ class Statements:
         """Give rows new values."""
         table = self._target(said.table.name)
         where = _where(said.table, said.where, table)
-        side = Side(said.table.called, table.schema.names, _TARGET)
+        side = Side(said.table.called, table.schema.names, _TARGET, name_matching())
         values = _values(said.values, side, [side])
         with translated():
             return table.update(values, where)
@@ -126,8 +127,8 @@ class Statements:
         table = self._target(said.table.name)
         source = self._source(said)
         columns = tuple(source.columns)
-        target_side = Side(said.table.called, table.schema.names, _TARGET)
-        source_side = Side(said.source_called, columns, _SOURCE)
+        target_side = Side(said.table.called, table.schema.names, _TARGET, name_matching())
+        source_side = Side(said.source_called, columns, _SOURCE, name_matching())
         on = rewritten(said.on, [target_side, source_side])
         clauses = [_clause(clause, target_side, source_side, table, said.on) for clause in said.clauses]
         with translated():
@@ -148,9 +149,10 @@ class Statements:
             return found
 
 
-def _prunable(reading: Reading, references: Sequence[Reference], table: Table) -> Predicate | None:
+def _prunable(reading: Reading, references: Sequence[Reference], table: Table, spark: SparkSession) -> Predicate | None:
     """What a row must be like to matter in any of the places; None where any row may."""
-    predicates = [pushed(reading, reference, table.schema) for reference in references]
+    schema, zone = table.schema, session_time_zone(spark)
+    predicates = [pushed(reading, reference, schema, zone) for reference in references]
     known = [predicate for predicate in predicates if predicate is not None]
     return any_of(known) if len(known) == len(predicates) else None
 
@@ -164,10 +166,9 @@ def _where(target: Target, where: Piece | None, table: Table) -> Predicate | Non
     if where is None:
         return None
     schema = table.schema
-    predicate = parse_predicate(rewritten(where, [Side(target.called, schema.names)]), schema)
-    # What a table's own methods read in UTC, Spark's SQL would read in the session's zone.
-    check_times([where.text], schema)
-    return predicate
+    matching = name_matching()
+    text = rewritten(where, [Side(target.called, schema.names, matching=matching)])
+    return parse_predicate(Condition(text, session_time_zone(session()), matching), schema)
 
 
 def _values(values: Sequence[tuple[Name, Piece]], target: Side, sides: Sequence[Side]) -> dict[str, str]:
@@ -223,7 +224,7 @@ def _inserted_names(said: Insert, table: Table, rows: DataFrame) -> list[str] | 
         return None
     schema, count = table.schema, len(rows.columns)
     if said.columns is not None:
-        side = Side((), schema.names)
+        side = Side((), schema.names, matching=name_matching())
         names = [column_of(name, side, said.rows) for name in said.columns]
         if len(set(names)) < len(names):
             raise SchemaError(f"a column is listed twice: {', '.join(names)}")

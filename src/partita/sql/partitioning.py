@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 class Tables(Protocol):
     """Where tables are found and made: a lake."""
 
+    time_zone: str
+
     def table(self, name: str) -> Table: ...
 
     def create_table(
@@ -132,7 +134,7 @@ def read_create(words: Words) -> Create:
     table = words.name()
     if words.peek() != "(":
         words.fail("the columns are expected here: (id BIGINT NOT NULL, ...)")
-    columns = tuple(_column(piece) for piece in _split(words.inside()))
+    pieces = _split(words.inside())
     format_, partition_by = "", ""
     properties: tuple[tuple[str, str], ...] = ()
     while words.peek():
@@ -149,6 +151,7 @@ def read_create(words: Words) -> Create:
     words.end()
     if not format_:
         words.fail("the table's format is expected: USING iceberg, or USING delta")
+    columns = tuple(_column(piece, format_) for piece in pieces)
     return Create(table, if_not_exists, columns, format_, partition_by, properties)
 
 
@@ -169,15 +172,15 @@ def _split(piece: Piece) -> list[Piece]:
 
 
 _REFUSED = ("comment", "default", "generated", "primary", "unique", "check", "references", "collate")
-_LOSSY = ("varchar", "char", "character")
+_LIMITED = ("varchar", "char", "character")
 
 
-def _column(piece: Piece) -> tuple[str, str, bool]:
+def _column(piece: Piece, format_: str) -> tuple[str, str, bool]:
     words = Words(piece.source, piece.tokens)
     name = words.part()
     type_ = words.until("not", "null", *_REFUSED)
-    if type_.tokens[0].text.lower() in _LOSSY:
-        type_.fail("a table doesn't keep the length of a text; use STRING")
+    if format_ != "delta" and any(token.text.lower() in _LIMITED for token in type_.tokens):
+        type_.fail(f"{format_} doesn't keep the length of a text; use STRING")
     nullable = not words.accept("not", "null")
     if words.peek() in _REFUSED:
         words.fail(f"{words.peek().upper()} is not supported here")

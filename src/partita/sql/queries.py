@@ -9,9 +9,10 @@ from typing import Any
 from sqlglot import exp
 
 from partita.algebra.condition import operands
-from partita.algebra.parse import parse_predicate
+from partita.algebra.parse import Condition, parse_predicate
 from partita.algebra.predicate import Predicate, all_of, residuals
 from partita.algebra.schema import Schema
+from partita.algebra.time_zones import TimeZone
 from partita.errors import PartitaError, TableError
 from partita.sql.names import Edit, Side, expression, parsed, rewritten
 from partita.sql.statements import called
@@ -92,7 +93,7 @@ def read_query(piece: Piece) -> Reading:
     return Reading(piece, tree, tuple(found))
 
 
-def pushed(reading: Reading, reference: Reference, schema: Schema) -> Predicate | None:
+def pushed(reading: Reading, reference: Reference, schema: Schema, zone: TimeZone) -> Predicate | None:
     """What must be true of every row of that table that can matter to the query; None where nothing is known.
 
     Taken are parts of the WHERE of the SELECT that the table stands in, where no join can bring back a row that they
@@ -109,18 +110,18 @@ def pushed(reading: Reading, reference: Reference, schema: Schema) -> Predicate 
         return None
     parts = []
     for conjunct in _conjuncts(reading.piece, select):
-        predicate = _of_one(conjunct, side, schema, alone=alone)
+        predicate = _of_one(conjunct, side, schema, zone, alone=alone)
         if predicate is not None:
             parts.append(predicate)
     return all_of(parts) if parts else None
 
 
-def _of_one(conjunct: Piece, side: Side, schema: Schema, *, alone: bool) -> Predicate | None:
+def _of_one(conjunct: Piece, side: Side, schema: Schema, zone: TimeZone, *, alone: bool) -> Predicate | None:
     try:
         heads = [[part.name for part in column.parts[:-1]][:1] for column in expression(conjunct).find_all(exp.Column)]
         if not heads or not (alone or all(side.is_called(head) for head in heads)):
             return None
-        predicate = parse_predicate(rewritten(conjunct, [side]), schema)
+        predicate = parse_predicate(Condition(rewritten(conjunct, [side]), zone), schema)
     except PartitaError:
         return None
     # A residual may call what gives another answer each time.

@@ -22,17 +22,19 @@ def run(tables: Tables, text: str, given: Mapping[str, object]) -> DataFrame | O
     if isinstance(said, Evolve):
         return evolve(tables, said)
 
+    from partita.spark.session import started_in
     from partita.sql.on_spark import Statements
 
     statements = Statements(tables, given)
-    match said:
-        case Query():
-            return statements.query(said.text)
-        case Insert():
-            return statements.insert(said)
-        case Delete():
-            return statements.delete(said)
-        case Update():
-            return statements.update(said)
-        case Merge():
-            return statements.merge(said)
+    with started_in(tables.time_zone):
+        match said:
+            case Query():
+                return statements.query(said.text)
+            case Insert():
+                return statements.insert(said)
+            case Delete():
+                return statements.delete(said)
+            case Update():
+                return statements.update(said)
+            case Merge():
+                return statements.merge(said)

@@ -14,7 +14,8 @@ from partita.algebra.freshness import Freshness, freshness_of
 from partita.algebra.mappings import Mapping as UpstreamMapping
 from partita.algebra.mappings import SameKey, mapping_of
 from partita.algebra.partition_sets import NOT_PARTITIONED, PartitionSet, partition_set_of
-from partita.errors import DefinitionError
+from partita.errors import DefinitionError, PartitaError, value_repr
+from partita.untrusted import parse_json_object, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Definition:
 
     def __post_init__(self) -> None:
         if not isinstance(self.asset, str) or not self.asset:
-            raise DefinitionError(f"an asset's name is text and not empty, not {self.asset!r}")
+            raise DefinitionError(f"an asset's name is text and not empty, not {value_repr(self.asset)}")
         names = [upstream.asset for upstream in self.upstreams]
         if self.asset in names:
             raise DefinitionError(f"the asset {self.asset!r} can't be its own upstream")
@@ -65,19 +66,20 @@ class Definition:
 @lru_cache(512)
 def definition_of(asset: str, code_version: str | None, text: str) -> Definition:
     """The definition whose `text` this is."""
-    document = json.loads(text)
     try:
-        return Definition(
-            asset,
-            partition_set_of(document["partitions"]),
-            tuple(Upstream(u["asset"], mapping_of(u)) for u in document["upstreams"]),
-            freshness_of(document["freshness"]),
-            code_version,
-            document.get("table"),
-            document.get("source", False),
-            tuple(document.get("tags", ())),
-        )
-    except DefinitionError as error:
+        with reading("the JSON of it", DefinitionError):
+            document = parse_json_object(text)
+            return Definition(
+                asset,
+                partition_set_of(document["partitions"]),
+                tuple(Upstream(u["asset"], mapping_of(u)) for u in document["upstreams"]),
+                freshness_of(document["freshness"]),
+                code_version,
+                document.get("table"),
+                document.get("source", False),
+                tuple(document.get("tags", ())),
+            )
+    except PartitaError as error:
         raise DefinitionError(f"the definition of {asset!r} can't be read: {error}") from None
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, overload
 
+from partita.errors import StatusError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -28,7 +30,15 @@ def compute_display_status(partition: Any) -> Any:
 
     Reads `last_materialization_at`, `last_attempt_outcome`, `last_attempt_at` and `stale_since`.
     """
+    import pyarrow as pa
+
+    names = partition if isinstance(partition, Mapping) else getattr(partition, "column_names", ())
+    if not isinstance(partition, Mapping | pa.Table) or not set(_READ) <= set(names):
+        raise StatusError(f"a status row, or an Arrow table of them, has the columns {', '.join(_READ)}")
     return _of_row(partition) if isinstance(partition, Mapping) else _of_table(partition)
+
+
+_READ = ("last_materialization_at", "last_attempt_outcome", "last_attempt_at", "stale_since")
 
 
 def _of_row(row: Mapping[str, Any]) -> DisplayStatus:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from partita.algebra.plain import micros_of
+from partita.errors import StatusError
+from partita.untrusted import first_line
 
 if TYPE_CHECKING:
     import duckdb
@@ -17,14 +20,48 @@ def connect() -> duckdb.DuckDBPyConnection:
     """A database of its own, gone when it is closed."""
     import duckdb
 
-    return duckdb.connect(
+    opened = duckdb.connect(
         config={"TimeZone": "UTC", "autoinstall_known_extensions": "false", "preserve_insertion_order": "false"}
     )
+    return cast("duckdb.DuckDBPyConnection", _Connection(opened))
+
+
+class _Connection:
+    """A connection that raises a `StatusError` where a statement fails, as on a damaged file of the ledger."""
+
+    def __init__(self, opened: duckdb.DuckDBPyConnection) -> None:
+        self._opened = opened
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
+
+    def execute(self, sql: str, parameters: Any = None) -> Self:
+        with translated():
+            self._opened.execute(sql, parameters)
+        return self
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Errors of DuckDB, as `StatusError`s."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise StatusError(f"the events or the status of the lake can't be read: {first_line(error)}") from error
 
 
 def fetch(connection: duckdb.DuckDBPyConnection, sql: str, schema: pa.Schema | None = None) -> pa.Table:
     """The rows of a query as Arrow; with a schema, in its columns and types."""
-    table = connection.sql(sql).to_arrow_table()
+    with translated():
+        table = connection.sql(sql).to_arrow_table()
     return table if schema is None else table.select(schema.names).cast(schema)
 
 
@@ -33,7 +70,8 @@ def listed(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, .
 
     Without Arrow, which loads pandas as soon as it meets a list or a moment: that takes longer than most answers.
     """
-    return connection.execute(sql).fetchall()
+    with translated():
+        return connection.execute(sql).fetchall()
 
 
 def make_table(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from partita.algebra.key import PartitionKey
 from partita.algebra.plain import is_finer, is_unicode
 from partita.algebra.ulid import is_ulid, new_ulid
-from partita.errors import StatusError
+from partita.errors import StatusError, value_repr
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +79,7 @@ class Event:
         for name in ("kind", "tenant_id", "workspace_id", "asset_key"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value:
-                raise StatusError(f"an event's {name} is text and not empty, not {value!r}")
+                raise StatusError(f"an event's {name} is text and not empty, not {value_repr(value)}")
         for name in ("kind", "tenant_id", "workspace_id", "asset_key", "run_id", "code_version", "error", "definition"):
             _check_text(name, getattr(self, name))
         if not is_ulid(self.event_id):
@@ -156,7 +156,7 @@ def from_arrow(table: pa.Table) -> list[Event]:
 def checked_instant(name: str, value: object) -> datetime:
     """A moment in UTC; one without a time zone, or finer than a microsecond, is refused."""
     if not isinstance(value, datetime) or value != value:  # noqa: PLR0124 - pandas' NaT
-        raise StatusError(f"{name} is a datetime, not {value!r}")
+        raise StatusError(f"{name} is a datetime, not {value_repr(value)}")
     if value.utcoffset() is None:
         raise StatusError(f"{name} is {value}, which has no time zone; attach one, as in replace(tzinfo=UTC)")
     if is_finer(value):
@@ -176,13 +176,13 @@ def checked_count(name: str, value: object) -> int:
     except TypeError:
         found = None
     if found is None or not 0 <= found < most:
-        raise StatusError(f"an event's {name} is a whole number that is not negative, not {value!r}")
+        raise StatusError(f"an event's {name} is a whole number that is not negative, not {value_repr(value)}")
     return found
 
 
 def _check_text(name: str, value: Any) -> None:
     if value is not None and (not isinstance(value, str) or not is_unicode(value)):
-        raise StatusError(f"an event's {name} is Unicode text, not {value!r}")
+        raise StatusError(f"an event's {name} is Unicode text, not {value_repr(value)}")
 
 
 def _check_key(kind: str, text: str | None) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from partita.errors import StatusError
 from partita.status.engine import connect, fetch, quoted
 from partita.status.events import FINISHED, OF_PARTITIONS, STARTED, WIPED, Outcome
 from partita.status.rows import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 def fold(events: pa.Table) -> pa.Table:
     """The status rows of events; kinds that aren't of partitions are passed over."""
+    _check(events)
     with connect() as connection:
         connection.register("given", events)
         connection.execute(f"CREATE TEMP TABLE numbered AS {numbered('FROM given')}")
@@ -44,12 +46,23 @@ def merge(*rows: pa.Table) -> pa.Table:
 
     What a sweep filled in stays where the materialization that it judged does.
     """
+    if not rows:
+        return row_schema().empty_table()
+    for table in rows:
+        _check(table)
     with connect() as connection:
         for at, table in enumerate(rows):
             connection.register(f"given_{at}", table)
         every = " UNION ALL BY NAME ".join(f"FROM given_{at}" for at in range(len(rows)))
         connection.execute(f"CREATE TEMP TABLE numbered AS {numbered(every)}")
         return fetch(connection, merged("numbered"), row_schema())
+
+
+def _check(table: pa.Table) -> None:
+    import pyarrow as pa
+
+    if not isinstance(table, pa.Table):
+        raise StatusError(f"events and status rows are Arrow tables, not {type(table).__name__}")
 
 
 def numbered(select: str) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from partita.algebra.parse import parse_predicate
-from partita.algebra.predicate import ColumnRef, Predicate
+from partita.algebra.parse import Condition, Where, parse_predicate
 from partita.algebra.schema import Schema
 from partita.arrow.key import key_columns
 from partita.arrow.prune import prune
@@ -17,12 +16,10 @@ from partita.errors import PredicateError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Where: TypeAlias = str | Predicate | ColumnRef
-
 _NO_DIMENSIONS = "an asset without partitions has no dimensions that a predicate could name"
 
 
-def matching(keys: pa.Array, where: Where) -> pa.Array:
+def matching(keys: pa.Array, where: Where | Condition) -> pa.Array:
     """Those of the keys that match a predicate on their dimensions.
 
     Keys of other dimensions than the first one's are judged apart; where no key has a column that the predicate names,
@@ -45,7 +42,7 @@ def matching(keys: pa.Array, where: Where) -> pa.Array:
     return pa.concat_arrays(found) if found else pa.array([], pa.string())
 
 
-def check_columns(names: Sequence[str], where: Where) -> None:
+def check_columns(names: Sequence[str], where: Where | Condition) -> None:
     """Refuse a predicate that names a column which keys of these dimensions don't have."""
     if not names:
         raise PredicateError(_NO_DIMENSIONS)
@@ -68,7 +65,7 @@ def _typed(columns: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
     return columns.cast(pa.schema([pa.field(f.name, nulls.get(f.name, f.type)) for f in columns.schema]))
 
 
-def _matching(keys: pa.Array, columns: pa.Table, where: Where) -> pa.Array:
+def _matching(keys: pa.Array, columns: pa.Table, where: Where | Condition) -> pa.Array:
     import pyarrow.compute as pc
 
     schema = to_schema(columns.schema)

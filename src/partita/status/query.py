@@ -40,7 +40,7 @@ from partita.status.staleness import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from partita.status.keys import Where
+    from partita.algebra.parse import Condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Question:
 
     assets: Sequence[str] | None = None
     now: datetime | None = None
-    where: Where | None = None
+    where: Condition | None = None
     keys: Sequence[str] | None = None
     transitive: bool = False
     functions: Mapping[tuple[str, str], MappedBy] | None = None

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from partita.algebra.key import PartitionKey
 from partita.algebra.plain import is_unicode
 from partita.algebra.ulid import new_ulid
-from partita.errors import StatusError
+from partita.errors import StatusError, value_repr
 from partita.status.events import STARTED, Event, Outcome, checked_count, repeated
 from partita.status.ledger import Ledger
 
@@ -34,7 +34,9 @@ class Attempt:
         """Say what was written: `rows`, `files`, `bytes`, `table_version`."""
         unknown = set(counts) - {"rows", "files", "bytes", "table_version"}
         if unknown:
-            raise StatusError(f"an attempt writes rows, files, bytes and a table_version, not {min(unknown)!r}")
+            raise StatusError(
+                f"an attempt writes rows, files, bytes and a table_version, not {value_repr(min(unknown))}"
+            )
         self.written |= {name: checked_count(name, count) for name, count in counts.items()}
 
     def cancel(self) -> None:
@@ -133,7 +135,7 @@ def kind_of(outcome: str) -> str:
     """The kind of event of an outcome, in any case; "started" is one too."""
     kinds = (STARTED, *(o.kind for o in Outcome))
     if not isinstance(outcome, str) or outcome.lower() not in kinds:
-        raise StatusError(f"no outcome {outcome!r}; the outcomes are {', '.join(kinds)}")
+        raise StatusError(f"no outcome {value_repr(outcome)}; the outcomes are {', '.join(kinds)}")
     return outcome.lower()
 
 
@@ -144,7 +146,7 @@ def key_text(key: Key) -> str:
     if isinstance(key, str):
         return str(PartitionKey.parse(key))
     if not isinstance(key, Mapping):
-        raise StatusError(f"a partition is a key, a mapping, a canonical text or None, not {key!r}")
+        raise StatusError(f"a partition is a key, a mapping, a canonical text or None, not {value_repr(key)}")
     return str(key if isinstance(key, PartitionKey) else PartitionKey.of(key))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from partita.algebra.key import PartitionKey
 from partita.algebra.mappings import MappedBy
 from partita.algebra.partition_sets import Dynamic
-from partita.errors import DefinitionError, StatusError, StorageError, UnknownAsset
+from partita.errors import DefinitionError, StatusError, StorageError, UnknownAsset, value_repr
 from partita.status.definitions import Definition, find_cycle
 from partita.status.delta import Place
 from partita.status.events import DEFINED, OF_PARTITIONS, RETIRED, Event, event_schema
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from partita.algebra.parse import Condition
     from partita.status.catalog import Catalog
     from partita.status.folding import Folded
-    from partita.status.keys import Where
     from partita.status.query import Answering
     from partita.status.snapshot import StatusTable
     from partita.status.why import Why
@@ -55,7 +55,7 @@ class Workspace:
     def __init__(self, uri: str, options: Mapping[str, str], tenant: str, workspace: str) -> None:
         for what, name in (("tenant", tenant), ("workspace", workspace)):
             if not isinstance(name, str) or not _NAME.fullmatch(name):
-                raise StatusError(f"{name!r} is no {what}'s name; use letters, digits, _, - and dots")
+                raise StatusError(f"{value_repr(name)} is no {what}'s name; use letters, digits, _, - and dots")
         if tenant == ADOPTED:
             raise StatusError(f"{tenant!r} is no tenant's name: it is where a lake keeps what it adopted")
         self.folder = f"{FOLDER}/{tenant}/{workspace}"
@@ -173,7 +173,7 @@ class Workspace:
     def status(  # noqa: PLR0913 - what there is to ask
         self,
         assets: AssetGiven | Sequence[AssetGiven] | None,
-        where: Where | None,
+        where: Condition | None,
         now: datetime | None,
         *,
         state: str | Sequence[str],
@@ -194,7 +194,7 @@ class Workspace:
             return answer.rows(conditions=conditions)
 
     def counts(
-        self, assets: AssetGiven | Sequence[AssetGiven] | None, where: Where | None, now: datetime | None
+        self, assets: AssetGiven | Sequence[AssetGiven] | None, where: Condition | None, now: datetime | None
     ) -> pa.Table:
         """How many partitions of each asset are in each state."""
         with self.ask(assets=names_of(assets), where=where, now=now) as answer:
@@ -267,8 +267,8 @@ class Workspace:
             )
         try:
             pq.write_table(rows.cast(pa.schema([row_schema().field(name) for name in SEED])), file)
-        except OSError as error:
-            raise StorageError(f"{file} can't be written: {error}") from error
+        except (OSError, TypeError, ValueError) as error:
+            raise StorageError(f"{value_repr(file)} can't be written: {error}") from error
         return int(rows.num_rows)
 
     def _catalog(self) -> Catalog:
@@ -300,7 +300,7 @@ def named(asset: AssetGiven) -> str:
     """The name of an asset."""
     name = getattr(asset, "name", asset)
     if not isinstance(name, str):
-        raise StatusError(f"an asset is given by itself or by its name, not {asset!r}")
+        raise StatusError(f"an asset is given by itself or by its name, not {value_repr(asset)}")
     return name
 
 
@@ -316,8 +316,8 @@ def names_of(assets: AssetGiven | Sequence[AssetGiven] | None) -> list[str] | No
 def _known(what: str, given: str | Sequence[str], known: Sequence[str]) -> list[str]:
     """The words as they are known, in any case."""
     names = {name.lower(): name for name in known}
-    words = [given] if isinstance(given, str) else given
+    words = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     for word in words:
         if not isinstance(word, str) or word.lower() not in names:
-            raise StatusError(f"no {what} {word!r}; there is: {', '.join(known)}")
+            raise StatusError(f"no {what} {value_repr(word)}; there is: {', '.join(known)}")
     return [names[word.lower()] for word in words]

@@ -13,10 +13,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
-from partita.errors import StatusError
+from partita.errors import StatusError, value_repr
 from partita.picture import bins
 from partita.picture.words import stamp
 from partita.web import listing, partition
+from partita.web.answering import limited
 from partita.web.overview import asset_document, overview
 from partita.web.plans import preview, read_question
 from partita.web.site import Site
@@ -64,7 +65,7 @@ class Operation:
         def endpoint(request: Request) -> Response:
             return json_response(request, self.ask(request.app.state.site, request.query_params))
 
-        return Route(self.path, endpoint, methods=[self.method], name=self.name)
+        return Route(self.path, limited(endpoint), methods=[self.method], name=self.name)
 
 
 def json_response(request: Request, document: Any, status: int = 200) -> Response:
@@ -96,7 +97,7 @@ def number(query: Query, name: str, default: int, most: int, least: int = 1) -> 
     if text in (None, ""):
         return default
     if not re.fullmatch(r"\d{1,12}", text) or int(text) < least:
-        raise StatusError(f"{name} is a whole number from {least} on, not {text!r}")
+        raise StatusError(f"{name} is a whole number from {least} on, not {value_repr(text)}")
     return min(int(text), most)
 
 

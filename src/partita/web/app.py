@@ -70,12 +70,20 @@ def _openapi(request: Request) -> Response:
 
 def _told(request: Request, error: Exception) -> Response:
     """What can't be answered as asked: the error's own words, and 404 where something isn't there."""
-    if isinstance(error, HTTPException):
-        status, kind, message = error.status_code, "HTTP", error.detail
-    else:
+    if not isinstance(error, HTTPException):
         status = 404 if isinstance(error, UnknownAsset | TableMissing) else 400
-        kind, message = type(error).__name__, str(error)
-    return _answer(request, status, kind, message)
+        return _answer(request, status, type(error).__name__, str(error))
+    answer = _answer(request, error.status_code, "HTTP", error.detail)
+    answer.headers.update(error.headers or {})
+    if error.status_code == 405:
+        answer.headers["Allow"] = ", ".join(_methods(request))
+    return answer
+
+
+def _methods(request: Request) -> list[str]:
+    """The methods that the path of a request has, in all routes together."""
+    found = (route for route in request.app.routes if isinstance(route, Route))
+    return sorted({method for route in found if route.path == request.url.path for method in route.methods or ()})
 
 
 def _broken(request: Request, error: Exception) -> Response:

@@ -111,6 +111,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     ),
     "Plan": _object(
         plan=_TEXT, made_at=_MOMENT, needs=_list(_TEXT), select=_list(_TEXT), where=_or_null(_TEXT),
+        time_zone=_or_null(_TEXT),
         chosen=_or_null(_COUNT), partitions=_COUNT, batches=_COUNT, bytes=_or_null(_COUNT), held_back=_COUNT,
         assets=_list(_object(
             asset=_TEXT, partitions=_COUNT, batches=_COUNT, bytes=_or_null(_COUNT),
@@ -159,6 +160,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
             "401": {"description": "no token, or a wrong one", "content": _json("Error")},
             "403": {"description": "another host or origin, or a run that isn't allowed", "content": _json("Error")},
             "409": {"description": "a run is at work", "content": _json("Error")},
+            "503": {"description": "too many questions of this kind at once", "content": _json("Error")},
+            "504": {"description": "the answer took longer than the time limit", "content": _json("Error")},
             "500": {"description": "a fault of the server's, which its log says", "content": _json("Error")},
         },
     }

@@ -5,7 +5,7 @@ What reads the lake itself, and not the snapshot, is a part of a page that comes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -23,6 +23,7 @@ from partita.picture.marks import MARKS, WORST, Mark
 from partita.picture.snapshot import REASON_BITS
 from partita.status.shown import error_line, one_line
 from partita.web import partition
+from partita.web.answering import limited
 from partita.web.api import asked, bins_of, packed, page_of
 from partita.web.gate import CSRF_HEADER
 from partita.web.graph import HEIGHT, WIDTH, make_graph
@@ -40,22 +41,26 @@ if TYPE_CHECKING:
 
 def routes() -> list[Route]:
     """Every page, and the parts of pages that come later."""
+    pages: dict[str, tuple[str, Callable[[Request], Response]]] = {
+        "page_overview": ("/", _overview),
+        "part_asof": ("/asof", _as_of),
+        "page_asset": ("/asset", _asset),
+        "part_partitions": ("/asset/partitions", _asset_partitions),
+        "part_summary": ("/asset/summary", _asset_summary),
+        "page_partition": ("/partition", _partition),
+        "part_why": ("/partition/why", _partition_why),
+        "part_history": ("/partition/history", _partition_history),
+        "part_files": ("/partition/files", _partition_files),
+        "page_table": ("/table", _table),
+        "part_table": ("/table/facts", _table_facts),
+        "page_plan": ("/plan", _plan),
+        "part_plan": ("/plan/preview", _plan_preview),
+        "page_run": ("/run", _run),
+    }
     return [
-        Route("/", _overview, name="page_overview"),
-        Route("/asof", _as_of, name="part_asof"),
-        Route("/asset", _asset, name="page_asset"),
-        Route("/asset/partitions", _asset_partitions, name="part_partitions"),
-        Route("/asset/summary", _asset_summary, name="part_summary"),
-        Route("/partition", _partition, name="page_partition"),
-        Route("/partition/why", _partition_why, name="part_why"),
-        Route("/partition/history", _partition_history, name="part_history"),
-        Route("/partition/files", _partition_files, name="part_files"),
-        Route("/table", _table, name="page_table"),
-        Route("/table/facts", _table_facts, name="part_table"),
-        Route("/plan", _plan, name="page_plan"),
-        Route("/plan/preview", _plan_preview, name="part_plan"),
-        Route("/run", _run, name="page_run"),
-        Route("/run", _begin, name="begin_run", methods=["POST"]),
+        *(Route(path, limited(answer), name=name) for name, (path, answer) in pages.items()),
+        Route("/run", limited(_begin), name="begin_run", methods=["POST"]),
+        # A stream lasts as long as the run.
         Route("/run/events", _run_events, name="part_run"),
     ]
 

@@ -91,7 +91,7 @@ def _split(words: str) -> list[str]:
 
 @dataclass(slots=True)
 class Plans:
-    """Makes plans, one at a time, and keeps the last few; `sizes` and `among` are as `lake.plan` takes them."""
+    """Makes plans, and keeps the last few; `sizes` and `among` are as `lake.plan` takes them."""
 
     watch: Watch
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -104,24 +104,27 @@ class Plans:
         if question.view is not None:
             # What `lake.plan` selects by has signs of its own; here it is a name.
             self.watch.newest.asset(question.view.asset)
+        plan = self.watch.asking.plan(self._asked(question))
+        if question.is_chosen:
+            plan = self._chosen(plan, question)
+        number = new_ulid()
         with self._lock:
-            plan = self.watch.asking.plan(self._asked(question))
-            if question.is_chosen:
-                plan = self._chosen(plan, question)
-            number = new_ulid()
             self._kept[number] = plan
             if len(self._kept) > KEPT:
                 del self._kept[next(iter(self._kept))]
-            return number, plan
+        return number, plan
 
     def _asked(self, question: Question) -> Asked:
         from partita.assets.batching import Sizes
         from partita.assets.planning import Asked
+        from partita.formats.conditions import current_condition
 
         needs = tuple(need for need in NEEDS if need in question.needs) or NEEDS
         sizes = Sizes(**{name.removeprefix("batch_"): size for name, size in self.sizes.items()})
         among = None if self.among is None else frozenset(self.among)
-        return Asked(needs, question.select, question.where, None, question.allow_missing, sizes, among)
+        zone = self.watch.lake.time_zone
+        where = None if question.where is None else current_condition(question.where, zone)
+        return Asked(needs, question.select, where, None, question.allow_missing, sizes, among)
 
     def kept(self, number: str) -> Plan:
         """The plan that was shown under an id."""
@@ -153,6 +156,7 @@ def preview(number: str, plan: Plan, *, may_run: bool) -> dict[str, Any]:
         "needs": plan.asked["needs"],
         "select": plan.asked["select"],
         "where": plan.asked["where"],
+        "time_zone": plan.time_zone,
         "chosen": plan.asked.get("chosen"),
         "partitions": len(plan),
         "batches": sum(one["batches"] for one in assets),

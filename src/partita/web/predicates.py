@@ -18,6 +18,8 @@ from partita.picture.snapshot import AssetFacts, Snapshot
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from partita.algebra.parse import Condition
+
 _KEPT = 32
 """How many predicates a snapshot keeps the answers to."""
 _numbers = count()
@@ -27,23 +29,26 @@ class _Judged(NamedTuple):
     """What a predicate is judged on: the column of `partitions`, and the keys whose places in it are its values."""
 
     column: str
-    where: str | Predicate
+    where: Condition | Predicate
     values: pa.Array
     keys: pa.Array
 
 
 def matching_sql(snapshot: Snapshot, asset: str, where: str) -> str:
     """The condition that a row of `partitions`, of that asset, matches; a predicate that can't be judged is refused."""
+    from partita.formats.conditions import current_condition
+
+    condition = current_condition(where, snapshot.time_zone)
     with snapshot.lock:
-        if (asset, where) not in snapshot.matched:
+        if (asset, condition) not in snapshot.matched:
             facts = snapshot.asset(asset)
-            judged = _apart(snapshot, facts, where) or [_whole(snapshot, facts, where)]
+            judged = _apart(snapshot, facts, condition) or [_whole(snapshot, facts, condition)]
             found = [_found(snapshot, one) for one in judged]
             if len(snapshot.matched) >= _KEPT:
                 for _, relation in snapshot.matched.pop(next(iter(snapshot.matched))):
                     snapshot.rows(f"DROP TABLE {relation}")
-            snapshot.matched[asset, where] = tuple(found)
-        kept = snapshot.matched[asset, where]
+            snapshot.matched[asset, condition] = tuple(found)
+        kept = snapshot.matched[asset, condition]
     return " AND ".join(f"{column} IN (SELECT value FROM {relation})" for column, relation in kept)  # noqa: S608
 
 
@@ -63,12 +68,12 @@ def _found(snapshot: Snapshot, judged: _Judged) -> tuple[str, str]:
     return judged.column, relation
 
 
-def _whole(snapshot: Snapshot, facts: AssetFacts, where: str) -> _Judged:
+def _whole(snapshot: Snapshot, facts: AssetFacts, where: Condition) -> _Judged:
     rows = _columns(snapshot, f"SELECT no, partition_key FROM partitions WHERE asset = {facts.number:d}")  # noqa: S608
     return _Judged("no", where, *rows)
 
 
-def _apart(snapshot: Snapshot, facts: AssetFacts, where: str) -> list[_Judged]:
+def _apart(snapshot: Snapshot, facts: AssetFacts, where: Condition) -> list[_Judged]:
     """The parts of a conjunction, where each speaks of time alone or not of time; nothing where that isn't so."""
     time = facts.layout.time
     if time is None:

@@ -14,6 +14,7 @@ import uvicorn
 
 from partita.errors import PartitaError, StatusError
 from partita.web.app import make_app
+from partita.web.connections import MOST, BoundedProtocol
 from partita.web.gate import Keeper, is_loopback, public_origin
 from partita.web.site import Site
 
@@ -59,8 +60,9 @@ def serve(lake: Lake, address: Address, *, opened: Callable[[str], object], doin
         site.watch.take()
         # No log of requests: the first of them has the token in its URL.
         config = uvicorn.Config(
-            make_app(site), log_level="warning", access_log=False, server_header=False, proxy_headers=False
-        )
+            make_app(site), log_level="warning", access_log=False, server_header=False, proxy_headers=False,
+            http=BoundedProtocol, ws="none", limit_concurrency=MOST,
+        )  # fmt: skip
         server = _Server(config, site.runs)
         opened(url(address.host, port, token, public))
         server.run([listening])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from partita.web.answering import ANSWER_SECONDS
 from partita.web.gate import Keeper
 from partita.web.plans import Plans
 from partita.web.runs import Doing, Runs
@@ -25,6 +26,7 @@ class Site:
     keeper: Keeper
     plans: Plans
     runs: Runs
+    answer_seconds: float = ANSWER_SECONDS
 
     @classmethod
     def of(cls, lake: Lake, keeper: Keeper, doing: Doing | None = None) -> Site:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from partita.picture.words import size, stamp
 from partita.status.shown import counted
+from partita.untrusted import parse_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,16 +52,19 @@ class Tables:
 
     def facts(self, name: str) -> TableFacts:
         """The facts of a table; a name that is none, or has no table, is refused."""
+        # A table is one asker's at a time; whoever comes meanwhile opens it again, and doesn't wait.
         with self._lock:
-            table, known = self._open.get(name) or (self._lake.table(name), None)
-            version = table.version
-            if known is None or known.version != version:
-                known = _facts(table, version)
+            opened = self._open.pop(name, None)
+        table, known = opened or (self._lake.table(name), None)
+        version = table.version
+        if known is None or known.version != version:
+            known = _facts(table, version)
+        with self._lock:
             self._open.pop(name, None)
             self._open[name] = (table, known)
             if len(self._open) > KEPT:
                 del self._open[next(iter(self._open))]
-            return known
+        return known
 
 
 def _facts(table: Table, version: int) -> TableFacts:
@@ -174,6 +177,6 @@ def _pairs(name: str, value: Any) -> dict[str, str]:
     """A detail of a version by name; one that is a map, or says so in JSON, has a pair for each of its own."""
     if isinstance(value, str) and value.startswith("{"):
         with suppress(ValueError):
-            value = json.loads(value)
+            value = parse_json(value)
     pairs = value.items() if isinstance(value, dict) else value if isinstance(value, list) else [(name, value)]
     return {str(key): str(said) for key, said in pairs}

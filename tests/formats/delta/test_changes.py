@@ -195,7 +195,7 @@ def filled(folder: Path, **properties: str) -> pt.Table:
     return table
 
 
-@pytest.mark.parametrize("clause", [pt.when_matched().delete(), pt.when_matched().update({"k": "s.k"}),
+@pytest.mark.parametrize("clause", [pt.when_matched("s.k > 0").delete(), pt.when_matched().update({"k": "s.k"}),
                                     pt.when_matched().update({"p": "s.p"})])  # fmt: skip
 def test_a_row_that_matches_twice_changes_nothing(spark: SparkSession, tmp_path: Path, clause: Any) -> None:
     table = filled(tmp_path)

@@ -76,7 +76,7 @@ def test_nothing_inside_an_array_is_lost(tmp_path: Path) -> None:
     assert rows(table.read()) == [(1, (7, 8))]
 
 
-def test_a_merge_does_not_prune_by_times_of_another_zone(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_merge_prunes_by_times_of_the_session_s_zone(spark: SparkSession, tmp_path: Path) -> None:
     at = datetime(2024, 12, 31, 20, tzinfo=UTC)
     table = made(tmp_path, {"id": pa.int64(), "ts": pa.timestamp("us", "UTC")}, id=[1], ts=[at])
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
@@ -120,14 +120,16 @@ def test_far_years_of_int96_are_kept_when_their_file_is_copied(tmp_path: Path) -
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("scheme", ["", "file:", "file://"])
-def test_absolute_paths_are_read_and_not_copied(tmp_path: Path, scheme: str) -> None:
+def test_files_of_absolute_paths_are_copied_into_the_table(tmp_path: Path, scheme: str) -> None:
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "away.parquet")
     (tmp_path / "t").mkdir()
     table = made_by_hand(tmp_path / "t", {"id": "long"}, [f"{scheme}{tmp_path}/away.parquet"])
     assert rows(table.read()) == [(1,), (2,)]
-    with pytest.raises(pt.StorageError, match=r"away\.parquet"):
-        table.delete("id = 1")
-    assert rows(table.read()) == [(1,), (2,)]
+    assert table.plan().outside.to_pylist() == [f"{scheme}{tmp_path}/away.parquet"]
+    table.delete("id = 1")
+    assert rows(table.read()) == [(2,)]
+    assert table.plan().outside.to_pylist() == []
+    assert pq.read_table(tmp_path / "away.parquet").num_rows == 2
 
 
 @pytest.mark.usefixtures("spark")

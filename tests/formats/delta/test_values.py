@@ -117,7 +117,7 @@ def test_null_nested_types_and_wide_floats() -> None:
     strict = Schema((Field("p", parse_type("int"), nullable=False),))
     assert "not null" in refusal({"p": None}, strict).expected
     assert refusal({"p": [1]}, {"p": "list<int>"}).found == "list<int>"
-    assert "0.1" in refusal({"p": 0.1}, {"p": "float"}).found
+    assert "1e+39" in refusal({"p": 1e39}, {"p": "float"}).found
     with pytest.raises(PartitionValueError, match="the name of a time zone"):
         encode_partition({}, {}, time_zone="Mars/Base")
 
@@ -128,6 +128,16 @@ def test_the_text_of_nulls_directory_has_one_of_its_own() -> None:
     assert encoded.values == {"p": name}
     assert encoded.directory != encode_partition({"p": None}, {"p": "string"}).directory
     assert unescaped(encoded.directory) == f"p={name}"
+
+
+@pytest.mark.parametrize("zone", ["+05:30", "+5:30", "UTC+05:30", "GMT+5:30", "Asia/Kolkata", "IST"])
+def test_fixed_offsets_are_zones_too(zone: str) -> None:
+    local = datetime(2025, 1, 1, 5, 30)  # noqa: DTZ001 - in the zone
+    encoded = encode_partition({"p": local}, {"p": "timestamp"}, time_zone=zone)
+    assert encoded.values == {"p": "2025-01-01T00:00:00.000000Z"}
+    assert encoded.directory == "p=2025-01-01 05%3A30%3A00"
+    read = parse_partition({"p": "2025-01-01 05:30:00"}, {"p": "timestamp"}, time_zone=zone)
+    assert read == {"p": 1_735_689_600_000_000}
 
 
 def test_the_repeated_hour_keeps_both_instants_apart() -> None:
@@ -227,3 +237,14 @@ def test_singles_read_back_as_themselves(number: float) -> None:
 def test_instants_round_trip_in_every_zone(micros: int, zone: str) -> None:
     encoded = encode_partition({"p": micros}, {"p": "timestamp"}, time_zone=zone)
     assert parse_partition(encoded.values, {"p": "timestamp"}, time_zone=zone) == {"p": micros}
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0.1, "0.1"), (1 / 3, "0.33333334"), (16777217.0, "1.6777216E7"), (-0.0, "-0.0"), (1e-60, "0.0"),
+     (3.4028235e38, "3.4028235E38"), (float("inf"), "Infinity"), (float("nan"), "NaN")],
+)  # fmt: skip
+def test_a_python_float_is_the_nearest_float_of_32_bits(number: float, text: str) -> None:
+    encoded = encode_partition({"p": number}, {"p": "float"})
+    assert (encoded.values["p"], encoded.directory) == (text, f"p={text}")
+    assert refusal({"p": -1e300}, {"p": "float"}).expected == "a float of 32 bits"

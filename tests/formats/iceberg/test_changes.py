@@ -177,9 +177,9 @@ def strict(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory
 
 
 REFUSED: dict[str, tuple[type[PartitaError], Callable[[pt.Table], object]]] = {
-    "a row that matches twice, to delete": (
+    "a row that matches twice, to delete where a condition holds": (
         ConstraintError,
-        lambda t: t.merge(pa.concat_tables([TWO, TWO]), "t.id = s.id", pt.when_matched().delete()),
+        lambda t: t.merge(pa.concat_tables([TWO, TWO]), "t.id = s.id", pt.when_matched("s.id > 0").delete()),
     ),
     "a row that matches twice, to update": (
         ConstraintError,

@@ -15,7 +15,8 @@ from pyiceberg.schema import assign_fresh_schema_ids
 from partita.algebra.schema import Schema
 from partita.algebra.types import Field, Kind, LogicalType, other
 from partita.errors import SchemaError
-from partita.formats.iceberg.columns import FIELD_ID, field_ids, from_schema, stored_arrow, to_logical, to_schema
+from partita.formats.field_ids import FIELD_ID
+from partita.formats.iceberg.columns import field_ids, from_schema, stored_arrow, to_logical, to_schema
 
 if TYPE_CHECKING:
     from pathlib import Path

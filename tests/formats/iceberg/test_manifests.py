@@ -380,10 +380,26 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
     files = [folder / str(cache._file(f"key {number}")) for number in range(3)]
     for age, file in zip((30, 20, 10), files, strict=True):
         os.utime(file, (1e9 - age, 1e9 - age))
+    (folder / "notes.txt").write_text("mine")
+    os.utime(folder / "notes.txt", (1, 1))
     cache.forget()
     cache.cached("key 0", lambda: pa.table({}))
     cache.evict(limit=2 * max(sizes.values()))
     assert [file.exists() for file in files] == [True, False, True]
+    cache.evict(limit=0)
+    assert [file.name for file in folder.iterdir()] == ["notes.txt"]
+    (folder / "notes.txt").unlink()
+
+
+def test_the_folder_is_not_listed_for_each_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    evictions: list[None] = []
+    monkeypatch.setattr(cache, "evict", lambda: evictions.append(None))
+    monkeypatch.setattr(cache._next_eviction, "bytes_left", 0)
+    monkeypatch.setattr(cache, "DISK_BYTES", 16 * 20_000)
+    for number in range(10):
+        cache.keep(f"listed {number}", pa.table({"x": np.arange(1000)}))
+        cache.evict_sometimes()
+    assert len(evictions) == 4
 
 
 def _folder() -> Path:

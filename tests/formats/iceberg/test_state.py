@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -34,6 +36,7 @@ from pyiceberg.types import (
     UnknownType,
 )
 
+import partita as pt
 from partita.algebra.functions import bucket, day, identity
 from partita.algebra.schema import Schema
 from partita.errors import StorageError, TableError, UnsupportedFeature
@@ -48,8 +51,6 @@ from partita.formats.table import Table as AnyTable
 from tests.formats.iceberg.written import NAME, added, as_version_3, file_of, new_table, plan_of, reopened, snapshot
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
@@ -491,3 +492,31 @@ def test_day_is_a_date_in_partitions(tmp_path: Path) -> None:
     assert {f.name: f.type for f in partitions.schema} == {
         "ts_day": pa.date32(), "d": pa.date32(), "spec_id": pa.int32()
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["column", "list", "struct"])
+def test_a_type_that_pyiceberg_does_not_know(tmp_path: Path, place: str) -> None:
+    """`variant` of version 3, as the JVM writes it."""
+    lake = pt.Lake(str(tmp_path))
+    made = lake.create_table("t.t", pa.schema([("v", pa.int64()), ("s", pa.string())]), format="iceberg")
+    path = Path(made._store._table.metadata_location.removeprefix("file://"))  # type: ignore[attr-defined] # Iceberg's
+    document = json.loads(path.read_text(encoding="utf-8"))
+    inner = {"id": 9, "name": "f", "required": False, "type": "variant"}
+    types = {
+        "column": "variant",
+        "list": {"type": "list", "element-id": 9, "element": "variant", "element-required": False},
+        "struct": {"type": "struct", "fields": [inner]},
+    }
+    document["schemas"][0]["fields"][0]["type"] = types[place]
+    path.write_text(json.dumps(document | {"format-version": 3, "next-row-id": 0}), encoding="utf-8")
+    with pytest.raises(UnsupportedFeature, match="the type variant"):
+        pt.Lake(str(tmp_path)).table("t.t")
+
+
+def test_metadata_that_is_not_as_the_specification_has_it(tmp_path: Path) -> None:
+    made = pt.Lake(str(tmp_path)).create_table("t.t", pa.schema([("v", pa.int64())]), format="iceberg")
+    path = Path(made._store._table.metadata_location.removeprefix("file://"))  # type: ignore[attr-defined] # Iceberg's
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(document | {"last-column-id": "many"}), encoding="utf-8")
+    with pytest.raises(TableError, match=r"not as the specification has it, at .*last-column-id"):
+        pt.Lake(str(tmp_path)).table("t.t")

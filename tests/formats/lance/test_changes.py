@@ -151,7 +151,7 @@ def test_a_merge(table: LanceTable) -> None:
     assert rows[100] == {"id": 100, "ts": None, "country": "XX", "price": 7.0}
     assert len(rows) == 30
     with pytest.raises(pt.ConstraintError, match="more than one row"):
-        table.merge(pa.table({"id": [3, 3]}), "t.id = s.id", pt.when_matched().delete())
+        table.merge(pa.table({"id": [3, 3]}), "t.id = s.id", pt.when_matched("s.id > 0").delete())
     table.merge(pa.table({"id": [3]}), "t.id = s.id", pt.when_not_matched_by_source("t.id > 3").delete())
     assert [row["id"] for row in found(table)] == [0, 2, 3]
 

@@ -85,6 +85,17 @@ def test_dropped_partitions_are_gone_for_all_and_can_come_again(tmp_path: Path) 
     assert table.drop_partition("event_date = '1999-01-01'") == 0
 
 
+def test_what_is_no_condition_drops_no_partition(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    before = table.history().num_rows
+    wrong: list[Any] = [None, "", " ", 5, True, b"x", [], {}, object(), "country", "1", "nope = 1", "NULL AND"]
+    for where in wrong:
+        with pytest.raises(pt.PartitaError):
+            table.drop_partition(where)
+    assert rows_of(table) == [1, 2, 3, 4]
+    assert (table.partitions().num_rows, table.history().num_rows) == (4, before)
+
+
 def test_a_dropped_partition_comes_again_with_the_columns_that_the_table_has_then(tmp_path: Path) -> None:
     table = seeds_tree(tmp_path)
     table.drop_partition("event_date = '2025-12-10' AND country = 'US'")

@@ -11,14 +11,16 @@ from uuid import uuid4
 import pyarrow as pa
 
 from partita.algebra.schema import Schema, check_distinct
-from partita.algebra.spark_json import schema_from_json, schema_to_json
+from partita.algebra.spark_json import TEXT_LENGTHS, schema_from_json, schema_to_json
 from partita.algebra.spec import FIRST_FIELD_ID, PartitionField, PartitionSpec
 from partita.algebra.transforms import Family, PartitionFunction, Transform
-from partita.algebra.types import DATE, INT, STRING, Field, Kind, LogicalType, StructType
+from partita.algebra.type_text import parse_type
+from partita.algebra.types import DATE, INT, STRING, CharType, Field, Kind, LogicalType, StructType
 from partita.arrow.schema import to_arrow
-from partita.errors import SchemaError, SpecError
+from partita.errors import SchemaError, SpecError, TableError
 from partita.formats.delta.log import Metadata, column_mapping_mode
 from partita.formats.delta.values.validation import PARTITIONABLE
+from partita.formats.field_ids import SPARK_FIELD_ID
 
 GENERATION = "delta.generationExpression"
 _PHYSICAL = "delta.columnMapping.physicalName"
@@ -56,7 +58,7 @@ def stored_arrow(metadata: Metadata) -> pa.Schema:
 
 
 def _arrow_field(field: Json) -> pa.Field:
-    number = (field.get("metadata") or {}).get("parquet.field.id")
+    number = (field.get("metadata") or {}).get(SPARK_FIELD_ID)
     ids = None if number is None else {"PARQUET:field_id": str(number)}
     return pa.field(field["name"], _arrow_type(field), metadata=ids)
 
@@ -64,6 +66,8 @@ def _arrow_field(field: Json) -> pa.Field:
 def _arrow_type(field: Json) -> pa.DataType:
     type_ = field["type"]
     if isinstance(type_, str):
+        if type_.startswith("string"):
+            return pa.string()  # whatever its collation
         return to_arrow(schema_from_json({"type": "struct", "fields": [field]}).fields[0].type)
     if type_["type"] == "struct":
         return pa.struct([_arrow_field(inner) for inner in type_["fields"]])
@@ -71,6 +75,33 @@ def _arrow_type(field: Json) -> pa.DataType:
         return pa.list_(_arrow_type({"name": "element", "type": type_["elementType"]}))
     key, value = ({"name": name, "type": type_[f"{name}Type"]} for name in ("key", "value"))
     return pa.map_(_arrow_type(key), _arrow_type(value))
+
+
+def limited_columns(metadata: Metadata) -> dict[str, LogicalType]:
+    """The type of each column that has CHAR(n) or VARCHAR(n) in it; one that can't be read is a `TableError`."""
+    found = {}
+    for field in metadata.schema["fields"]:
+        text = (field.get("metadata") or {}).get(TEXT_LENGTHS)
+        if text is None:
+            continue
+        try:
+            found[field["name"]] = parse_type(str(text))
+        except SchemaError as error:
+            raise TableError(
+                f"column {field['name']!r} limits the length of its texts in a way that Partita can't read, so the "
+                f"table is not written ({error}); write to it with delta-spark"
+            ) from error
+    return found
+
+
+def length_metadata(metadata: Metadata) -> dict[str, Json]:
+    """The metadata that tells Spark the lengths of texts, of each column that has any."""
+    given = {f["name"]: (f.get("metadata") or {}).get(TEXT_LENGTHS) for f in metadata.schema["fields"]}
+    return {name: {TEXT_LENGTHS: text} for name, text in given.items() if text is not None}
+
+
+def _is_char(field: Json) -> bool:
+    return isinstance(schema_from_json({"type": "struct", "fields": [field]}).fields[0].type, CharType)
 
 
 def generated_columns(metadata: Metadata) -> dict[str, str]:
@@ -111,7 +142,10 @@ def known_generated(metadata: Metadata) -> list[Generated]:
                 continue
             written = match["plain"] or match["quoted"].replace("``", "`")
             source = fields.get(written.casefold())
-            if source is not None and source["type"] in _TAKES.get(function, {"date", "timestamp"}):
+            # What a CHAR column generates may be made of its values with or without the spaces behind them.
+            if source is None or _is_char(source):
+                continue
+            if source["type"] in _TAKES.get(function, {"date", "timestamp"}):
                 width = int(match["width"]) if function == "truncate" else 0
                 found.append(Generated(name, function, source["name"], width))
     return found
@@ -196,7 +230,7 @@ def _physical_struct(struct: Json, *, with_ids: bool) -> dict[str, Any]:
 
 def _physical_field(field: Json, *, with_ids: bool) -> dict[str, Any]:
     given = field.get("metadata") or {}
-    metadata = {"parquet.field.id": given[_ID]} if with_ids and _ID in given else {}
+    metadata = {SPARK_FIELD_ID: given[_ID]} if with_ids and _ID in given else {}
     metadata |= {key: value for key, value in given.items() if key.startswith("__")}
     return {
         "name": given.get(_PHYSICAL, field["name"]),

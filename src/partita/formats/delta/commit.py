@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from partita.errors import Conflict
-from partita.formats.delta.log import Commit, DeltaLog, Snapshot, isolation
+from partita.formats.delta.log import Commit, DeltaLog, Snapshot, TableRoot, isolation
 
 Actions = Sequence[Mapping[str, Any]]
 
@@ -70,10 +70,10 @@ def commit(log: DeltaLog, snapshot: Snapshot, attempt: Attempt) -> int:
             # A store may answer a repeated request that the file is there: then it is ours.
             if _is_ours(other, info) or _is_same(other, attempt.transaction):
                 return other.version
-            _check(other, attempt, isolation(snapshot.metadata))
+            _check(other, attempt, isolation(snapshot.metadata), log.root)
             version = other.version + 1
     if version % interval == 0:
-        log.checkpoint(version)
+        log.checkpoint(version, snapshot)
     return version
 
 
@@ -94,14 +94,15 @@ def _is_same(other: Commit, transaction: tuple[str, int] | None) -> bool:
     return any(t["appId"] == application and t["version"] >= number for t in _of(other, "txn"))
 
 
-def _check(other: Commit, attempt: Attempt, level: str) -> None:
+def _check(other: Commit, attempt: Attempt, level: str, root: TableRoot) -> None:
     for kind, what in (("metaData", "changed the table's metadata"), ("protocol", "changed the table's protocol")):
         if any(_of(other, kind)):
             raise Conflict(attempt.operation, what, other.version)
-    gone = attempt.removed & {remove["path"] for remove in _of(other, "remove")}
+    gone = _files(attempt.removed, root) & _files((r["path"] for r in _of(other, "remove")), root)
     if gone:
         raise Conflict(attempt.operation, f"took away a file that this one does ({min(gone)})", other.version)
-    missed = attempt.looked_at & {remove["path"] for remove in _of(other, "remove") if remove.get("dataChange", True)}
+    changed = (remove["path"] for remove in _of(other, "remove") if remove.get("dataChange", True))
+    missed = _files(attempt.looked_at, root) & _files(changed, root)
     if missed:
         raise Conflict(attempt.operation, f"took away a file that this one read ({min(missed)})", other.version)
     if attempt.touches is None or (level == "WriteSerializable" and _is_blind(other)):
@@ -109,6 +110,11 @@ def _check(other: Commit, attempt: Attempt, level: str) -> None:
     added = [add for add in _of(other, "add") if add.get("dataChange", True)]
     if added and attempt.touches(added):
         raise Conflict(attempt.operation, "added rows to what this one read", other.version)
+
+
+def _files(paths: Iterable[str], root: TableRoot) -> set[str]:
+    """The files that these paths name, however they are spelled."""
+    return set(map(root.canonical_path, paths))
 
 
 def _is_blind(commit: Commit) -> bool:

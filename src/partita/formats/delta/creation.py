@@ -12,7 +12,7 @@ from partita.algebra.spark_json import schema_from_json
 from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import Kind, LogicalType, StructType
-from partita.errors import SpecError, TableError, TableExists
+from partita.errors import SpecError, TableError, TableExists, value_repr
 from partita.formats.delta.columns import GENERATION, column_spec, created_schema, greatest_id
 from partita.formats.delta.commit import now
 from partita.formats.delta.log import DeltaLog
@@ -27,7 +27,7 @@ def create(
             raise TableError(f"properties are texts; {name!r} is {value!r}")
     mode = properties.get("delta.columnMapping.mode", "none")
     if mode not in ("none", "name", "id"):
-        raise SpecError(f"delta.columnMapping.mode is none, name or id, not {mode!r}")
+        raise SpecError(f"delta.columnMapping.mode is none, name or id, not {value_repr(mode)}")
     document, partitions = created_schema(schema, functions, mapped=mode != "none")
     configuration = dict(properties)
     if mode != "none":

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import stat
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from partita.algebra.schema import Schema
 from partita.algebra.types import FLOATS, Field, LogicalType
+from partita.errors import TableError
+from partita.formats.containment import Place
 from partita.formats.delta.file_statistics import stats_json
+from partita.formats.delta.log import TableRoot, is_absolute
 from partita.formats.delta.values import encode_partition, parse_partition
-from partita.formats.delta.values.uri import uri_decoded, uri_encoded
+from partita.formats.delta.values.uri import uri_encoded
 from partita.formats.parquet import Footer, ParquetSink, pieces
 from partita.storage import Storage
 
@@ -68,15 +74,20 @@ class DeltaTarget:
 
 @dataclass(frozen=True, slots=True)
 class DeltaCopier:
-    """How files are copied: within their partition, which their own paths and texts say."""
+    """How files are copied: into the table's folder, within the partition that their own texts say.
+
+    `paths` are canonical; absolute ones, as shallow clones have, lie outside of the table's folder. `by_id` says that
+    files have their columns by field ids and not by names.
+    """
 
     target: DeltaTarget
     paths: tuple[str, ...]
     partitions: tuple[tuple[str | None, ...], ...]
+    by_id: bool
 
     def pieces(self, file: int) -> Iterator[pa.RecordBatch]:
         """The rows of a file."""
-        return pieces(self.target.storage, uri_decoded(self.paths[file]), self.target.stored)
+        return pieces(*containing_storage(self.target.storage, self.paths[file]), self.target.stored, by_id=self.by_id)
 
     def partition(self, file: int) -> tuple[str | None, ...]:
         """The texts of its partition."""
@@ -85,6 +96,75 @@ class DeltaCopier:
     def open(self, file: int, task: str) -> ParquetSink:
         """A new file beside it."""
         return self.target.open(self.partitions[file], task)
+
+
+def containing_storage(storage: Storage, path: str) -> tuple[Storage, str]:
+    """The folder that a canonical path is read from, and the path there: the table's, or the file's own elsewhere."""
+    if not is_absolute(path):
+        return storage, path
+    folder, _, name = path.rpartition("/")
+    return Storage.at(folder, dict(storage.options)), name
+
+
+def located_files(storage: Storage, files: pa.Table) -> list[str]:
+    """The canonical paths of files that are read, by `path` and `size` of the log.
+
+    One that leaves the table's folder by `..` or by a symbolic link is refused. Absolute paths without either are
+    legal, and say themselves where they lead: those of shallow clones do. On a local disk, a folder in the place of a
+    file is refused too, and a file of 0 bytes that the log gives a size: Spark would read no rows of them.
+    """
+    root, place = TableRoot.of(storage), Place.at(storage.uri)
+    found = []
+    for path, size in zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True):
+        canonical = root.canonical_path(path)
+        names_inside = not is_absolute(canonical) or not is_absolute(path) or _has_dots(path)
+        if names_inside and not _is_inside(storage, place, canonical):
+            raise TableError(
+                f"the file {path} of the table at {storage.uri} is not read: '..' or a symbolic link in its path leads "
+                "out of the table's folder; copy the file into the folder, or name it by its absolute path in the log"
+            )
+        _check_file(storage, canonical, size)
+        found.append(canonical)
+    return found
+
+
+def _check_file(storage: Storage, canonical: str, size: int | None) -> None:
+    """Refuse a folder in the place of a local file, and an empty file that should not be; leave a missing one to Spark.
+
+    In object stores that would take a request for each file.
+    """
+    containing, name = containing_storage(storage, canonical)
+    if not containing.is_local:
+        return
+    file = f"{containing.uri}/{name}"
+    try:
+        found = os.stat(file)  # noqa: PTH116 - a text
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise TableError(f"a data file of the table is damaged: {file} is not a file; restore it, or the table")
+    if found.st_size == 0 and size != 0:
+        raise TableError(f"a data file of the table is damaged: {file} has 0 bytes; restore it, or the table")
+
+
+def _has_dots(path: str) -> bool:
+    return ".." in re.split("/|%2[Ff]", path.replace("%2e", ".").replace("%2E", "."))
+
+
+def outside_paths(storage: Storage, paths: Iterable[str]) -> list[str]:
+    """Those paths of the log that name files outside of the table's folder."""
+    root, place = TableRoot.of(storage), Place.at(storage.uri)
+    return [path for path in paths if not _is_inside(storage, place, root.canonical_path(path))]
+
+
+def _is_inside(storage: Storage, place: Place, canonical: str) -> bool:
+    """Whether a file is in the table's folder, links resolved."""
+    if is_absolute(canonical):
+        return False
+    if not storage.is_local:
+        return True
+    file = f"{storage.uri}/{canonical}"
+    return place.relative(os.path.realpath(file) if os.path.islink(file) else file) is not None  # noqa: PTH114 - a text
 
 
 def add_action(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,18 @@ from partita.algebra.spec import PartitionField, SpecHistory
 from partita.errors import PartitionValueError, TableError
 from partita.formats.chosen import Chosen
 from partita.formats.commits import Commits
+from partita.formats.containment import Listing, Removed
 from partita.formats.delta.columns import column_spec, generated_columns, known_generated, stored_arrow
 from partita.formats.delta.commit import Attempt, commit, now
-from partita.formats.delta.files import DeltaCopier, DeltaTarget, Described, add_action, remove_action
+from partita.formats.delta.files import (
+    DeltaCopier,
+    DeltaTarget,
+    Described,
+    add_action,
+    located_files,
+    outside_paths,
+    remove_action,
+)
 from partita.formats.delta.log import (
     DeltaLog,
     Metadata,
@@ -37,13 +45,14 @@ from partita.formats.delta.log import (
     structs,
     typed_partitions,
 )
+from partita.formats.delta.orphans import is_writers_name, reason_to_stay
 from partita.formats.delta.source_bounds import all_known, source_bounds
 from partita.formats.delta.touched import commits
-from partita.formats.delta.values.uri import uri_decoded
-from partita.formats.nesting import outside
+from partita.formats.delta.values.validation import PARTITIONABLE
 from partita.formats.plan import State, pruned_files
-from partita.formats.store import Change, Edits, Store, spec_ids, told_texts
+from partita.formats.store import NOWHERE, Change, Edits, Store, spec_ids, told_texts
 from partita.storage import Storage
+from partita.untrusted import reading
 
 if TYPE_CHECKING:
     from partita.formats.delta.on_spark import DeltaRows
@@ -58,6 +67,11 @@ class DeltaState(State):
     """A Delta table at one version, with what its log says."""
 
     snapshot: Snapshot
+    storage: Storage
+
+    def outside(self, places: np.ndarray) -> pa.Array:
+        """The paths of those files at some places that lie outside of the table's folder."""
+        return pa.array(outside_paths(self.storage, self.files["path"].take(pa.array(places)).to_pylist()), pa.string())
 
     @property
     def metadata(self) -> Metadata:
@@ -74,14 +88,19 @@ class DeltaStore(Store):
         self.uri = storage.uri
         self.storage = storage
         self.log = DeltaLog(storage)
-        self._seen: Snapshot | None = None
+        self._seen: DeltaState | None = None
 
     def state(self) -> DeltaState:
         """The newest version; deletion vectors and unknown features are refused."""
-        snapshot = self.log.snapshot(after=self._seen)
+        snapshot = self.log.snapshot(after=None if self._seen is None else self._seen.snapshot)
+        if self._seen is None or snapshot is not self._seen.snapshot:
+            self._seen = self._state_of(snapshot)
+        return self._seen
+
+    def _state_of(self, snapshot: Snapshot) -> DeltaState:
+        """The state of a snapshot; unknown features are refused."""
         check_readable(snapshot.protocol, snapshot.metadata, snapshot.files)
-        self._seen = snapshot
-        return state_of(snapshot, snapshot.files)
+        return state_of(self.storage, snapshot, snapshot.files)
 
     def check_writable(self, state: State, *, removes: bool) -> None:
         """Refuse unknown features, and to take rows from a table that is append-only."""
@@ -116,19 +135,28 @@ class DeltaStore(Store):
         """What the commits say of themselves, newest first."""
         return self.log.history()
 
-    def clean(self, older_than: float) -> list[str]:
-        """Remove data files of Partita's that no commit has named; the log's own files and others' stay."""
-        named = {uri_decoded(path) for path in self.log.named_paths()}
-        before = time.time() - older_than
-        listed = outside(path for path, _ in self.storage.list())
-        unnamed = [path for path in listed if _OURS.search(path) and path not in named]
-        orphans = [path for path in unnamed if self.storage.modified(path) < before]
-        self.storage.delete(orphans)
-        return orphans
+    def clean(self, older_than: float) -> Removed:
+        """Delete files of the table that no commit names, and that writers of Delta tables give their names."""
+        listing = Listing.of(self.storage.files(), "delta")
+        # A log that lacks commits, or has parts that can't be read, doesn't tell what it names.
+        snapshot = self.log.snapshot()
+        check_readable(snapshot.protocol, snapshot.metadata, snapshot.files.slice(0, 0))
+        # Named after listed: what was committed in between counts as named.
+        # By their names alone: a path may be said in many ways, and no two files share a name with a UUID.
+        named = {path.rpartition("/")[2] for path in self.log.named_paths()}
+        removed = listing.orphans(
+            lambda path: path.rpartition("/")[2] in named or path.startswith("_delta_log/"),
+            is_writers_name,
+            time.time() - older_than,
+            reason_to_stay(snapshot, _prefix(snapshot.metadata)),
+        )
+        self.storage.delete(removed)
+        return removed
 
     def commits(self, after: str | None) -> Commits:
         """What the commits of the log say."""
-        return commits(self.log, self.state, after)
+        with reading(f"the Delta log of {self.uri}"):
+            return commits(self.log, self._state_of, self.state, after)
 
     def told_partitions(self, state: State, told: pa.Table) -> pa.Table:
         """The partitions by their texts."""
@@ -169,8 +197,9 @@ class DeltaStore(Store):
         files = delta.snapshot.files.take(pa.array(places))
         names = [physical_names(delta.metadata)[name] for name in delta.metadata.partition_columns]
         texts = [tuple((row or {}).get(name) for name in names) for row in files["partition_values"].to_pylist()]
-        paths = tuple(files["path"].to_pylist())
-        return lambda zone: DeltaCopier(self.target(state, zone), paths, tuple(texts))
+        paths = tuple(located_files(self.storage, files))
+        by_id = column_mapping_mode(delta.metadata) == "id"
+        return lambda zone: DeltaCopier(self.target(state, zone), paths, tuple(texts), by_id)
 
     @cached_property
     def _rows(self) -> DeltaRows:
@@ -216,14 +245,18 @@ class DeltaStore(Store):
         """Rows of the files at those places, partition columns by what the log says."""
         delta = _delta(state)
         files, partitions = delta.snapshot.files.take(pa.array(places)), state.partitions.take(pa.array(places))
-        return self._rows.scan(spark, self._rows.files(delta.metadata, files, partitions), names, positions=positions)
+        return self._rows.scan(spark, delta.metadata, files, partitions, names, positions=positions)
 
     def write(self, state: State, rows: DataFrame, operation: str) -> pa.Table:
-        """New files in the folders of their partitions; few where the table asks for that, or few rows are expected."""
+        """Write new files in the folders of their partitions.
+
+        The rows of a partition are gathered in one task, so that the number of files doesn't grow with the tasks. An
+        append or an overwrite of a table with `delta.autoOptimize.optimizeWrite` = `false` saves the shuffle.
+        """
         metadata = _delta(state).metadata
-        asked = metadata.configuration.get("delta.autoOptimize.optimizeWrite", "false").casefold() == "true"
-        few = asked or operation in ("update", "merge", "rewrite")
-        return self._rows.write(metadata, rows, lambda zone: self.target(state, zone), few=few)
+        is_refused = metadata.configuration.get("delta.autoOptimize.optimizeWrite", "true").casefold() == "false"
+        gathers = not is_refused or operation in ("update", "merge", "rewrite")
+        return self._rows.write(metadata, rows, lambda zone: self.target(state, zone), gathers=gathers)
 
     def discard(self, state: State, told: pa.Table) -> None:  # noqa: ARG002
         """They are below the table's folder."""
@@ -237,19 +270,35 @@ class DeltaStore(Store):
         """The files copied."""
         return self._rows.replace(_delta(state).metadata, changed, columns, self._copier(state, places), places)
 
-    def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:  # noqa: ARG002
+    def take_away(
+        self,
+        state: State,
+        places: np.ndarray,
+        positions: DataFrame,
+        operation: str,  # noqa: ARG002
+        *,
+        removed: np.ndarray = NOWHERE,  # noqa: ARG002
+    ) -> Edits:
         """The files copied."""
         return self._rows.take_away(positions, self._copier(state, places), places)
 
 
-_OURS = re.compile(r"(^|/)part-\d{5}-\d+-[0-9a-f-]{36}\.c000\.snappy\.parquet$")
-
-
-def state_of(snapshot: Snapshot, files: pa.Table) -> DeltaState:
+def state_of(storage: Storage, snapshot: Snapshot, files: pa.Table) -> DeltaState:
     """A table of some files, by a snapshot's schema."""
+    with reading("the metadata of the Delta table"):
+        return _state_of(storage, snapshot, files)
+
+
+def _state_of(storage: Storage, snapshot: Snapshot, files: pa.Table) -> DeltaState:
     metadata = snapshot.metadata
     schema = schema_from_json(metadata.schema)
     physical = physical_names(metadata)
+    for column in map(schema.find, metadata.partition_columns):
+        if column.type.kind not in PARTITIONABLE:
+            raise TableError(
+                f"the table at {storage.uri} is partitioned by {column.name!r} of type {column.type}, by which Partita "
+                "can't tell partitions apart; copy it with delta-spark to a table that another column partitions"
+            )
     partitions = typed_partitions(files, schema, metadata.partition_columns, physical)
     bounds = source_bounds(partitions, known_generated(metadata), schema)
     numbers = pa.array(np.zeros(files.num_rows, np.int32))
@@ -266,6 +315,7 @@ def state_of(snapshot: Snapshot, files: pa.Table) -> DeltaState:
         ),
         lambda places: row_counts(files.take(pa.array(places))),
         snapshot,
+        storage,
     )
 
 
@@ -294,7 +344,7 @@ class _Touches:
             }
             for add in added
         ]
-        there = state_of(snapshot, pa.Table.from_pylist(rows, snapshot.files.schema))
+        there = state_of(self.state.storage, snapshot, pa.Table.from_pylist(rows, snapshot.files.schema))
         if isinstance(self.read, Predicate):
             return any(pruned_files(there, self.read).may_match.to_pylist())
         return self.read.touches(there.specs, there.partitions)

@@ -7,13 +7,14 @@ reached by its configuration: `{"name": "ice", "type": "rest", "uri": "https://.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
@@ -32,8 +33,10 @@ from partita.algebra.schema import Schema, check_distinct
 from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction
 from partita.errors import PartitaError, StorageError, TableError, TableExists, TableMissing, UnsupportedFeature
+from partita.formats.iceberg.classes import check_new_properties, open_guarded
 from partita.formats.iceberg.columns import field_ids, from_schema
 from partita.storage import Storage
+from partita.untrusted import first_line
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -53,7 +56,7 @@ def open_catalog(config: Mapping[str, str]) -> Catalog:
     properties = {name: value for name, value in config.items() if name != "name"}
     name = config.get("name", CATALOG_NAME)
     with translated(f"catalog {name!r}"):
-        return load_catalog(name, **properties)
+        return open_guarded(name, properties)
 
 
 def lake_catalog(storage: Storage) -> Catalog:
@@ -65,9 +68,8 @@ def lake_catalog(storage: Storage) -> Catalog:
         )
     with translated(f"the catalog of {storage.uri}"):
         Path(storage.uri).mkdir(parents=True, exist_ok=True)
-        return load_catalog(
-            CATALOG_NAME, type="sql", uri=_sqlite(f"{storage.uri}/{CATALOG_FILE}"), warehouse=storage.uri
-        )
+        uri = _sqlite(f"{storage.uri}/{CATALOG_FILE}")
+        return open_guarded(CATALOG_NAME, {"type": "sql", "uri": uri, "warehouse": storage.uri})
 
 
 def identifier(name: str) -> tuple[str, ...]:
@@ -109,6 +111,22 @@ def _location(catalog: SqlCatalog, name: tuple[str, ...]) -> str | None:
         return connection.scalar(asked)
 
 
+def metadata_locations(catalog: Catalog) -> dict[tuple[str, ...], str] | None:
+    """Where a catalog in SQL has the metadata of its tables, in one question; None of any other catalog."""
+    if type(catalog).__module__ != "pyiceberg.catalog.sql":
+        return None
+    from pyiceberg.catalog.sql import IcebergTables
+    from sqlalchemy import select
+
+    sql = cast("SqlCatalog", catalog)
+    asked = select(IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location).where(
+        IcebergTables.catalog_name == catalog.name
+    )
+    with translated(f"catalog {catalog.name!r}"), sql.engine.connect() as connection:
+        rows = connection.execute(asked).all()
+    return {(*namespace.split("."), name): location for namespace, name, location in rows if location is not None}
+
+
 def names_in(catalog: Catalog) -> Iterator[str]:
     """The names of all tables of a catalog, as `load` takes them."""
     with translated(f"catalog {catalog.name!r}"):
@@ -132,6 +150,7 @@ def create(  # noqa: PLR0913, PLR0917 - what a table is made of
     version = properties.get("format-version", "2")
     if version not in _VERSIONS:
         raise UnsupportedFeature((f"format version {version}",), "creating")
+    check_new_properties(properties)
     if any(mark in location for mark in "?#"):
         raise TableError(f"an Iceberg table can't lie at {location}: to other readers, ? and # end a path")
     check_distinct(schema.names)
@@ -180,15 +199,33 @@ def translated(what: str) -> Iterator[None]:
     except (RESTError, OSError) as error:
         raise StorageError(f"{what}: {_first_line(error)}") from error
     except (NoSuchPropertyException, ValidationError, ValueError) as error:
-        raise TableError(f"{what}: {_first_line(error)}") from error
+        unknown = _UNKNOWN_TYPE.search(str(error))
+        if unknown is not None:
+            raise UnsupportedFeature((f"the type {unknown['name'] or unknown['inner']}",), "reading") from error
+        raise TableError(f"{what}: {_reason(error)}") from error
     except Exception as error:
-        if _CLIENTS.isdisjoint(kind.__module__.partition(".")[0] for kind in type(error).__mro__):
-            raise
-        raise StorageError(f"{what}: {_first_line(error)}") from error
+        # Metadata that others wrote can be wrong in any way, and clients of catalogs have errors of their own.
+        is_client = not _CLIENTS.isdisjoint(kind.__module__.partition(".")[0] for kind in type(error).__mro__)
+        if is_client:
+            raise StorageError(f"{what}: {_first_line(error)}") from error
+        raise TableError(f"{what} can't be read: {first_line(error)}") from error
 
 
 _CLIENTS = frozenset({"sqlalchemy", "thrift", "hive_metastore", "botocore", "google"})
 """What pyiceberg asks databases, Hive, Glue and BigQuery with: slow to import, or not installed."""
+
+
+_UNKNOWN_TYPE = re.compile(r"Unsupported field type: '(?P<name>[^']+)'|Type not recognized: (?P<inner>\w+)")
+"""How pyiceberg says that a schema has a type that it doesn't know, such as `variant` of version 3."""
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with metadata: pydantic says where on the second line of its text, and what on the third."""
+    first, *rest = str(error).splitlines() or [""]
+    if not re.match(r"\d+ validation errors? for", first) or not rest:
+        return first
+    place, wrong = rest[0].strip(), rest[1].strip().partition(" [type=")[0] if len(rest) > 1 else ""
+    return f"the metadata is not as the specification has it, at {place}: {wrong}"
 
 
 def _first_line(error: Exception) -> str:

@@ -22,7 +22,7 @@ from itertools import count
 import pyarrow as pa
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema as IcebergSchema
-from pyiceberg.schema import index_by_name
+from pyiceberg.schema import index_by_name, make_compatible_name
 
 from partita.algebra.schema import Schema
 from partita.algebra.types import (
@@ -55,9 +55,7 @@ from partita.algebra.types import (
 )
 from partita.arrow.schema import to_arrow
 from partita.errors import SchemaError
-
-FIELD_ID = b"PARQUET:field_id"
-"""Where Arrow keeps the id of a column of a Parquet file."""
+from partita.formats.field_ids import FIELD_ID
 
 
 def to_schema(schema: IcebergSchema) -> Schema:
@@ -95,9 +93,45 @@ def field_ids(schema: IcebergSchema) -> dict[str, int]:
     return dict(index_by_name(schema))
 
 
+def stored_schema(schema: IcebergSchema) -> IcebergSchema:
+    """The schema under the names that Partita's data files have: the table's, but for names with a `${`.
+
+    Hadoop takes that for a variable in the schema that Spark hands to its Parquet reader. Such names are sanitised as
+    Iceberg's own writers do, and differ from those of their siblings.
+    """
+    if not any("${" in name for name in schema.column_names):
+        return schema
+    return IcebergSchema(*_stored_struct(schema.as_struct()).fields)
+
+
+def _stored_struct(struct: iceberg.StructType) -> iceberg.StructType:
+    taken = {f.name.lower() for f in struct.fields}
+    fields = []
+    for f in struct.fields:
+        name = f.name
+        if "${" in name:
+            name = make_compatible_name(name)
+            while name.lower() in taken:
+                name += "_"
+            taken.add(name.lower())
+        fields.append(iceberg.NestedField(f.field_id, name, _stored_type(f.field_type), required=f.required))
+    return iceberg.StructType(*fields)
+
+
+def _stored_type(type_: iceberg.IcebergType) -> iceberg.IcebergType:
+    if isinstance(type_, iceberg.StructType):
+        return _stored_struct(type_)
+    if isinstance(type_, iceberg.ListType):
+        return iceberg.ListType(type_.element_id, _stored_type(type_.element_type), type_.element_required)
+    if isinstance(type_, iceberg.MapType):
+        key, value = _stored_type(type_.key_type), _stored_type(type_.value_type)
+        return iceberg.MapType(type_.key_id, key, type_.value_id, value, type_.value_required)
+    return type_
+
+
 def stored_arrow(schema: IcebergSchema) -> pa.Schema:
     """The Arrow schema of data files, with the id of every field at every level, and null only where it may be."""
-    return pa.schema([_arrow_field(f) for f in schema.fields])
+    return pa.schema([_arrow_field(f) for f in stored_schema(schema).fields])
 
 
 def arrow_type(type_: iceberg.IcebergType) -> pa.DataType:

@@ -66,6 +66,13 @@ def is_vector(deletes: pa.Table) -> Bools:
     return _bools(pc.equal(pc.utf8_lower(deletes["format"]), "puffin"))
 
 
+def are_global(deletes: pa.Table, history: SpecHistory) -> Bools:
+    """Which delete files are equality deletes of a spec without fields: they are of all partitions."""
+    everywhere = {s.spec_id for s in history.specs if all(f.transform.name == "void" for f in s.fields)}
+    in_one = np.isin(deletes["spec_id"].to_numpy(), np.array(sorted(everywhere), np.int64))
+    return cast("Bools", in_one & (deletes["content"].to_numpy() == EQUALITY_DELETES))
+
+
 def referenced(deletes: pa.Table) -> Array:
     """The one data file that each position-delete file points into, null where there may be several."""
     lower, upper = _path_bounds(deletes)
@@ -99,7 +106,7 @@ class _Sides:
 
     @classmethod
     def of(cls, data: pa.Table, deletes: pa.Table) -> _Sides:
-        groups = _groups(data, deletes)
+        groups = shared_groups(data, deletes)
         return cls(
             data,
             deletes,
@@ -150,9 +157,7 @@ class _Sides:
         right = np.flatnonzero(self.content == EQUALITY_DELETES)
         if not len(right):
             return _NONE
-        everywhere = {s.spec_id for s in history.specs if all(f.transform.name == "void" for f in s.fields)}
-        ids = self.deletes["spec_id"].to_numpy()[right]
-        is_global = np.isin(ids, np.array(sorted(everywhere), np.int64))
+        is_global = are_global(self.deletes, history)[right]
         pairs = [self._older(right[~is_global], self.data_groups, self.delete_groups)]
         nothing = np.zeros(len(self.data_groups), np.int64), np.zeros(len(self.delete_groups), np.int64)
         pairs.append(self._older(right[is_global], *nothing))
@@ -216,8 +221,8 @@ def _without_superseded(left: Ints, right: Ints, sides: _Sides) -> Pairs:
     return left[keep], right[keep]
 
 
-def _groups(data: pa.Table, deletes: pa.Table) -> Ints:
-    """A number for each spec and partition, the same for data and deletes."""
+def shared_groups(data: pa.Table, deletes: pa.Table) -> Ints:
+    """A number for each spec and partition, the same for data and deletes; those of deletes come after the others."""
     names = ["spec_id", *(name for name in data.column_names if name.startswith(PARTITION))]
     return partition_groups(pa.concat_tables([data.select(names), deletes.select(names)]))
 

@@ -54,10 +54,14 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class IcebergTarget:
-    """Where new data files go: a folder for each partition."""
+    """Where new data files go: a folder for each partition.
+
+    The names of the files end with the fingerprint of their columns (`partita.formats.field_ids`).
+    """
 
     folder: Folder
     stored: pa.Schema
+    fingerprint: str
     fields: tuple[PartitionField, ...]
     described: Described
     compression: str
@@ -68,7 +72,7 @@ class IcebergTarget:
 
     def open(self, partition: tuple[str | None, ...], task: str) -> ParquetSink:
         """A new file in that partition."""
-        path = self.folder.new(directory(self.fields, partition), task)
+        path = self.folder.new(directory(self.fields, partition), task, f"-{self.fingerprint}")
         settings = {"compression": self.compression, "store_decimal_as_integer": True}
         return ParquetSink(self.folder.storage, path, self.stored, self.described, settings)
 
@@ -85,7 +89,7 @@ class IcebergCopier:
     def pieces(self, file: int) -> Iterator[pa.RecordBatch]:
         """The rows of a file."""
         above, _, name = self.paths[file].rpartition("/")
-        return pieces(storage_at(above, dict(self.options)), name, self.target.stored)
+        return pieces(storage_at(above, dict(self.options)), name, self.target.stored, by_id=True)
 
     def partition(self, file: int) -> tuple[str | None, ...]:
         """The texts of its partition."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from partita.algebra.predicate import Predicate
 from partita.arrow.buffers import one_array
-from partita.errors import TableError
+from partita.errors import TableError, value_repr
 from partita.formats.chosen import Chosen
 from partita.formats.iceberg.columns import field_ids
 from partita.formats.iceberg.state import IcebergState, state_of
@@ -31,17 +31,18 @@ def level_of(state: IcebergState, operation: str) -> str:
     name = f"{_LEVELS[operation]}.isolation-level" if operation in _LEVELS else None
     level = "serializable" if name is None else state.table.metadata.properties.get(name, "serializable").casefold()
     if level not in ("serializable", "snapshot"):
-        raise TableError(f"{name} is serializable or snapshot, not {level!r}")
+        raise TableError(f"{name} is serializable or snapshot, not {value_repr(level)}")
     return level
 
 
 def touches(base: IcebergState, table: Table, entries: list[ManifestEntry], read: Read) -> bool:
     """Whether any of those files can hold what was read: rows of a predicate, or partitions of the spec of `base`.
 
-    A file that the table has is judged by its partition and its statistics, any other by its partition alone. The table
+    A file of manifests that may list it is judged by its partition and its statistics, any other by its partition
+    alone. The table
     may have other columns under the names of what was read by now, and then nothing can be told.
     """
-    now = state_of(table)
+    now = state_of(table, read)
     if not _means_the_same(read, base, now):
         return True
     paths = one_array(now.files["path"]).to_pylist()

@@ -16,7 +16,7 @@ from typing import Any
 
 from partita.algebra.schema import Schema
 from partita.algebra.types import BYTES, INTEGERS, DecimalType, Kind, LogicalType, StructType
-from partita.errors import TableError
+from partita.errors import TableError, value_repr
 from partita.formats.iceberg.properties import number_in
 from partita.formats.parquet import Floats, Footer, column_chunks
 
@@ -86,7 +86,7 @@ def metrics_of(details: str) -> dict[str, Any]:
 
 
 def measured_columns(schema: Schema, ids: Mapping[str, int], properties: Mapping[str, str]) -> dict[str, Measured]:
-    """The columns that are measured, by their paths in files: all that are not inside of a list or a map."""
+    """The columns that are measured, by their paths in the table: all that are not inside of a list or a map."""
     default = properties.get("write.metadata.metrics.default")
     inferred = number_in(properties, "write.metadata.metrics.max-inferred-column-defaults", _INFERRED)
     found: dict[str, Measured] = {}
@@ -114,7 +114,7 @@ def _width(mode: str) -> int | None:
     if cut is not None:
         return int(cut[1])
     if mode not in ("none", "counts", "full"):
-        raise TableError(f"write.metadata.metrics is none, counts, truncate(n) or full, not {mode!r}")
+        raise TableError(f"write.metadata.metrics is none, counts, truncate(n) or full, not {value_repr(mode)}")
     return None if mode == "full" else 0
 
 

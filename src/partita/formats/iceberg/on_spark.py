@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from partita.algebra.spec import PartitionField
 from partita.errors import TableError, UnsupportedFeature
+from partita.formats.iceberg.columns import stored_schema
 from partita.formats.iceberg.deletes import is_vector
-from partita.formats.iceberg.field_ids import NAME_MAPPING, check_have_column, check_have_ids
+from partita.formats.iceberg.field_ids import check_have_column, file_columns
 from partita.formats.iceberg.files import IcebergCopier, IcebergMarker, IcebergTarget
 from partita.formats.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES
 from partita.formats.iceberg.position_files import positions_of
@@ -23,13 +24,13 @@ from partita.formats.iceberg.state import IcebergState
 from partita.formats.iceberg.statistics import of_column
 from partita.formats.iceberg.vectors import vector_positions
 from partita.formats.on_spark.copying import copied
+from partita.formats.on_spark.file_groups import file_groups
 from partita.formats.on_spark.paths import located, reported
 from partita.formats.store import TOLD, Edits, total
 from partita.spark.positions import (
     GROUP,
     PLACE,
     counted,
-    equality_rows,
     mark,
     marked_rows,
     without_equal,
@@ -39,6 +40,7 @@ from partita.spark.rewrite import changing, leaving
 from partita.spark.rows import (
     Column,
     DataFrame,
+    DataType,
     SparkSession,
     StructType,
     column,
@@ -90,7 +92,14 @@ class IcebergRows:
 
     def _stored(self, rows: DataFrame) -> DataFrame:
         values = self.partition(rows, self.state.spec.fields)
-        return renamed(rows, values, [(f.name, f.name, f.dataType) for f in self.schema("writing").fields])
+        named = {f"{PARTITION}{at}": value for at, value in enumerate(values)}
+        return renamed(rows, named, self._stored_columns())
+
+    def _stored_columns(self) -> list[tuple[str, str, DataType]]:
+        """The columns that are written: the name of each, and its name and type in files."""
+        schema = self.state.table.schema()
+        stored = from_json(spark_json(stored_schema(schema).fields, by_id=False, doing="writing"))
+        return [(name, f.name, f.dataType) for name, f in zip(self.state.schema.names, stored.fields, strict=True)]
 
     def partition(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
         """The values of partition fields of rows."""
@@ -190,7 +199,7 @@ class IcebergRows:
     def _in_files(self, spark: SparkSession, pairs: pa.Table, under: str) -> DataFrame:
         deletes = self.state.deletes
         used = np.unique(pairs["delete"].to_numpy())
-        locations, names = _on_spark(deletes, used)
+        locations, names = _on_spark(self.state, deletes, used)
         which = pa.array(np.searchsorted(used, pairs["delete"].to_numpy()))
         known = pa.table(
             {
@@ -205,7 +214,7 @@ class IcebergRows:
         """The same, read by the driver: for a few rows in a few files that is done before Spark has begun."""
         pairs = pairs.sort_by("delete")
         deletes, starts = np.unique(pairs["delete"].to_numpy(), return_index=True)
-        _on_spark(self.state.deletes, deletes)
+        _on_spark(self.state, self.state.deletes, deletes)
         named = pa.table({"path": self._paths(pairs), under: pairs[under].combine_chunks()})
         about = [named.slice(start, stop - start) for start, stop in pairwise([*starts.tolist(), len(named)])]
         files = self.state.deletes.select(["path", "file_size"]).take(pa.array(deletes)).to_pylist()
@@ -220,7 +229,9 @@ class IcebergRows:
         """What deletion vectors say; they are read here, for Spark can't."""
         tables = []
         for at, delete in enumerate(pairs["delete"].to_pylist()):
-            rows = vector_positions(self.state.table.io, self.state.deletes.slice(delete, 1).to_pylist()[0])
+            file = self.state.deletes.slice(delete, 1).to_pylist()[0]
+            self.state.check_links([file["path"]])
+            rows = vector_positions(self.state.table.io, file)
             tables.append(pa.table({under: pa.repeat(pairs[under][at], len(rows)), ROW: pa.array(rows)}))
         return pa.concat_tables(tables)
 
@@ -237,35 +248,34 @@ class IcebergRows:
         self, rows: DataFrame, places: np.ndarray, names: tuple[str, ...], files: np.ndarray, index: pa.Table
     ) -> DataFrame:
         deletes = self.state.deletes
-        locations, named = _on_spark(deletes, files)
         pairs = _with_numbers(index.filter(pa.array(np.isin(index["delete"].to_numpy(), files))), places)
-        which = pa.array(np.searchsorted(files, pairs["delete"].to_numpy()))
-        about = pa.table({"reported": pa.array(named, pa.string()).take(which), FILE: pairs[FILE].combine_chunks()})
-        spark = rows.sparkSession
-        deleted = equality_rows(spark, self._stored_schema(names), locations, names)
+        which = np.searchsorted(files, pairs["delete"].to_numpy()).astype(np.int32)
+        about = pa.table({"delete": pa.array(which), FILE: pairs[FILE].combine_chunks()})
+        deleted = scan(rows.sparkSession, self._stored_files(deletes, files, names), positions=True)
         count = total(deletes["record_count"].take(pa.array(files)))
         return without_equal(rows, deleted, about, names, spread=count * max(1, len(places)) <= 1_000_000)
 
-    def _stored_schema(self, names: Sequence[str]) -> StructType:
-        schema = self.state.table.schema()
-        fields = [schema.find_field(name) for name in dict.fromkeys(names)]
-        return from_json(spark_json(fields, by_id=True, doing="reading"))
-
     def _files(self, places: np.ndarray, names: Sequence[str]) -> Files:
-        locations, named = _on_spark(self.state.entries, places)
-        entries = self.state.entries.select(["path", "spec_id", "value_counts"]).take(pa.array(places))
-        if NAME_MAPPING in self.state.table.metadata.properties:
-            check_have_ids(self.state.table.io, entries["path"].to_pylist())
+        files = self._stored_files(self.state.entries, places, names)
+        entries = self.state.entries.select(["path", "file_size", "spec_id", "value_counts"]).take(pa.array(places))
         self._check_columns(entries, names)
-        stored = self._stored_schema(names)
-        plain = from_json(spark_json([self.state.table.schema().find_field(n) for n in names], by_id=False,
-                                     doing="reading"))  # fmt: skip
+        return files
+
+    def _stored_files(self, files: pa.Table, places: np.ndarray, names: Sequence[str]) -> Files:
+        """Columns of data files or delete files, by what each file calls them."""
+        locations, named = _on_spark(self.state, files, places)
+        table = self.state.table
+        fields = [table.schema().find_field(name) for name in dict.fromkeys(names)]
+        struct = spark_json(fields, by_id=True, doing="reading")
+        paths = files.select(["path", "file_size"]).take(pa.array(places))
+        plain = from_json(spark_json([table.schema().find_field(name) for name in names], by_id=False, doing="reading"))
         return Files(
             locations,
             named,
-            stored,
+            tuple(field.name for field in fields),
+            file_groups(struct, file_columns(table.io, table.metadata, paths)),
             pa.table({}),
-            tuple((f.name, f.dataType, own.name) for f, own in zip(plain.fields, stored.fields, strict=True)),
+            tuple((f.name, f.dataType, f.name) for f in plain.fields),
         )
 
     def _check_columns(self, entries: pa.Table, names: Sequence[str]) -> None:
@@ -277,14 +287,15 @@ class IcebergRows:
                 if field.transform.name == "identity" and field.source in names:
                     number = schema.find_field(field.source).field_id
                     unknown = of_column(entries["value_counts"], number).is_null().to_numpy(zero_copy_only=False)
-                    doubtful = entries["path"].filter(pa.array(unknown & (specs == spec.spec_id)))
-                    check_have_column(self.state.table.io, doubtful.to_pylist(), number, field.source)
+                    doubtful = entries.filter(pa.array(unknown & (specs == spec.spec_id)))
+                    files = list(zip(doubtful["path"].to_pylist(), doubtful["file_size"].to_pylist(), strict=True))
+                    check_have_column(self.state.table.io, files, number, field.source)
 
     # --- changes
 
     def replace(self, changed: DataFrame, columns: set[str], copier: IcebergCopier, places: np.ndarray) -> Edits:
         """The files copied with other values in some columns."""
-        stored = [(f.name, f.name, f.dataType) for f in self.schema("writing").fields if f.name in columns]
+        stored = [column for column in self._stored_columns() if column[0] in columns]
         return copied(changing(changed, stored), copier, places)
 
     def copied_without(self, positions: DataFrame, copier: IcebergCopier, places: np.ndarray) -> Edits:
@@ -378,11 +389,16 @@ def _by_columns(
     return {names: np.array(found, np.int64) for names, found in groups.items()}
 
 
-def _on_spark(files: pa.Table, places: np.ndarray) -> tuple[list[str], list[str]]:
-    """Where Hadoop finds the files at those places, and what Spark reports them as."""
+def _on_spark(state: IcebergState, files: pa.Table, places: np.ndarray) -> tuple[list[str], list[str]]:
+    """Where Hadoop finds the files at those places, and what Spark reports them as.
+
+    Files that are not Parquet, or behind a symbolic link out of the table, are refused.
+    """
     files = files.select(["path", "format"]).take(pa.array(places))
     for format_ in pc.unique(pc.utf8_lower(files["format"])).to_pylist():
         if format_ != "parquet":
             raise TableError(f"the table has {format_} files, and Partita reads Parquet alone")
-    locations = [located(path) for path in files["path"].to_pylist()]
+    paths = files["path"].to_pylist()
+    state.check_links(paths)
+    locations = [located(path) for path in paths]
     return locations, [reported(location) for location in locations]

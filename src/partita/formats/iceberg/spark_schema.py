@@ -8,8 +8,8 @@ from typing import Any
 from pyiceberg import types as iceberg
 
 from partita.errors import UnsupportedFeature
+from partita.formats.field_ids import SPARK_FIELD_ID
 
-_ID = "parquet.field.id"
 _NAMES: dict[type[iceberg.IcebergType], str] = {
     iceberg.BooleanType: "boolean", iceberg.IntegerType: "integer", iceberg.LongType: "long",
     iceberg.FloatType: "float", iceberg.DoubleType: "double", iceberg.DateType: "date",
@@ -19,18 +19,11 @@ _NAMES: dict[type[iceberg.IcebergType], str] = {
 
 
 def spark_json(fields: Iterable[iceberg.NestedField], *, by_id: bool, doing: str) -> dict[str, Any]:
-    """The struct of some columns; with `by_id`, each field says its id, by which Spark finds it in files.
+    """The struct of some columns; with `by_id`, each field says its id, by which it is found in files.
 
-    Such a field is called by its id too (`stored_name`): Spark takes the type of what it found from the field of the
-    same name, and a column may have the name that another had before. A type that Spark doesn't have is an
-    `UnsupportedFeature` for what is being done.
+    A type that Spark doesn't have is an `UnsupportedFeature` for what is being done.
     """
     return _struct(fields, _Context(doing, by_id))
-
-
-def stored_name(field_id: int) -> str:
-    """What a column is called while it is read: a name that no file has."""
-    return f"__partita_{field_id}"
 
 
 class _Context:
@@ -46,11 +39,11 @@ def _struct(fields: Iterable[iceberg.NestedField], context: _Context, above: str
 def _field(field: iceberg.NestedField, context: _Context, above: str) -> dict[str, Any]:
     name = f"{above}{field.name}"
     return {
-        "name": stored_name(field.field_id) if context.by_id else field.name,
+        "name": field.name,
         "type": _type(field.field_type, context, name),
         # Files are read as they are: a required column that is null in one is for the engine that wrote it.
         "nullable": context.by_id or not field.required,
-        "metadata": {_ID: field.field_id} if context.by_id else {},
+        "metadata": {SPARK_FIELD_ID: field.field_id} if context.by_id else {},
     }
 
 
@@ -61,11 +54,12 @@ def _type(type_: iceberg.IcebergType, context: _Context, name: str) -> Any:
         return _struct(type_.fields, context, f"{name}.")
     if isinstance(type_, iceberg.ListType):
         element = _type(type_.element_type, context, f"{name}.element")
-        return {"type": "array", "elementType": element, "containsNull": True}
+        return {"type": "array", "elementType": element, "containsNull": context.by_id or not type_.element_required}
     if isinstance(type_, iceberg.MapType):
         key, value = (_type(t, context, f"{name}.{part}") for t, part in
                       ((type_.key_type, "key"), (type_.value_type, "value")))  # fmt: skip
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+        is_nullable = context.by_id or not type_.value_required
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": is_nullable}
     if type(type_) not in _NAMES:
         raise UnsupportedFeature((f"the type {type_} of column {name!r}, which Spark doesn't have",), context.doing)
     return _NAMES[type(type_)]

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from partita.algebra.parse import Condition, Where
 from partita.algebra.spec import PartitionField, PartitionSpec
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import NESTED
 from partita.arrow.buffers import one_array
 from partita.arrow.spec import spec_columns
-from partita.errors import Conflict, TableError, UnsupportedFeature
+from partita.errors import Conflict, TableError, UnsupportedFeature, value_repr
 from partita.formats.commits import Commits
+from partita.formats.containment import Removed
+from partita.formats.field_ids import columns_of
 from partita.formats.iceberg.catalogs import reloaded, translated
-from partita.formats.iceberg.columns import field_ids, stored_arrow
-from partita.formats.iceberg.data_path import data_path, owner_of
-from partita.formats.iceberg.deletes import is_vector, partition_groups
+from partita.formats.iceberg.columns import field_ids, stored_arrow, stored_schema
+from partita.formats.iceberg.deletes import are_global, is_vector, partition_groups, shared_groups
 from partita.formats.iceberg.field_ids import NAME_MAPPING
 from partita.formats.iceberg.files import (
     Folder,
@@ -35,9 +38,10 @@ from partita.formats.iceberg.isolation import level_of, touches
 from partita.formats.iceberg.manifests import POSITION_DELETES
 from partita.formats.iceberg.metrics import Described, measured_columns
 from partita.formats.iceberg.object_store import storage_at, store_options
+from partita.formats.iceberg.places import METADATA_PATH, check_own_place, data_owner, data_path
 from partita.formats.iceberg.spec_times import spec_times
 from partita.formats.iceberg.specs import arrow_type
-from partita.formats.iceberg.state import NO_SNAPSHOT, IcebergState, state_of
+from partita.formats.iceberg.state import NO_SNAPSHOT, IcebergState, check_readable, state_of, state_without_files
 from partita.formats.iceberg.touched import commits
 from partita.formats.iceberg.transaction import (
     Changes,
@@ -49,8 +53,8 @@ from partita.formats.iceberg.transaction import (
     remove_orphans,
 )
 from partita.formats.iceberg.values import directory, parse, plain_array, text_of
-from partita.formats.plan import State, Where
-from partita.formats.store import Change, Edits, Store, spec_ids, told_texts
+from partita.formats.plan import State
+from partita.formats.store import NOWHERE, Change, Edits, Store, spec_ids, told_texts
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry
@@ -70,13 +74,17 @@ _FEW_FILES = 10_000
 
 
 class IcebergStore(Store):
-    """The Iceberg table that a catalog has under a name."""
+    """The Iceberg table that a catalog has under a name.
+
+    `opened` is the folder that the user opened or created the table in, if there is one.
+    """
 
     form = "Iceberg"
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, opened: str | None = None) -> None:
         self.uri = table.location()
         self._table = table
+        self._opened = opened
         self._seen: IcebergState | None = None
 
     def state(self) -> IcebergState:
@@ -84,17 +92,28 @@ class IcebergStore(Store):
         with translated(self.uri):
             return self._at(self._loaded(), None)
 
-    def state_for(self, where: Where | None) -> IcebergState:
+    def state_for(self, where: Where | Condition | None) -> IcebergState:
         """The current snapshot without the manifests that the predicate doesn't need, or all where that is quicker."""
         with translated(self.uri):
             self._table = reloaded(self._table)
             return self._at(self._table, where)
 
+    def state_without_files(self) -> IcebergState:
+        """The current snapshot, by metadata that is there, without any manifest."""
+        with translated(self.uri):
+            return state_without_files(self._loaded())
+
+    def _checked(self) -> Table:
+        """The table as its catalog has it now, if it can be read right."""
+        table = self._loaded()
+        check_readable(table)
+        return table
+
     def _loaded(self) -> Table:
         self._table = self._table.catalog.load_table(self._table.name())
         return self._table
 
-    def _at(self, table: Table, where: Where | None) -> IcebergState:
+    def _at(self, table: Table, where: Where | Condition | None) -> IcebergState:
         seen = self._seen if self._seen is not None and _is_at(self._seen, table) else None
         if seen is not None and (where is None or seen.files.num_rows <= _FEW_FILES):
             return seen
@@ -105,8 +124,9 @@ class IcebergStore(Store):
 
     def check_writable(self, state: State, *, removes: bool) -> None:  # noqa: ARG002
         """Refuse version 3, and to write with functions that aren't known."""
-        metadata = _iceberg(state).table.metadata
-        check_writable(metadata)
+        table = _iceberg(state).table
+        check_writable(table.metadata)
+        self._check_place(table)
         for field in state.spec.fields:
             if not field.transform.known:
                 raise UnsupportedFeature((f"the partition transform {field.transform}",), "writing")
@@ -125,6 +145,7 @@ class IcebergStore(Store):
         added += [new_delete_file(told, folder, self._group_spec(iceberg, told)) for told in marked]
         pointed = {place for told in marked for place in json.loads(told["details"])["places"]}
         paths = one_array(iceberg.entries["path"])
+        listing = pa.array([*change.removed.tolist(), *pointed], pa.int64())
         changes = Changes(
             _kind(change),
             added,
@@ -134,6 +155,7 @@ class IcebergStore(Store):
             self._reads(iceberg, change),
             {key: str(value) for key, value in change.parameters.items()},
             change.transaction,
+            frozenset(pc.unique(iceberg.entries["manifest"].take(listing)).to_pylist()),
         )
         base = None if state.version == NO_SNAPSHOT else state.version
         try:
@@ -156,12 +178,13 @@ class IcebergStore(Store):
 
     def history(self) -> pa.Table:
         """The snapshots, newest first."""
-        return history(self.state().table)
+        with translated(self.uri):
+            return history(self._loaded())
 
     def spec_times(self) -> Mapping[int, datetime]:
         """As the metadata that is still there tells."""
         with translated(self.uri):
-            return spec_times(self.state().table)
+            return spec_times(self._loaded())
 
     def evolve(
         self,
@@ -172,18 +195,29 @@ class IcebergStore(Store):
     ) -> None:
         """A new spec, or an earlier one again; files keep theirs."""
         with translated(self.uri):
-            evolve(copy.copy(self.state().table), add, drop, rename)
-
-    def clean(self, older_than: float) -> list[str]:
-        """Remove files in the table's folders that none of its snapshots reaches."""
+            table = self._checked()
+        self._check_place(table)
         with translated(self.uri):
-            return remove_orphans(copy.copy(self.state().table), older_than)
+            evolve(copy.copy(table), add, drop, rename)
 
-    def expire(self, older_than: float | None, retain_last: int | None) -> list[str]:
+    def _check_place(self, table: Table) -> None:
+        """Refuse to commit where the new metadata file would lie in a folder that only metadata says is the table's.
+
+        From then on, every reader would take that folder for the table's own.
+        """
+        if not table.metadata.properties.get(METADATA_PATH):
+            check_own_place(table, self._opened)
+
+    def clean(self, older_than: float) -> Removed:
+        """Delete files in the table's folders that none of its snapshots reaches."""
+        with translated(self.uri):
+            return remove_orphans(copy.copy(self._checked()), older_than, self._opened)
+
+    def expire(self, older_than: float | None, retain_last: int | None) -> Removed:
         """Snapshots, as the table's properties say where nothing else is said."""
         before = None if older_than is None else datetime.now(UTC) - timedelta(seconds=older_than)
         with translated(self.uri):
-            return expire_snapshots(copy.copy(self.state().table), before, retain_last)
+            return expire_snapshots(copy.copy(self._checked()), before, retain_last, self._opened)
 
     def commits(self, after: str | None) -> Commits:
         """What the snapshots on the way to the current one did."""
@@ -264,12 +298,14 @@ class IcebergStore(Store):
         """The files copied."""
         return self._rows(state).replace(changed, columns, _copier(_iceberg(state), places), places)
 
-    def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:
-        """Position deletes, or the files copied where the table says so."""
+    def take_away(
+        self, state: State, places: np.ndarray, positions: DataFrame, operation: str, *, removed: np.ndarray = NOWHERE
+    ) -> Edits:
+        """Write position deletes, or copy the files where the table says so."""
         iceberg = _iceberg(state)
         rows = self._rows(state)
         if not _copies(iceberg, operation):
-            groups, firsts = _groups(iceberg, places)
+            groups, firsts = _groups(iceberg, places, removed)
             index = _positional(iceberg, np.flatnonzero(groups >= 0))
             return rows.mark(positions, places, groups, _marker(iceberg, groups, firsts), index)
         if _are_plain(iceberg, places):
@@ -298,7 +334,7 @@ def _copies(state: IcebergState, operation: str) -> bool:
         return True
     mode = state.table.metadata.properties.get(f"write.{operation}.mode", "merge-on-read")
     if mode not in ("merge-on-read", "copy-on-write"):
-        raise TableError(f"write.{operation}.mode is merge-on-read or copy-on-write, not {mode!r}")
+        raise TableError(f"write.{operation}.mode is merge-on-read or copy-on-write, not {value_repr(mode)}")
     return mode == "copy-on-write"
 
 
@@ -315,15 +351,19 @@ def _are_plain(state: IcebergState, places: np.ndarray) -> bool:
 
 def _folder(state: IcebergState) -> Folder:
     metadata, uri = state.table.metadata, data_path(state.table.metadata)
-    return Folder(uri, storage_at(uri, store_options(uri, state.table.io.properties)), owner_of(metadata))
+    return Folder(uri, storage_at(uri, store_options(uri, state.table.io.properties)), data_owner(metadata))
 
 
 def _target(state: IcebergState) -> IcebergTarget:
     schema = state.table.schema()
     properties = state.table.metadata.properties
     columns = measured_columns(state.schema, field_ids(schema), properties)
+    paths = {number: path for path, number in field_ids(stored_schema(schema)).items()}
+    columns = {paths[column.field_id]: column for column in columns.values()}
+    stored = stored_arrow(schema)
     return IcebergTarget(
-        _folder(state), stored_arrow(schema), state.spec.fields, Described(columns), _compression(properties)
+        _folder(state), stored, columns_of(stored).fingerprint, state.spec.fields, Described(columns),
+        _compression(properties),
     )  # fmt: skip
 
 
@@ -335,6 +375,7 @@ def _compression(properties: Mapping[str, str]) -> str:
 def _copier(state: IcebergState, places: np.ndarray) -> IcebergCopier:
     target = _target(state)
     paths = tuple(one_array(state.entries["path"]).take(pa.array(places)).to_pylist())
+    state.check_links(paths)
     return IcebergCopier(target, target.folder.storage.options, paths, tuple(_texts(state, state.spec, places)))
 
 
@@ -345,15 +386,18 @@ def _texts(state: IcebergState, spec: PartitionSpec, places: np.ndarray) -> list
     return [tuple(text_of(column[at]) for column in columns) for at in range(len(places))]
 
 
-def _groups(state: IcebergState, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _groups(state: IcebergState, places: np.ndarray, removed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For every file of the table the number of its spec and partition where one of the places is in it, else -1.
 
-    And for each such number a place that has it.
+    Files that are removed have none: no delete may point into a file that its own commit removes. And for each such
+    number a place that has it.
     """
     every = partition_groups(state.entries)
     touched, firsts = np.unique(every[places], return_index=True)
     at = np.minimum(np.searchsorted(touched, every), len(touched) - 1)
-    return np.where(touched[at] == every, at, -1), places[firsts]
+    groups = np.where(touched[at] == every, at, -1)
+    groups[removed] = -1
+    return groups, places[firsts]
 
 
 def _marker(state: IcebergState, groups: np.ndarray, firsts: np.ndarray) -> IcebergMarker:
@@ -377,12 +421,20 @@ def _marker(state: IcebergState, groups: np.ndarray, firsts: np.ndarray) -> Iceb
 
 
 def _without_files(state: IcebergState, removed: np.ndarray) -> frozenset[str]:
-    """The delete files that are of no use once some files are gone."""
+    """The delete files that are of no use once some files are gone.
+
+    A state that is a part can tell of the partitions of these files alone, whose files are all there.
+    """
     if not len(removed) or not state.deletes.num_rows:
         return frozenset()
-    index = state.delete_index(np.arange(state.files.num_rows))
+    places, useless = np.arange(state.files.num_rows), np.ones(state.deletes.num_rows, bool)
+    if state.is_part:
+        groups = shared_groups(state.entries, state.deletes)
+        touched = np.isin(groups, groups[removed])
+        places = np.flatnonzero(touched[: len(places)])
+        useless = touched[state.files.num_rows :] & ~are_global(state.deletes, state.specs)
+    index = state.delete_index(places)
     stays = ~np.isin(index["place"].to_numpy(), removed)
-    useless = np.ones(state.deletes.num_rows, bool)
     useless[index["delete"].to_numpy()[stays]] = False
     return frozenset(state.deletes["path"].filter(pa.array(useless)).to_pylist())
 

@@ -7,11 +7,13 @@
 | expired, or no ancestor           | the current one, with all partitions of it, and of files that went        |
 | nowhere, for it is the start      | each ancestor that is known, the oldest with all of its partitions        |
 
-Of a snapshot only the manifests that it added are read.
+Of a snapshot only the manifests that it added are read, and of these only such as list a file that came or went. Those
+of many snapshots are decoded together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,10 +22,21 @@ import pyarrow.compute as pc
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from partita.algebra.spec import SpecHistory
+from partita.arrow.buffers import null_mask, one_array
 from partita.arrow.groups import distinct
-from partita.formats.commits import Commits, TableCommit, cursor_fields, cursor_text, moment
-from partita.formats.iceberg.manifests import EQUALITY_DELETES, PARTITION, live_entries, manifest_list
-from partita.formats.iceberg.manifests.entries import made_entries
+from partita.formats.commits import (
+    Commits,
+    TableCommit,
+    cursor_fields,
+    cursor_text,
+    moment,
+    partitions_by_commit,
+)
+from partita.formats.iceberg.ancestors import known_ancestors
+from partita.formats.iceberg.deletes import are_global
+from partita.formats.iceberg.manifests import PARTITION, live_entries, manifest_list
+from partita.formats.iceberg.manifests.entries import changed_entries
+from partita.formats.iceberg.manifests.listing import own_manifests
 from partita.formats.iceberg.specs import spec_history
 
 if TYPE_CHECKING:
@@ -46,43 +59,55 @@ def commits(table: Table, after: str | None) -> Commits:
     since, is_found = _since(metadata, head, seen)
     if seen is not None and not is_found:
         return Commits(text, (_jump(table, history, head, seen),))
-    told = [_commit(table, history, one, is_first=at == 0 and seen is None) for at, one in enumerate(since)]
-    return Commits(text, tuple(one for one in told if one is not None))
+    return Commits(text, tuple(_told(table, history, since, has_first=seen is None)))
 
 
 def _since(metadata: TableMetadata, head: Snapshot, seen: int | None) -> tuple[list[Snapshot], bool]:
     """The known ancestors of the current snapshot after that one, oldest first, and whether it is one of them."""
     found: list[Snapshot] = []
-    one: Snapshot | None = head
-    while one is not None and one.snapshot_id != seen:
-        found.append(one)
-        one = None if one.parent_snapshot_id is None else metadata.snapshot_by_id(one.parent_snapshot_id)
-    return found[::-1], one is not None
+    for snapshot in known_ancestors(metadata, head):
+        if snapshot.snapshot_id == seen:
+            return found[::-1], True
+        found.append(snapshot)
+    return found[::-1], False
 
 
-def _commit(table: Table, history: SpecHistory, snapshot: Snapshot, *, is_first: bool) -> TableCommit | None:
-    """What a snapshot changed; None where that is nothing. The first that is known has all that is in it."""
-    operation = "unknown" if snapshot.summary is None else snapshot.summary.operation.value
-    if operation == Operation.REPLACE.value and not is_first:
-        return None
-    manifests = manifest_list(table.io, snapshot)
-    own = manifests.filter(pc.equal(manifests["snapshot_id"], snapshot.snapshot_id))
-    made = made_entries(table.io, own, history)
-    made = made.filter(pc.equal(made["snapshot_id"], snapshot.snapshot_id))
-    touched = _partitions(made)
-    if is_first or _is_everywhere(made, history):
-        touched = _joined([touched, _partitions(live_entries(table.io, manifests, history))])
-    if not touched.num_rows:
-        return None
-    number = snapshot.snapshot_id
-    return TableCommit(str(number), number, moment(snapshot.timestamp_ms), operation, touched)
+def _told(table: Table, history: SpecHistory, since: list[Snapshot], *, has_first: bool) -> Iterator[TableCommit]:
+    """What each snapshot changed; those that changed nothing are left out.
+
+    With `has_first`, the first is the oldest that is known, and has all that is in it.
+    """
+    first = since[0] if has_first else None
+    asked = [one for one in since if one is first or _operation(one) != Operation.REPLACE.value]
+    made = changed_entries(table.io, own_manifests(table.io, asked), history)
+    whole = {first.snapshot_id} if first is not None else set()
+    whole |= set(made["snapshot_id"].filter(pa.array(are_global(made, history))).to_pylist())
+    touched = _by_snapshot(made, [one.snapshot_id for one in asked])
+    for snapshot, changed in zip(asked, touched, strict=True):
+        number = snapshot.snapshot_id
+        partitions = _with_live(table, history, snapshot, changed) if number in whole else changed
+        if partitions.num_rows:
+            yield TableCommit(str(number), number, moment(snapshot.timestamp_ms), _operation(snapshot), partitions)
 
 
-def _is_everywhere(made: pa.Table, history: SpecHistory) -> bool:
-    """Whether there is an equality delete of a spec without fields, which is of all partitions ("Scan Planning")."""
-    void = [spec.spec_id for spec in history.specs if all(f.transform.name == "void" for f in spec.fields)]
-    equal = made["content"].to_numpy() == EQUALITY_DELETES
-    return bool((equal & np.isin(made["spec_id"].to_numpy(), void)).any())
+def _operation(snapshot: Snapshot) -> str:
+    return "unknown" if snapshot.summary is None else snapshot.summary.operation.value
+
+
+def _with_live(table: Table, history: SpecHistory, snapshot: Snapshot, partitions: pa.Table) -> pa.Table:
+    """Partitions, and all that a snapshot has."""
+    live = live_entries(table.io, manifest_list(table.io, snapshot), history)
+    return _joined([partitions, _partitions(live)])
+
+
+def _by_snapshot(made: pa.Table, snapshot_ids: list[int]) -> Iterator[pa.Table]:
+    """The partitions that each of the snapshots changed, once, as `State.partitions` has them."""
+    fields = [name for name in made.column_names if name.startswith(PARTITION)]
+    places = pc.index_in(one_array(made["snapshot_id"]), value_set=pa.array(snapshot_ids, pa.int64()))
+    there = np.flatnonzero(~null_mask(places))
+    named = [*(name.removeprefix(PARTITION) for name in fields), "spec_id"]
+    changed = made.select([*fields, "spec_id"]).rename_columns(named).take(pa.array(there))
+    return partitions_by_commit(changed, places.take(pa.array(there)).to_numpy(), len(snapshot_ids))
 
 
 def _jump(table: Table, history: SpecHistory, head: Snapshot, seen: int) -> TableCommit:

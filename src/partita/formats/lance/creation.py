@@ -12,7 +12,7 @@ from partita.algebra.spec import PartitionSpec
 from partita.algebra.spec_text import spec_json
 from partita.algebra.transforms import PartitionFunction
 from partita.arrow.schema import to_arrow, to_schema
-from partita.errors import SchemaError, SpecError, TableExists
+from partita.errors import SchemaError, SpecError, TableExists, value_repr
 from partita.formats.lance.log import Ending, Log
 from partita.formats.lance.namespace import IS_PARTITIONED, PARTITION_COLUMNS, SCHEMA, create_root
 from partita.formats.lance.schema_json import schema_to_json
@@ -47,7 +47,7 @@ def _check_properties(properties: Mapping[str, str]) -> None:
         if name.startswith(_OWN):
             raise SpecError(f"there is no property {name}; those of your own begin otherwise")
         if not isinstance(value, str):
-            raise SpecError(f"the property {name} is a text, not {value!r}")
+            raise SpecError(f"the property {name} is a text, not {value_repr(value)}")
 
 
 _OWN = ("lance.partitioning.", "partita.")

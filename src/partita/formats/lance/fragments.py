@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from partita.arrow.required_fields import cast_array
 from partita.arrow.transforms import apply
 from partita.errors import SchemaError, TableError
 from partita.formats.lance.leaf import Leaf, fragment_json, translated
@@ -227,7 +228,8 @@ def _size(leaf: Leaf, name: str) -> int:
 def conformed(rows: pa.Table, stored: pa.Schema) -> pa.Table:
     """The rows in the columns and types of a leaf; what doesn't fit is a `SchemaError`."""
     try:
-        return pa.table([_whole(rows[f.name]) for f in stored], names=stored.names).cast(stored)
+        columns = [cast_array(_whole(rows[f.name]), f.type) for f in stored]
+        return pa.table(columns, names=stored.names).cast(stored)
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise SchemaError(f"rows don't fit the table: {error}\n{difference(rows.schema, stored)}") from error
 

@@ -8,7 +8,8 @@ the newest version of a leaf in which all of it counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from partita.errors import Conflict, PartitaError, StorageError, TableError
+from partita.formats.containment import check_inside
 from partita.storage import Storage
+from partita.untrusted import first_line, is_panic
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,10 +42,34 @@ class Leaf:
 
     @property
     def uri(self) -> str:
-        """Where Lance finds it."""
+        """Where Lance finds it; a location that leads out of the namespace's folder is refused."""
+        self.check_inside()
         if self.storage.is_local:
             return f"{self.storage.uri}/{self.location}"
         return f"{self.storage.uri}/{quote(self.location, safe='/=')}"
+
+    def check_inside(self) -> None:
+        """Refuse a location outside of the namespace's folder, and a leaf whose own folders are symbolic links."""
+        check_inside(self.storage.uri, self.location, "the leaf")
+        if self.storage.is_local:
+            self._check_links(
+                entry.name for entry in _entries(f"{self.storage.uri}/{self.location}") if entry.is_symlink()
+            )
+
+    def check_changeable(self) -> None:
+        """Refuse a leaf with symbolic links anywhere in it: Lance follows them where it deletes files."""
+        self.check_inside()
+        self._check_links(self.links())
+
+    def links(self) -> list[str]:
+        """The symbolic links in the leaf, by their paths in it."""
+        return [path[len(self.location) + 1 :] for path in self.storage.links(self.location)]
+
+    def _check_links(self, links: Iterable[str]) -> None:
+        for link in links:
+            raise TableError(
+                f"the leaf {self.location} has a symbolic link in it, {link}; Lance would follow it: remove it"
+            )
 
     def open(self, version: int | None = None) -> LanceDataset:
         """The data set, at a version or at its newest."""
@@ -98,6 +125,7 @@ class Leaf:
         from lance.commit import CommitConflictError
         from lance.dataset import Transaction
 
+        self.check_changeable()
         change = Transaction(dataset.version, operation, transaction_properties=dict(properties))
         with translated(self.location):
             try:
@@ -108,6 +136,14 @@ class Leaf:
     @property
     def _options(self) -> dict[str, str] | None:
         return dict(self.storage.options) or None
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _is_missing(error: ValueError) -> bool:
@@ -340,3 +376,7 @@ def translated(location: str) -> Iterator[None]:
         if isinstance(error, PartitaError):
             raise
         raise StorageError(f"Lance, of {location}: {str(error).partition(', /home/')[0]}") from error
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        raise StorageError(f"Lance, of {location}: {first_line(error)}") from error

@@ -26,8 +26,10 @@ import pyarrow.compute as pc
 from pyarrow import ipc
 
 from partita.errors import TableError
+from partita.formats.containment import check_inside
 from partita.formats.transactions import outlived
 from partita.storage import Storage
+from partita.untrusted import parse_json_object, reading
 
 FOLDER = "_partita/log"
 EVERY = 20
@@ -70,10 +72,11 @@ class Intent:
     @classmethod
     def of(cls, number: int, data: bytes) -> Intent:
         """The write that a file says."""
-        document = json.loads(data)
-        transaction = document.pop("transaction")
-        leaves = tuple(document.pop("leaves"))
-        return cls(number=number, leaves=leaves, transaction=tuple(transaction) if transaction else None, **document)
+        with reading(f"write {number} of the Lance table's log"):
+            document = parse_json_object(data)
+            transaction = _transaction(document.pop("transaction"))
+            leaves = tuple(document.pop("leaves"))
+            return cls(number=number, leaves=leaves, transaction=transaction, **document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +106,18 @@ class Ending:
     @classmethod
     def of(cls, number: int, data: bytes) -> Ending:
         """The ending that a file says."""
-        document = json.loads(data)
-        transaction = document.pop("transaction")
-        leaves = tuple(tuple(leaf) for leaf in document.pop("leaves"))
-        return cls(number=number, leaves=leaves, transaction=tuple(transaction) if transaction else None, **document)
+        with reading(f"the end of write {number} of the Lance table's log"):
+            document = parse_json_object(data)
+            transaction = _transaction(document.pop("transaction"))
+            leaves = tuple((*leaf,) for leaf in document.pop("leaves"))
+            return cls(number=number, leaves=leaves, transaction=transaction, **document)
+
+
+def _transaction(given: Any) -> tuple[str, int] | None:
+    if given is None:
+        return None
+    application, number = given
+    return str(application), int(number)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,6 +165,11 @@ class Log:
 
     def known(self, after: Known = NOTHING) -> tuple[Known, Intent | None]:
         """What the log says now, and the write that has not ended, if there is one; `after` spares reading it again."""
+        check_inside(self.storage.uri, FOLDER, "the log")
+        with reading(f"the log of the Lance table at {self.storage.uri}"):
+            return self._known(after)
+
+    def _known(self, after: Known) -> tuple[Known, Intent | None]:
         names = self._names(after.version)
         base = after
         if (after.version, ".done.json") not in names:  # another table since, or nothing known yet
@@ -169,6 +185,10 @@ class Log:
 
     def known_at(self, number: int) -> Known:
         """What the log said after a write: how writes ended is never forgotten."""
+        with reading(f"the log of the Lance table at {self.storage.uri}"):
+            return self._known_at(number)
+
+    def _known_at(self, number: int) -> Known:
         checkpoint = max((n for n, kind in self._names() if kind == ".arrow" and n <= number), default=-1)
         base = self._checkpoint(checkpoint) if checkpoint >= 0 else NOTHING
         endings = [self.ending(one) for one in range(base.version + 1, number + 1)]
@@ -231,7 +251,7 @@ class Log:
                 f"the checkpoint of write {number} in {self.storage.uri} went while it was read; try again"
             )
         table = ipc.open_file(pa.BufferReader(data)).read_all()
-        extra = json.loads(table.schema.metadata[b"partita"])
+        extra = parse_json_object(table.schema.metadata[b"partita"])
         return Known(number, table.replace_schema_metadata(None), **extra)
 
     def _names(self, first: int = 0) -> set[tuple[int, str]]:

@@ -5,6 +5,7 @@ Nothing here starts Spark.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,20 +17,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from partita.algebra.parse import Condition
 from partita.algebra.spec import PartitionField
 from partita.arrow.transforms import apply
 from partita.errors import PartitionValueError, SchemaError, TableError
+from partita.formats.containment import LINK, OTHER_NAME, OUTSIDE, Removed
 from partita.formats.lance.creation import check_name, check_type
 from partita.formats.lance.fragments import difference, leaf_names
 from partita.formats.lance.leaf import Leaf, files_in, fragments_of, translated
 from partita.formats.lance.log import Ending
 from partita.formats.lance.names import LEAF, texts
-from partita.formats.lance.namespace import BETWEEN, register
+from partita.formats.lance.namespace import BETWEEN, MANIFEST, Root, register
 from partita.formats.lance.operations import Operation, widened
 from partita.formats.lance.schema_json import schema_to_json
 from partita.formats.lance.state import ONLY, LanceState, partition_values
 from partita.formats.lance.writes import ADD_COLUMN, PATIENCE, THREADS, Attempt
-from partita.formats.plan import Where, make_plan
+from partita.formats.plan import make_plan
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -109,7 +112,7 @@ def _results(column: pa.ChunkedArray, field: Any) -> pa.Array:
         raise PartitionValueError(field.name, str(field.result_type), str(column.type)) from error
 
 
-def drop_partitions(store: LanceStore, where: Where) -> int:
+def drop_partitions(store: LanceStore, where: Condition) -> int:
     """Take whole partitions out of the table; a predicate that cuts through one is refused. Returns how many went."""
     state = store.state()
     plan = make_plan(state, where)
@@ -130,7 +133,7 @@ def drop_partitions(store: LanceStore, where: Where) -> int:
     return len(plan.kept)
 
 
-def compact(store: LanceStore, where: Where | None, options: Mapping[str, Any]) -> dict[str, int]:
+def compact(store: LanceStore, where: Condition | None, options: Mapping[str, Any]) -> dict[str, int]:
     """Put small fragments together and deleted rows out, leaf by leaf."""
 
     def one(dataset: LanceDataset) -> int:
@@ -145,7 +148,9 @@ _FEWEST = 256
 """Rows that Lance needs to train product quantization; fewer are quickly looked through."""
 
 
-def index(store: LanceStore, column: str, where: Where | None, kind: Any, options: Mapping[str, Any]) -> dict[str, int]:
+def index(
+    store: LanceStore, column: str, where: Condition | None, kind: Any, options: Mapping[str, Any]
+) -> dict[str, int]:
     """Give each leaf an index of a column: of vectors for search, or of values for filters."""
     state = store.state()
     name = state.schema.find(column).name
@@ -174,7 +179,9 @@ def _training(rows: int, type_: Any) -> dict[str, Any]:
     return {"num_partitions": max(1, round(rows**0.5 / 4)), "num_sub_vectors": pieces}
 
 
-def _each_leaf(store: LanceStore, operation: str, where: Where | None, do: Callable[[LanceDataset], int]) -> list[int]:
+def _each_leaf(
+    store: LanceStore, operation: str, where: Condition | None, do: Callable[[LanceDataset], int]
+) -> list[int]:
     """Do something to leaves that changes no rows, and let the versions that it makes count.
 
     Each leaf is taken at the version that counts: what a write commits to it meanwhile is left alone.
@@ -185,6 +192,7 @@ def _each_leaf(store: LanceStore, operation: str, where: Where | None, do: Calla
     done = []
     for place, version in zip(kept.tolist(), store.versions(state, kept), strict=True):
         leaf = store.leaf(state, place)
+        leaf.check_changeable()
         with translated(leaf.location):
             # Lance itself works on all cores.
             done.append(do(leaf.open(version)))
@@ -205,17 +213,20 @@ _TAG = "partita"
 """The tag of the version that counted when the table was last cleaned up."""
 
 
-def clean(store: LanceStore, older_than: float) -> list[str]:
-    """Remove what no version of the table needs that is younger than so many seconds; the paths that went.
+def clean(store: LanceStore, older_than: float) -> Removed:
+    """Delete what no version of the table needs that is younger than so many seconds; the paths that went.
 
-    Versions of leaves, files that no version names, and the folders of partitions that were dropped before that.
+    Versions of leaves, files that no version names, and the folders of partitions that were dropped before that. A leaf
+    with symbolic links in it is left alone: Lance would follow them.
     """
     store.settle()
     state = store.state()
     before = time.time() - older_than
     paths = {path for path, _ in state.root.storage.list(state.root.folder)}
-
-    versions = store.versions(state, np.arange(len(state.ids)))
+    left: dict[str, str] = {}
+    leaves = [store.leaf(state, place) for place in range(len(state.ids))]
+    places = [place for place, leaf in enumerate(leaves) if _is_cleanable(state.root, leaf, left)]
+    versions = dict(zip(places, store.versions(state, np.array(places, np.int64)), strict=True))
 
     def one(place: int) -> None:
         leaf = store.leaf(state, place)
@@ -227,19 +238,39 @@ def clean(store: LanceStore, older_than: float) -> list[str]:
             dataset.cleanup_old_versions(older_than=timedelta(seconds=older_than), error_if_tagged_old_versions=False)
 
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(one, range(len(state.ids))))
-    _remove_dropped(store, state, before)
+        list(pool.map(one, places))
+    _remove_dropped(store, state, before, left)
     store.log.forget(before)
-    with translated("__manifest"):
-        state.root.manifest().cleanup_old_versions(older_than=timedelta(seconds=older_than))
-    left = {path for path, _ in state.root.storage.list(state.root.folder)}
-    return sorted(paths - left)
+    if _is_cleanable(state.root, Leaf(state.root.storage, MANIFEST), left):
+        with translated(MANIFEST):
+            state.root.manifest().cleanup_old_versions(older_than=timedelta(seconds=older_than))
+    there = {path for path, _ in state.root.storage.list(state.root.folder)}
+    return Removed(sorted(paths - there), left)
 
 
-def _remove_dropped(store: LanceStore, state: LanceState, before: float) -> None:
-    """Remove the folders of leaves that were dropped before a time, and are not about to come again.
+def _is_cleanable(root: Root, leaf: Leaf, left: dict[str, str]) -> bool:
+    """Whether Lance may delete files of a data set; `left` gets what is in the way.
 
-    That is done while no other write runs: a leaf may have come again since the state was read.
+    Where the manifest is in a folder above the table's, it and leaves beside the table are not in its folder.
+    """
+    if root.folder and not leaf.location.startswith(f"{root.folder}/"):
+        left[leaf.location] = OUTSIDE
+        return False
+    try:
+        leaf.check_inside()
+    except TableError as error:
+        left[leaf.location] = str(error)
+        return False
+    links = leaf.links()
+    left |= {f"{leaf.location}/{link}": LINK for link in links}
+    return not links
+
+
+def _remove_dropped(store: LanceStore, state: LanceState, before: float, left: dict[str, str]) -> None:
+    """Delete the files of leaves that were dropped before a time, and are not about to come again.
+
+    That is done while no other write runs: a leaf may have come again since the state was read. `left` gets what isn't
+    Lance's in their folders.
     """
     dropped = _dropped_before(store, state, before)
     if not dropped:
@@ -254,11 +285,23 @@ def _remove_dropped(store: LanceStore, state: LanceState, before: float) -> None
             if name not in now.known.dropped or location in there or time.monotonic() > until:
                 continue
             leaf = Leaf(now.root.storage, location)
+            if not _is_cleanable(now.root, leaf, left):
+                continue
             found = leaf.find()
             if found is not None and found.count_rows() == 0 and not _is_written_to(leaf, found):
-                now.root.storage.delete([path for path, _ in now.root.storage.list(location)])
+                files = now.root.storage.files(location)
+                own = [file.path for file in files if _LANCE_FILE.fullmatch(file.path.removeprefix(f"{location}/"))]
+                left.update(dict.fromkeys({file.path for file in files} - set(own), OTHER_NAME))
+                now.root.storage.delete(own)
 
     store.writes(state).commit(Attempt("cleanup", (), alone=remove), state.known)
+
+
+_LANCE_FILE = re.compile(
+    r"data/.+\.(?:lance|blob|pack|raw)|_versions/.+\.(?:manifest|json)|_transactions/.+\.txn|_deletions/.+\.(?:arrow|bin)"
+    r"|_indices/.+|_refs/.+\.json|_latest\.manifest"
+)
+"""The files of a Lance data set, by their paths in it."""
 
 
 def _dropped_before(store: LanceStore, state: LanceState, before: float) -> list[str]:
@@ -384,7 +427,7 @@ def _operation(state: LanceState, place: int, kind: str) -> Operation:
     return Operation(tuple(state.ids[place].as_py().split(BETWEEN)), state.locations[place].as_py(), kind)
 
 
-def behind(store: LanceStore, where: Where | None) -> pa.Table:
+def behind(store: LanceStore, where: Condition | None) -> pa.Table:
     """The leaves that others have written to since the last write of ours: path, version, newest version."""
     state = store.state()
     places = make_plan(state, where).kept

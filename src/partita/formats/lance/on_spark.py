@@ -20,17 +20,19 @@ from partita.formats.lance.state import LanceState
 from partita.formats.store import TOLD, Edits, total
 from partita.spark.lance_names import partition_text
 from partita.spark.lance_scan import arrow_schema, nearest, scan_packs, spark_schema, task_count, with_positions
+from partita.spark.nullability import relax_inside
 from partita.spark.rewrite import by_file, row_numbers
 from partita.spark.rows import (
     Column,
     DataFrame,
     SparkSession,
     StructType,
-    column,
     conformed,
     not_null,
     only,
     partition_values,
+    picked,
+    with_columns,
 )
 from partita.spark.scan import FILE, ROW
 from partita.spark.session import session
@@ -63,10 +65,8 @@ class LanceRows:
     def write(self, state: LanceState, rows: DataFrame) -> pa.Table:
         """New fragments in the leaves of their partitions."""
         schema = self.schema(state)
-        texts = [
-            partition_text(f, schema).alias(f"{PARTITION}{at}") for at, f in enumerate(state.definition.spec.fields)
-        ]
-        stored = rows.select(*texts, *(column(name) for name in state.definition.stored.names))
+        texts = {f"{PARTITION}{at}": partition_text(f, schema) for at, f in enumerate(state.definition.spec.fields)}
+        stored = picked(with_columns(rows, texts), [*texts, *state.definition.stored.names])
         return write(stored, self.store.target(state), len(texts), TOLD)
 
     def partition(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
@@ -78,8 +78,8 @@ class LanceRows:
         *, positions: bool = False, where: Predicate | None = None,
     ) -> DataFrame:  # fmt: skip
         """The rows of the leaves at those places; without some that don't match `where`, which Lance leaves out."""
-        schema = only(self.schema(state), set(names))
-        ordered = StructType([schema[name] for name in names])
+        fields = {f.name: f for f in self.schema(state).fields}
+        ordered = relax_inside(StructType([fields[name] for name in names]))
         packs = packs_of(self.store, state, places, loose_filters(state, places, where), task_count(spark))
         stored = tuple(name for name in names if name not in state.definition.left_out)
         reader = LanceReader(

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from partita.errors import Conflict, SchemaError
+from partita.errors import Conflict, SchemaError, TableError
 from partita.formats.lance.leaf import (
     TRIES,
     WRITE,
@@ -81,9 +81,11 @@ class Operation:
 def applied(leaf: Leaf, operation: Operation, write: str, floor: int, *, is_owner: bool) -> LanceDataset | None:
     """The leaf after the operation, whoever carried it out; a leaf that others changed in its way is a `Conflict`.
 
-    None where a leaf is dropped whose folder is gone. `floor` is the version that the last finished write made, 0 where
-    only others have written.
+    None where a leaf is dropped whose folder is gone, or lies outside of the table. `floor` is the version that the
+    last finished write made, 0 where only others have written.
     """
+    if operation.kind == "drop" and not _is_inside(leaf):
+        return None  # it goes out of the table, and what is there is not the table's
     for _ in range(TRIES):
         found = leaf.find() if operation.kind == "drop" else leaf.open()
         if found is None:
@@ -110,6 +112,14 @@ def applied(leaf: Leaf, operation: Operation, write: str, floor: int, *, is_owne
     raise Conflict(operation.kind, f"kept changing {operation.location}")
 
 
+def _is_inside(leaf: Leaf) -> bool:
+    try:
+        leaf.check_inside()
+    except TableError:
+        return False
+    return True
+
+
 def widened(leaf: Leaf, columns: Iterable[pa.Field]) -> LanceDataset:
     """The leaf with the columns that it lacks; one of another type is refused."""
     with translated(leaf.location):
@@ -120,6 +130,7 @@ def widened(leaf: Leaf, columns: Iterable[pa.Field]) -> LanceDataset:
             raise SchemaError(f"the leaf {leaf.location} has a column {other[0]!r} of another type")
         missing = [f for f in columns if f.name not in there]
         if missing:
+            leaf.check_changeable()
             dataset.add_columns(missing)
     return leaf.open()
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import types as arrow_types
 
 from partita.errors import SchemaError
+from partita.untrusted import parse_json_object, reading
 
 _UNITS = {"s": "SECOND", "ms": "MILLISECOND", "us": "MICROSECOND", "ns": "NANOSECOND"}
 _SHORT = {long: short for short, long in _UNITS.items()}
@@ -27,16 +28,13 @@ def schema_to_json(schema: pa.Schema) -> str:
 
 def schema_from_json(text: str) -> pa.Schema:
     """The schema that a text says, in either form."""
-    try:
-        document = json.loads(text)
-        fields = document["fields"]
+    with reading("lance.partitioning.schema, an Arrow schema in JSON,", SchemaError):
+        fields = (document := parse_json_object(text))["fields"]
         if any(isinstance(f["type"], Mapping) and "type" in f["type"] for f in fields):
             from lance.schema import json_to_schema
 
             return json_to_schema(document)
         return pa.schema([_read_field(f) for f in fields])
-    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise SchemaError(f"lance.partitioning.schema is no Arrow schema in JSON: {error!r}") from error
 
 
 def _field(field: pa.Field) -> dict[str, Any]:

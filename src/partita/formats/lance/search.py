@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.algebra.parse import parse_predicate
+from partita.algebra.parse import Condition, parse_predicate
 from partita.errors import SchemaError, TableError
 from partita.formats.lance.filters import exact_filters
 from partita.formats.lance.leaf import Leaf, translated
 from partita.formats.lance.state import LanceState
-from partita.formats.plan import Where, make_plan
+from partita.formats.plan import make_plan
 
 if TYPE_CHECKING:
     from partita.formats.lance.store import LanceStore
@@ -56,7 +56,7 @@ class Wanted:
     vector: Sequence[float]
     column: str
     k: int
-    where: Where | None = None
+    where: Condition | None = None
     columns: Sequence[str] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 

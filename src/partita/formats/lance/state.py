@@ -15,6 +15,8 @@ from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.algebra.spec_text import parse_spec
 from partita.arrow.schema import to_arrow, to_schema
 from partita.errors import PartitionValueError, TableError
+from partita.formats.containment import Place
+from partita.formats.lance.leaf import Leaf
 from partita.formats.lance.log import Intent, Known
 from partita.formats.lance.names import LEAF, results
 from partita.formats.lance.namespace import BETWEEN, PARTITION_COLUMNS, SCHEMA, Root, Tree
@@ -63,6 +65,13 @@ class LanceState(State):
     pins: pa.Array
     unended: Intent | None = None
     resolved: dict[int, int] = field(default_factory=dict)
+
+    def outside(self, places: np.ndarray) -> pa.Array:
+        """The folders outside of the namespace's folder that leaves at some places have files in, as clones do."""
+        own = Place.at(self.root.storage.uri)
+        leaves = (Leaf(self.root.storage, self.locations[place].as_py()) for place in places.tolist())
+        bases = dict.fromkeys(base.path for leaf in leaves for base in leaf.open().base_paths().values())
+        return pa.array(own.outside(bases), pa.string())
 
 
 @lru_cache(maxsize=64)

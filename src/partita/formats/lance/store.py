@@ -17,6 +17,7 @@ from partita.algebra.spec import PartitionField
 from partita.errors import SchemaError, StorageError
 from partita.formats.chosen import Chosen
 from partita.formats.commits import Commits
+from partita.formats.containment import Removed
 from partita.formats.lance.fragments import LanceTarget, leaf_names
 from partita.formats.lance.leaf import Leaf, clean_version
 from partita.formats.lance.log import NOTHING, Ending, Log
@@ -26,8 +27,9 @@ from partita.formats.lance.operations import Operation
 from partita.formats.lance.state import LanceState, leaf_partitions, state_of
 from partita.formats.lance.writes import QUIET, THREADS, Attempt, Writes
 from partita.formats.plan import State, pruned_files
-from partita.formats.store import Change, Edits, Store, spec_ids, told_texts
+from partita.formats.store import NOWHERE, Change, Edits, Store, spec_ids, told_texts
 from partita.storage import Storage
+from partita.untrusted import reading
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,8 +69,10 @@ class LanceStore(Store):
         """The table after the last write that has ended; one pass over the manifest."""
         # The log first: a leaf is registered before the write that made it ends.
         known, unended = self.log.known(self._seen)
+        with reading(f"the Lance table at {self.uri}"):
+            state = state_of(read_tree(self.storage), known, unended)
         self._seen = known
-        return state_of(read_tree(self.storage), known, unended)
+        return state
 
     def settle(self) -> None:
         """End a write that a process left when it died, if there is one; where it can't be written to, leave it."""
@@ -153,10 +157,11 @@ class LanceStore(Store):
              "parameters": list(e.parameters.items()), "metrics": list(e.metrics.items()), "leaves": len(e.leaves)}
             for e in self.log.endings()
         ]  # fmt: skip
-        return pa.Table.from_pylist(rows, _HISTORY)
+        with reading(f"the log of the Lance table at {self.uri}"):
+            return pa.Table.from_pylist(rows, _HISTORY)
 
-    def clean(self, older_than: float) -> list[str]:
-        """Remove files that no version of a leaf has, and versions older than so many seconds."""
+    def clean(self, older_than: float) -> Removed:
+        """Delete files that no version of a leaf has, and versions older than so many seconds."""
         from partita.formats.lance.maintenance import clean
 
         return clean(self, older_than)
@@ -165,7 +170,8 @@ class LanceStore(Store):
         """What finished writes did, and what others committed to leaves."""
         from partita.formats.lance.touched import commits
 
-        return commits(self, after)
+        with reading(f"the log of the Lance table at {self.uri}"):
+            return commits(self, after)
 
     def told_partitions(self, state: State, told: pa.Table) -> pa.Table:
         """The partitions by their texts."""
@@ -281,7 +287,15 @@ class LanceStore(Store):
             fragment = json.loads(row["details"]).get("fragment", {"files": ()})
             lance(state).root.storage.delete([f"{row['path']}/data/{file['path']}" for file in fragment["files"]])
 
-    def take_away(self, state: State, places: np.ndarray, positions: DataFrame, operation: str) -> Edits:  # noqa: ARG002
+    def take_away(
+        self,
+        state: State,
+        places: np.ndarray,
+        positions: DataFrame,
+        operation: str,  # noqa: ARG002
+        *,
+        removed: np.ndarray = NOWHERE,  # noqa: ARG002
+    ) -> Edits:
         """Deletions that the leaves note."""
         return self.rows.take_away(lance(state), places, positions)
 

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
+import pyarrow as pa
+
+from partita.algebra.parse import Where
+from partita.errors import SchemaError, SpecError, value_repr
+from partita.formats.conditions import current_condition
+from partita.formats.containment import Removed
 from partita.formats.lance import maintenance
 from partita.formats.lance.search import Wanted, search
-from partita.formats.plan import Where
 from partita.formats.table import GRACE, Table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from partita.formats.lance.store import LanceStore
     from partita.spark.rows import DataFrame
 
@@ -31,15 +34,18 @@ class LanceTable(Table):
 
     def add_partition(self, *partitions: Mapping[str, object]) -> int:
         """Make empty partitions, each given by the values of its fields; returns how many are new."""
+        for one in partitions:
+            if not isinstance(one, Mapping) or not all(isinstance(name, str) for name in one):
+                raise SpecError(f"a partition is given by the values of its fields, by name, not {value_repr(one)}")
         return maintenance.add_partitions(self._lance, partitions)
 
     def drop_partition(self, where: Where) -> int:
         """Take whole partitions away, and return how many; their files stay until `cleanup`."""
-        return maintenance.drop_partitions(self._lance, where)
+        return maintenance.drop_partitions(self._lance, current_condition(where, self.time_zone))
 
     def compact(self, where: Where | None = None, **options: Any) -> dict[str, int]:
         """Put small fragments together, leaf by leaf; `options` are Lance's."""
-        return maintenance.compact(self._lance, where, options)
+        return maintenance.compact(self._lance, self._current_condition(where), options)
 
     def index(
         self, column: str, where: Where | None = None, *, kind: str | None = None, **options: Any
@@ -48,10 +54,15 @@ class LanceTable(Table):
 
         `options` are Lance's.
         """
-        return maintenance.index(self._lance, column, where, kind, options)
+        if not isinstance(kind, str | None):
+            raise SchemaError(f"kind is the name of an index, such as 'BTREE', not {value_repr(kind)}")
+        return maintenance.index(self._lance, column, self._current_condition(where), kind, options)
 
-    def cleanup(self, older_than: timedelta = GRACE) -> list[str]:
-        """Remove old versions of leaves, files that no version has, and dropped partitions; returns the paths."""
+    def cleanup(self, older_than: timedelta = GRACE) -> Removed:
+        """Delete old versions of leaves, files that no version has, and dropped partitions; returns the paths.
+
+        `left` of it maps what was left alone to the reason.
+        """
         return self.remove_orphans(older_than)
 
     def unregistered(self) -> pa.Table:
@@ -60,7 +71,7 @@ class LanceTable(Table):
 
     def behind(self, where: Where | None = None) -> pa.Table:
         """The leaves that others wrote to since the last write of ours: path, version, newest."""
-        return maintenance.behind(self._lance, where)
+        return maintenance.behind(self._lance, self._current_condition(where))
 
     def repair(self) -> dict[str, int]:
         """Register the leaves that others laid out, and count what others wrote to any leaf."""
@@ -68,6 +79,10 @@ class LanceTable(Table):
 
     def add_column(self, field: pa.Field) -> None:
         """Give the table one more nullable column, in every leaf."""
+        if not isinstance(field, pa.Field):
+            raise SchemaError(
+                f'a column is a field of Arrow\'s, as pa.field("note", pa.string()), not {value_repr(field)}'
+            )
         maintenance.add_column(self._lance, field)
 
     def search(
@@ -78,7 +93,8 @@ class LanceTable(Table):
 
         `options` are those of Lance's nearest: metric, nprobes, refine_factor.
         """
-        return search(self._lance, Wanted(vector, column, k, where, columns, options))
+        condition = self._current_condition(where)
+        return search(self._lance, Wanted(vector, column, k, condition, columns, options))
 
     def search_on_spark(
         self, vector: Sequence[float], column: str, k: int = 10, where: Where | None = None,
@@ -86,5 +102,7 @@ class LanceTable(Table):
     ) -> DataFrame:  # fmt: skip
         """The same as a job over the leaves."""
         from partita.formats.lance.on_spark import search as search_on_spark
+        from partita.spark.session import started_in
 
-        return search_on_spark(self._lance, Wanted(vector, column, k, where, columns, options))
+        with started_in(self.time_zone):
+            return search_on_spark(self._lance, Wanted(vector, column, k, self._condition(where), columns, options))

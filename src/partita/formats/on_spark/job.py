@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from partita.algebra.parse import Condition, Where
 from partita.algebra.predicate import Predicate
 from partita.errors import SchemaError
 from partita.formats.chosen import Chosen
@@ -58,15 +59,23 @@ class Job:
 
     @classmethod
     def begin(cls, store: Store, operation: str, *, removes: bool) -> Self:
-        """An operation on the newest version, if it may be written; `removes` where rows go or change."""
-        state = store.state()
+        """An operation on the newest version, if it may be written; `removes` where rows go or change.
+
+        The state may lack files; `with_files_for` adds those that the operation reads.
+        """
+        state = store.state_without_files()
         store.check_writable(state, removes=removes)
         return cls(store, state, operation)
+
+    def with_files_for(self, read: Where | Condition | Chosen) -> Self:
+        """The same operation on the same version, with every file that may hold what it reads."""
+        return replace(self, state=self.state.with_files_for(read))
 
     def scan(self, places: np.ndarray, names: Sequence[str] | None = None) -> DataFrame:
         """The rows of the files at those places, with their positions."""
         wanted = self.state.schema.names if names is None else names
-        return self.store.scan(session(), self.state, places, wanted, positions=True)
+        with translated():
+            return self.store.scan(session(), self.state, places, wanted, positions=True)
 
     def found(self, places: np.ndarray, predicate: Predicate, names: Sequence[str] | None = None) -> DataFrame:
         """The rows that match, with their positions."""
@@ -77,16 +86,16 @@ class Job:
         with translated():
             return self.store.write(self.state, rows, self.operation)
 
-    def without(self, places: np.ndarray, predicate: Predicate) -> Changed:
-        """The files at those places without the rows that match."""
+    def without(self, places: np.ndarray, predicate: Predicate, removed: np.ndarray) -> Changed:
+        """The files at those places without the rows that match; the commit removes the files at `removed` whole."""
         rows = self.found(places, predicate, named_in(predicate, self.state.schema))
-        return Changed(places, self._taken(places, rows))
+        return Changed(places, self._taken(places, rows, removed))
 
-    def without_partitions(self, places: np.ndarray, chosen: Chosen) -> Edits:
-        """The files at those places, of other specs, without the rows in those partitions."""
+    def without_partitions(self, places: np.ndarray, chosen: Chosen, removed: np.ndarray) -> Edits:
+        """The files at those places, of other specs, without the rows in those partitions; `removed` as above."""
         with translated():
             rows = self.scan(places, sources_of(chosen))
-            return self._taken(places, in_partitions(self.store, self.state, rows, chosen))
+            return self._taken(places, in_partitions(self.store, self.state, rows, chosen), removed)
 
     def columns(self, places: np.ndarray, assigned: set[str]) -> set[str]:
         """The columns of changed rows that are needed: those that change, or all where more hangs on them."""
@@ -100,7 +109,7 @@ class Job:
             raise SchemaError(f"column {name!r} is generated from others; set those")
         changed = self.store.derived(self.state, assigned)
         if not self._stays(places, changed):
-            return self._moved(places, rows, new)
+            return self._moved(places, rows, new) if assigned else self._delete_rows(places, rows, new)
         ready = self.store.regenerate(self.state, rows) if assigned else rows
         with translated():
             edits = self.store.replace(self.state, places, filtered(ready, f"{GONE} is not null"), changed)
@@ -109,6 +118,12 @@ class Job:
 
     def _stays(self, places: np.ndarray, changed: set[str]) -> bool:
         return self.store.stays(self.state, places, changed, self.operation)
+
+    def _delete_rows(self, places: np.ndarray, rows: DataFrame, new: DataFrame | None) -> Changed:
+        """Delete rows; none of them gets new values."""
+        edits = self._taken(places, filtered(rows, f"{GONE} is not null"))
+        with self.or_discarded(edits.added, edits.marked):
+            return Changed(places, edits, added=self._inserted(new))
 
     def _moved(self, places: np.ndarray, rows: DataFrame, new: DataFrame | None) -> Changed:
         """The old rows go, and those that have new values come anew, like those that are inserted."""
@@ -133,11 +148,12 @@ class Job:
             self.store.discard(self.state, pa.concat_tables(told))
             raise
 
-    def _taken(self, places: np.ndarray, rows: DataFrame) -> Edits:
+    def _taken(self, places: np.ndarray, rows: DataFrame, removed: np.ndarray = NOWHERE) -> Edits:
         if not len(places):
             return Edits()
         with translated():
-            return self.store.take_away(self.state, places, rows.select(FILE, ROW), self.operation)
+            positions = rows.select(FILE, ROW)
+            return self.store.take_away(self.state, places, positions, self.operation, removed=removed)
 
     def _inserted(self, new: DataFrame | None) -> pa.Table:
         return TOLD.empty_table() if new is None else self.written(self.store.conform(self.state, new))

@@ -7,17 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from partita.algebra.parse import parse_predicate
+from partita.algebra.parse import Condition, parse_predicate
 from partita.algebra.predicate import Predicate, all_of, col
 from partita.algebra.schema import Schema
-from partita.algebra.types import INTEGERS, Kind
+from partita.algebra.types import INTEGERS, STRING, Kind, VarcharType
 from partita.arrow.schema import to_logical
-from partita.errors import PredicateError, TableError
+from partita.errors import PredicateError, TableError, value_repr
 from partita.formats.merge import Action, Clause, When, sides
 from partita.formats.on_spark.job import Job, Outcome
 from partita.formats.plan import State, make_plan
 from partita.formats.store import Store
-from partita.spark.meaning import reads_as_we_do, reads_words_as_we_do
+from partita.spark.meaning import name_matching, reads_as_we_do, reads_words_as_we_do
 from partita.spark.merge import (
     SOURCE,
     Branch,
@@ -29,9 +29,11 @@ from partita.spark.merge import (
     plain_columns,
     resolved,
     unmatched_by_source,
+    without_repeated_rows,
 )
 from partita.spark.rows import DataFrame, as_frame, only, translated
 from partita.spark.session import session
+from partita.spark.time_zones import session_time_zone
 
 if TYPE_CHECKING:
     from partita.spark.rows import StructType
@@ -45,7 +47,8 @@ def merge(store: Store, given: object, on: str, clauses: Sequence[Clause]) -> Ou
         source = numbered(as_frame(given))
         try:
             schema = store.frame_schema(job.state)
-            branches = {when: _branches(clauses, when, schema, source.drop(SOURCE).schema) for when in When}
+            columns = [name for name in source.columns if name != SOURCE]
+            branches = {when: _branches(clauses, when, schema, columns) for when in When}
             return _Merge(job, source, on, branches, schema).run()
         finally:
             source.unpersist()
@@ -63,27 +66,33 @@ class _Merge:
         # A row that the source does not match can be anywhere.
         alone = self.branches[When.NOT_MATCHED_BY_SOURCE]
         predicate = None if alone else _read_by(self.job.state, self.source, self.on)
-        plan = make_plan(self.job.state, predicate)
-        target = self.job.scan(plan.kept)
-        needed = only(self.schema, self.job.columns(plan.kept, self._assigned()))
+        read = parse_predicate("true", self.job.state.schema) if predicate is None else predicate
+        job = self.job.with_files_for(read)
+        plan = make_plan(job.state, predicate)
+        target = job.scan(plan.kept)
+        needed = only(self.schema, job.columns(plan.kept, self._assigned()))
         pairs = matched(target, self.source, self.on, self.branches[When.MATCHED], needed).persist()
         try:
             if self._may_miss_a_second_match():
                 one_match(pairs)
-            changes = pairs
+            changes = without_repeated_rows(pairs, len(plan.kept)) if self._may_match_often() else pairs
             if alone:
                 rest = unmatched_by_source(target, self.source, self.on, alone, needed)
-                changes = pairs.unionByName(rest)
-            changed = self.job.edited(plan.kept, changes.drop(SOURCE), self._assigned(), self._new(pairs))
+                changes = changes.unionByName(rest)
+            changed = job.edited(plan.kept, changes.drop(SOURCE), self._assigned(), self._new(pairs))
         finally:
             pairs.unpersist()
-        read = parse_predicate("true", self.job.state.schema) if predicate is None else predicate
-        return self.job.commit_changed(changed, read)
+        return job.commit_changed(changed, read)
 
     def _may_miss_a_second_match(self) -> bool:
         """Whether one can be in a pair that no clause applies to; any other is noticed as changes are written."""
         clauses = self.branches[When.MATCHED]
         return bool(clauses) and clauses[-1].condition is not None
+
+    def _may_match_often(self) -> bool:
+        """Whether several source rows may match a row: where all that they can do is delete it, in any order."""
+        clauses = self.branches[When.MATCHED]
+        return len(clauses) == 1 and clauses[0].condition is None and clauses[0].values is None
 
     def _assigned(self) -> set[str]:
         """The columns that any clause sets of a row that the table has."""
@@ -97,7 +106,8 @@ class _Merge:
             return None
         generated = self.job.store.generated(self.job.state)
         left = [name for name in generated if any(name not in (b.values or {}) for b in clauses)]
-        return inserted(self.source, pairs, clauses, self.schema).drop(*left)
+        new = inserted(self.source, pairs, clauses, self.schema)
+        return new.drop(*left) if left else new
 
 
 def _check(on: str, clauses: Sequence[Clause]) -> None:
@@ -107,18 +117,16 @@ def _check(on: str, clauses: Sequence[Clause]) -> None:
         raise TableError("a merge needs a clause: when_matched(), when_not_matched() or when_not_matched_by_source()")
     for clause in clauses:
         if not isinstance(clause, Clause):
-            raise TableError(f"{clause!r} is no clause; end it with .delete(), .update() or .insert()")
-        if not isinstance(clause.condition, str | None):
-            raise PredicateError(f"the condition of a clause is SQL text, not {type(clause.condition).__name__}")
+            raise TableError(f"{value_repr(clause)} is no clause; end it with .delete(), .update() or .insert()")
     for when in When:
         own = [c for c in clauses if c.when is when]
         if any(c.condition is None for c in own[:-1]):
             raise TableError(f"only the last {when.value} may be without a condition: none after it is reached")
 
 
-def _branches(clauses: Sequence[Clause], when: When, schema: StructType, source: StructType) -> list[Branch]:
+def _branches(clauses: Sequence[Clause], when: When, schema: StructType, source: Sequence[str]) -> list[Branch]:
     return [
-        Branch(c.condition, None if c.action is Action.DELETE else resolved(c.values, schema, source))
+        Branch(c.condition, None if c.action is Action.DELETE else resolved(c.values, schema, source, name_matching()))
         for c in clauses
         if c.when is when
     ]
@@ -140,8 +148,10 @@ def _read_by(state: State, source: DataFrame, on: str) -> Predicate | None:
     for name, least, greatest in _ends(source, equal):
         if not least.is_valid:
             return parse_predicate("false", state.schema)
-        type_ = to_logical(least.type)
-        if type_ == state.schema.find(name).type and type_.kind in INTEGERS | {Kind.STRING}:
+        type_, own = to_logical(least.type), state.schema.find(name).type
+        if isinstance(own, VarcharType):
+            own = STRING
+        if type_ == own and type_.kind in INTEGERS | {Kind.STRING}:
             parts += [col(name) >= least.as_py(), col(name) <= greatest.as_py()]
     return all_of(parts) if parts else None
 
@@ -156,7 +166,8 @@ def _ends(source: DataFrame, equal: Sequence[tuple[str, str]]) -> Iterator[tuple
 def _said_of(schema: Schema, texts: Sequence[str]) -> list[Predicate]:
     """The conditions as predicates; one that can't be read is Spark's to judge, with the rest of the merge."""
     found = []
+    zone = session_time_zone(session())
     for text in texts:
         with suppress(PredicateError):
-            found.append(parse_predicate(text, schema))
+            found.append(parse_predicate(Condition(text, zone), schema))
     return found

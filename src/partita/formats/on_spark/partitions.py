@@ -12,12 +12,11 @@ from partita.algebra.spec import PartitionField
 from partita.arrow.groups import groups
 from partita.errors import OutsidePartitions
 from partita.formats.chosen import Chosen, choose, fields_of
-from partita.formats.on_spark.changes import Transaction, conformed, is_done, replaced, wanted_columns
+from partita.formats.on_spark.changes import Transaction, conformed, is_done, replaced, session_of, wanted_columns
 from partita.formats.on_spark.job import Job, Outcome, in_partitions, sources_of
 from partita.formats.store import Store
 from partita.spark.rows import DataFrame, SparkSession, not_among, picked, translated
 from partita.spark.scan import frame_of
-from partita.spark.session import session
 
 _SAMPLES, _PARTITIONS = 3, 5
 """How many rows and partitions an error shows."""
@@ -27,16 +26,17 @@ def read_partitions(
     store: Store, partitions: pa.Table, columns: Sequence[str] | None, spark: SparkSession | None
 ) -> DataFrame:
     """The rows in those partitions; files that may hold others too are looked through on Spark."""
-    state = store.state()
+    state = store.state_without_files()
     chosen = choose(state, partitions)
     store.check_chosen(chosen)
-    wanted = wanted_columns(state.schema, columns)
-    running = spark or session()
+    state = state.with_files_for(chosen)
+    wanted = wanted_columns(state.schema, columns, spark)
+    running = session_of(spark)
     whole, part = chosen.places(state.specs, state.partitions)
-    if not len(part):
-        return store.scan(running, state, whole, wanted)
-    needed = list(dict.fromkeys([*wanted, *sources_of(chosen)]))
     with translated():
+        if not len(part):
+            return store.scan(running, state, whole, wanted)
+        needed = list(dict.fromkeys([*wanted, *sources_of(chosen)]))
         rows = in_partitions(store, state, store.scan(running, state, part, needed), chosen)
         some = picked(rows, wanted)
         return store.scan(running, state, whole, wanted).unionAll(some) if len(whole) else some

@@ -66,9 +66,11 @@ def test_replay_is_a_fold_wherever_it_is_cut(commits: list[list[tuple[bool, str]
     files = files_schema(()).empty_table()
     whole = [split(at, serialized(add(p) if is_add else remove(p) for is_add, p in c)) for at, c in enumerate(commits)]
     for commit, lines in zip(commits, whole, strict=True):
-        files = reconciled(files, *file_rows([lines], ()))
+        rows, is_add = file_rows([lines], ())
+        files, _ = reconciled(files, None, rows, None, is_add)
         expected = (expected | {path for is_add, path in commit if is_add}) - {p for is_add, p in commit if not is_add}
-    at_once = reconciled(files_schema(()).empty_table(), *file_rows(whole, ()))
+    rows, is_add = file_rows(whole, ())
+    at_once, _ = reconciled(files_schema(()).empty_table(), None, rows, None, is_add)
     assert files["path"].to_pylist() == at_once["path"].to_pylist()
     assert sorted(files["path"].to_pylist()) == sorted(expected)
 

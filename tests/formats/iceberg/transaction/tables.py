@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -247,10 +248,11 @@ def named_files(table: Table) -> set[str]:
 
 
 def _write(table: Table, path: str, rows: pa.Table) -> int:
-    local = Path(path.removeprefix("file://"))
-    local.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows, local)
-    return local.stat().st_size
+    sink = io.BytesIO()
+    pq.write_table(rows, sink)
+    with table.io.new_output(path).create() as file:
+        file.write(sink.getvalue())
+    return len(sink.getvalue())
 
 
 def _partition(table: Table, spec_id: int, row: Row) -> list[Any]:

@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
@@ -13,12 +14,17 @@ from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from partita.errors import TableError
+from partita.formats.containment import OTHER_NAME, Place
+from partita.formats.iceberg.places import is_writers_name, list_files
 from partita.formats.iceberg.transaction import Changes, remove_orphans
-from partita.formats.iceberg.transaction.orphans import _listed, _plain
 from tests.formats.iceberg.transaction.tables import again, append, change, data_file, delete_file, ids_of, new_table
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+
+NAME = f"00000-0-{uuid4()}"
+OLD, YOUNG = f"data/{NAME}.parquet", f"metadata/{uuid4()}-m0.avro"
 
 
 def folder_of(table: Table) -> Path:
@@ -47,16 +53,20 @@ def test_what_the_table_names_stays(table: Table) -> None:
 def test_orphans_go_when_they_are_old(table: Table) -> None:
     folder = folder_of(table)
     old, young, hidden, hint = (
-        folder / name
-        for name in ("data/old.parquet", "metadata/young.avro", "data/.old.parquet.crc", "metadata/version-hint.text")
+        folder / name for name in (OLD, YOUNG, f"data/.{NAME}.parquet.crc", "metadata/version-hint.text")
     )
     for path in (old, young, hidden, hint):
         path.write_text("x")
     long_ago = time.time() - 4 * 24 * 3600
     for path in (old, hidden, hint):
         os.utime(path, (long_ago, long_ago))
-    assert remove_orphans(table) == [str(old)]
-    assert [path.exists() for path in (old, young, hidden, hint)] == [False, True, True, True]
+    removed = remove_orphans(table)
+    assert removed == [str(hidden), str(old)]
+    assert removed.left == {
+        str(young): "it is younger than older_than, and a running write may need it",
+        str(hint): OTHER_NAME,
+    }
+    assert [path.exists() for path in (old, young, hidden, hint)] == [False, True, False, True]
     assert ids_of(table) == [2]
 
 
@@ -97,21 +107,39 @@ def test_a_location_is_plain_text(tmp_path: Path, name: str) -> None:
     old.rename(new)
     file[1] = f"file://{new}"
     append(table, file)
-    (new.parent / "orphan.parquet").write_text("x")
-    assert remove_orphans(table, -60) == [str(new.parent / "orphan.parquet")]
+    (new.parent / f"{NAME}.parquet").write_text("x")
+    assert remove_orphans(table, -60) == [str(new.parent / f"{NAME}.parquet")]
     assert new.exists()
 
 
-STORES = [
-    ("s3a://bucket/wh/t/data/x", "s3://bucket/wh/t/data/x"),
-    ("abfss://c@account.dfs.core.windows.net/wh/t/x", "az://c/wh/t/x"),
-    ("gs://bucket/wh//t/x", "gs://bucket/wh/t/x"),
-]
+NAMES = {
+    "00000-0-1b4e28ba-2fa1-11d2-883f-0016d3cca427-00001.parquet": True,
+    "00000-0-1b4e28ba-2fa1-11d2-883f-0016d3cca427-00001-deletes.parquet": True,
+    "00000-0-1b4e28ba-2fa1-11d2-883f-0016d3cca427.orc": True,
+    "20260101_101010_00001_abcde-1b4e28ba-2fa1-11d2-883f-0016d3cca427.parquet": True,
+    "1b4e28ba-2fa1-11d2-883f-0016d3cca427-m0.avro": True,
+    "snap-4242-1-1b4e28ba-2fa1-11d2-883f-0016d3cca427.avro": True,
+    "00003-1b4e28ba-2fa1-11d2-883f-0016d3cca427.metadata.json": True,
+    "00003-1b4e28ba-2fa1-11d2-883f-0016d3cca427.gz.metadata.json": True,
+    "v12.metadata.json": True,
+    "4242-1b4e28ba-2fa1-11d2-883f-0016d3cca427.stats": True,
+    "00000-0-1b4e28ba-2fa1-11d2-883f-0016d3cca427-00001-deletes.puffin": True,
+    "1b4e28ba2fa111d2883f0016d3cca427.parquet": True,
+    "00000-1-flink_job-00001.parquet": True,
+    "1234-precious.parquet": False,
+    "precious.parquet": False,
+    "notes.txt": False,
+    "1b4e28ba-2fa1-11d2-883f-0016d3cca427.txt": False,
+    ".1b4e28ba-2fa1-11d2-883f-0016d3cca427.parquet": False,
+    "1b4e28ba-2fa1-11d2-883f-0016d3cca427.parquet/notes": False,
+    "version-hint.text": False,
+    "catalog.db": False,
+}
 
 
-@pytest.mark.parametrize(("one", "other"), STORES)
-def test_schemes_of_one_store_name_one_file(one: str, other: str) -> None:
-    assert _plain(one) == _plain(other)
+@pytest.mark.parametrize(("name", "is_one"), NAMES.items())
+def test_which_names_writers_give_their_files(name: str, *, is_one: bool) -> None:
+    assert is_writers_name(f"data/region=eu/{name}") == is_one
 
 
 def test_files_of_an_object_store_are_listed_under_its_location(table: Table, tmp_path: Path) -> None:
@@ -120,12 +148,12 @@ def test_files_of_an_object_store_are_listed_under_its_location(table: Table, tm
     (tmp_path / "bucket" / "t" / "data" / "x.parquet").write_text("x")
     io = PyArrowFileIO()
     io.fs_by_scheme = lambda *_: SubTreeFileSystem(str(tmp_path), LocalFileSystem())
-    assert [path for path, _ in _listed(io, "s3://bucket/t/")] == ["s3://bucket/t/data/x.parquet"]
+    assert [file.path for file in list_files(io, Place.at("s3a://bucket/t/"))] == ["data/x.parquet"]
 
 
 def test_what_can_not_be_listed_is_refused() -> None:
     with pytest.raises(TableError, match="can't be listed through FsspecFileIO"):
-        _listed(FsspecFileIO({}), "s3://bucket/t")
+        list(list_files(FsspecFileIO({}), Place.at("s3://bucket/t")))
 
 
 def test_shared_files_are_not_deleted(table: Table) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partita.formats.iceberg.transaction import Changes
-from partita.formats.iceberg.transaction.probing import _is_in, _start, may_mention
+from partita.formats.iceberg.transaction.probing import _is_in, common_start, may_mention
 from tests.formats.iceberg.transaction.tables import (
     append,
     avro,
@@ -56,7 +56,7 @@ LETTERS = st.text("ab/", max_size=6).map(str.encode)
 @given(LETTERS, st.frozensets(LETTERS, min_size=1, max_size=4), st.text("ab/", max_size=40).map(str.encode))
 def test_texts_are_found_wherever_they_lie(start: bytes, ends: frozenset[bytes], block: bytes) -> None:
     texts = frozenset(start + end for end in ends)
-    common = _start(min(texts), max(texts))
+    common = common_start(min(texts), max(texts))
     assert all(text.startswith(common) for text in texts)
     lengths = sorted({len(text) for text in texts})
     assert _is_in(block, common, lengths, texts) == any(text in block for text in texts)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from partita.errors import StorageError, TableError, UnsupportedFeature
-from partita.formats.delta.log.commits import vector_ids
+from partita.formats.delta.log.commits import vector_ids, vector_path
 from partita.formats.delta.log.segment import Checkpoint
 from partita.formats.delta.log.snapshot import files_schema
 from partita.storage import Storage
@@ -26,12 +26,21 @@ def checkpoint_files(storage: Storage, checkpoint: Checkpoint, partitions: Seque
     return pa.concat_tables(_files(_read(storage, path, _of_files), partitions) for path in checkpoint.paths)
 
 
+def checkpoint_removes(storage: Storage, checkpoint: Checkpoint) -> pa.Table:
+    """The files that a checkpoint says went: `path` and `deletion_vector`, the vector's unique id or null."""
+    return pa.concat_tables(_removes(_read(storage, path, _of_removes)) for path in checkpoint.paths)
+
+
 def checkpoint_paths(storage: Storage, checkpoint: Checkpoint) -> Iterator[str]:
-    """The paths of the files of a checkpoint, and of those that it says went."""
+    """The paths of the files of a checkpoint, and of those that it says went, and those of their deletion vectors."""
     for part in checkpoint.paths:
         table = _read(storage, part, _of_paths)
         for name in table.column_names:
-            yield from pc.struct_field(table[name].drop_null(), "path").to_pylist()
+            actions = table[name].drop_null()
+            yield from pc.struct_field(actions, "path").to_pylist()
+            if "deletionVector" in {field.name for field in actions.type}:
+                vectors = pc.struct_field(actions, "deletionVector").drop_null().to_pylist()
+                yield from (path for vector in vectors if (path := vector_path(vector)) is not None)
 
 
 _SMALL = ("protocol", "metaData", "txn")
@@ -48,8 +57,26 @@ def _of_files(schema: pa.Schema) -> list[str]:
     return [f"add.{name}" for name in _FIELDS if name in known]
 
 
+def _of_removes(schema: pa.Schema) -> list[str]:
+    known = {f.name for f in schema.field("remove").type} if "remove" in schema.names else set()
+    return [f"remove.{name}" for name in ("path", "deletionVector") if name in known]
+
+
+def _removes(table: pa.Table) -> pa.Table:
+    if "remove" not in table.schema.names:
+        return pa.table({"path": pa.nulls(0, pa.string()), "deletion_vector": pa.nulls(0, pa.string())})
+    remove = table["remove"].drop_null()
+    has_vectors = "deletionVector" in {f.name for f in remove.type}
+    vector = vector_ids(pc.struct_field(remove, "deletionVector")) if has_vectors else _nulls(pa.string(), remove)
+    return pa.table({"path": pc.struct_field(remove, "path"), "deletion_vector": vector})
+
+
 def _of_paths(schema: pa.Schema) -> list[str]:
-    return [f"{name}.path" for name in ("add", "remove") if name in schema.names]
+    wanted = []
+    for name in (name for name in ("add", "remove") if name in schema.names):
+        known = {field.name for field in schema.field(name).type}
+        wanted += [f"{name}.{inner}" for inner in ("path", "deletionVector") if inner in known]
+    return wanted
 
 
 def _read(storage: Storage, path: str, wanted: Any) -> pa.Table:

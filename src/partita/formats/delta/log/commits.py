@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,7 @@ from partita.errors import TableError
 from partita.formats.delta.log.segment import check_complete, commit_path
 from partita.formats.delta.log.snapshot import files_schema
 from partita.storage import Storage
+from partita.untrusted import parse_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ def parsed(version: int, data: bytes) -> Commit:
 
 def split(version: int, data: bytes) -> Lines:
     """A commit with the lines of its files kept apart, unread."""
+    try:
+        # Arrow's reader of JSON takes any bytes for text.
+        str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise TableError(f"{commit_path(version)} is not UTF-8: {error}") from error
     files: list[tuple[int, bytes]] = []
     others: list[dict[str, Any]] = []
     for at, line in _numbered(data):
@@ -103,6 +110,30 @@ def vector_ids(vectors: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(kind, place, pc.fill_null(marked, ""), "")
 
 
+def vector_path(vector: Mapping[str, Any]) -> str | None:
+    """The path of the file that a deletion vector is in (Deletion Vector Format); None of one within the log.
+
+    A file below the table has a UUID in Z85 for a name, after the random folder that it may be in.
+    """
+    kind, place = vector.get("storageType"), vector.get("pathOrInlineDv")
+    if kind == "i" or not isinstance(place, str):
+        return None
+    if kind != "u":
+        return place
+    folder, coded = place[:-_Z85_UUID], place[-_Z85_UUID:]
+    number = 0
+    for start in range(0, len(coded), 5):
+        group = 0
+        for character in coded[start : start + 5]:
+            group = group * 85 + _Z85.index(character)
+        number = number << 32 | group
+    name = f"deletion_vector_{UUID(int=number)}.bin"
+    return f"{folder}/{name}" if folder else name
+
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_Z85_UUID = 20
+
 _AT_ONCE = 16
 """Commits that are fetched at the same time."""
 
@@ -117,12 +148,19 @@ def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _action(version: int, at: int, line: bytes) -> dict[str, Any]:
     try:
-        action = json.loads(line)
+        action = parse_json(line)
     except ValueError as error:
         raise _corrupt(version, at, str(error)) from error
-    if not isinstance(action, dict) or not all(v is None or isinstance(v, dict) for v in action.values()):
-        raise _corrupt(version, at, "an action is a JSON object of objects")
+    if not isinstance(action, dict):
+        raise _corrupt(version, at, "an action is a JSON object")
+    for name in _ACTIONS & action.keys():
+        if action[name] is not None and not isinstance(action[name], dict):
+            raise _corrupt(version, at, f"an action is a JSON object, and {name} is none")
     return action
+
+
+_ACTIONS = frozenset({"add", "remove", "metaData", "protocol", "txn", "commitInfo"})
+"""The actions that are read; readers ignore all others, whatever they hold."""
 
 
 def _schema(partitions: Sequence[str]) -> pa.Schema:

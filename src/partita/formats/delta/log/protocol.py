@@ -32,6 +32,12 @@ def check_writable(protocol: Protocol, metadata: Metadata) -> None:
     _refuse(unknown | _odd_mapping(metadata), "writing")
 
 
+def has_known_features(protocol: Protocol) -> bool:
+    """Whether Partita knows every feature that the table names, used or not."""
+    reading = _asked(protocol.reader, 3, protocol.reader_features, "readerVersion") - READABLE
+    return not reading | (_asked(protocol.writer, 7, protocol.writer_features, "writerVersion") - WRITABLE)
+
+
 def is_append_only(metadata: Metadata) -> bool:
     """Whether rows may be neither changed nor taken away."""
     return _is_true(metadata, "delta.appendOnly")

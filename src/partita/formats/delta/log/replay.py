@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.arrow.buffers import Bools, one_array
+from partita.arrow.buffers import Array, Bools, one_array
 from partita.errors import TableError
-from partita.formats.delta.log.checkpoints import checkpoint_actions, checkpoint_files, structs
+from partita.formats.delta.log.checkpoints import checkpoint_actions, checkpoint_files, checkpoint_removes, structs
 from partita.formats.delta.log.commits import Lines, file_rows, read_commits, split
+from partita.formats.delta.log.paths import TableRoot
 from partita.formats.delta.log.segment import Segment, commit_path
 from partita.formats.delta.log.snapshot import Metadata, Protocol, Snapshot, files_schema, partition_names
 from partita.storage import Storage
@@ -29,25 +30,71 @@ def replay(storage: Storage, segment: Segment, previous: Snapshot | None = None)
     protocol, metadata, transactions = _folded(actions, previous)
     names = partition_names(metadata)
     rows, is_add = file_rows(commits, names)
-    files = reconciled(_base(storage, segment, previous, names), rows, is_add)
+    root = TableRoot.of(storage)
+    base = _base(storage, segment, previous, names)
+    if segment.checkpoint is None:
+        known = None if previous is None else previous.canonical_paths
+    else:
+        base, known = _reconciled_checkpoint(base, checkpoint_removes(storage, segment.checkpoint), root)
+    files, canonical = reconciled(base, known, rows, root.canonical_paths(rows["path"]), is_add)
     timestamp = _timestamp(storage, segment, commits, files)
-    return Snapshot(segment.version, timestamp, protocol, metadata, files, transactions)
+    return Snapshot(segment.version, timestamp, protocol, metadata, files, transactions, canonical)
 
 
-def reconciled(base: pa.Table, rows: pa.Table, is_add: pa.ChunkedArray) -> pa.Table:
-    """The files of `base`, with `rows` on top of it: of each file the last row counts, and it stays if it was added.
+def described(segment: Segment, earlier: Sequence[Mapping[str, Any]], commits: Sequence[Lines]) -> Snapshot:
+    """The snapshot of a segment without its files, by the actions of its checkpoint and its commits.
 
-    A file is its path together with its deletion vector; `base` has each once.
+    Its timestamp is 0 where its newest commit doesn't say one.
+    """
+    actions = [*earlier, *(action for commit in commits for action in commit.others)]
+    protocol, metadata, transactions = _folded(actions, None)
+    files = files_schema(partition_names(metadata)).empty_table()
+    said = commits[-1].info.get("inCommitTimestamp", commits[-1].info.get("timestamp")) if commits else None
+    return Snapshot(segment.version, said if isinstance(said, int) else 0, protocol, metadata, files, transactions)
+
+
+def reconciled(
+    base: pa.Table, base_paths: Array | None, rows: pa.Table, row_paths: Array | None, is_add: pa.ChunkedArray
+) -> tuple[pa.Table, Array | None]:
+    """The files of `base` with `rows` on top of it, and their canonical paths.
+
+    Of each file the last row counts, and it stays if it was added. A file is its canonical path together with its
+    deletion vector; `base` has each once. `base_paths` and `row_paths` are the canonical paths of both, None where all
+    paths are canonical as they are.
     """
     if not rows.num_rows:
-        return base
-    vectors = any(pc.any(files["has_deletion_vector"]).as_py() for files in (base, rows))
-    keys = _keys(rows, vectors=vectors)
-    added = rows.filter(pa.array(_last(keys) & _bools(is_add)))
-    replaced = pc.is_in(_keys(base, vectors=vectors), value_set=keys)
-    kept = base.filter(pc.invert(replaced)) if pc.any(replaced).as_py() else base
-    files = pa.concat_tables([kept, added])
-    return files.combine_chunks() if files["path"].num_chunks > _MANY else files
+        return base, base_paths
+    vectors = _has_vectors(base) or _has_vectors(rows)
+    keys = _keys(rows, row_paths, vectors=vectors)
+    added = pa.array(_last(keys) & _bools(is_add))
+    replaced = pc.is_in(_keys(base, base_paths, vectors=vectors), value_set=keys)
+    stays = pc.invert(replaced) if pc.any(replaced).as_py() else None
+    files = pa.concat_tables([base if stays is None else base.filter(stays), rows.filter(added)])
+    files = files.combine_chunks() if files["path"].num_chunks > _MANY else files
+    if base_paths is None and row_paths is None:
+        return files, None
+    old, new = (one_array(t["path"]) if p is None else p for t, p in ((base, base_paths), (rows, row_paths)))
+    kept = old if stays is None else old.filter(stays)
+    return files, pa.concat_arrays([part.cast(pa.large_string()) for part in (kept, new.filter(added))])
+
+
+def _reconciled_checkpoint(files: pa.Table, removes: pa.Table, root: TableRoot) -> tuple[pa.Table, Array | None]:
+    """The files of a checkpoint and their canonical paths, where its writer took two spellings of a path for two files.
+
+    Each file is there once, the last. One that is removed under another spelling is gone: order is lost in a
+    checkpoint, and a file's name is used once.
+    """
+    canonical, removed = root.canonical_paths(files["path"]), root.canonical_paths(removes["path"])
+    if canonical is None and removed is None:
+        return files, None
+    keys = _keys(files, canonical, vectors=True)
+    stays = _last(keys)
+    respelled = pc.is_in(keys, value_set=_keys(removes, removed, vectors=True))
+    if pc.any(respelled).as_py():
+        same = pc.is_in(_keys(files, None, vectors=True), value_set=_keys(removes, None, vectors=True))
+        stays &= ~_bools(pc.and_not(respelled, same))
+    kept = pa.array(stays)
+    return files.filter(kept), (one_array(files["path"]) if canonical is None else canonical).filter(kept)
 
 
 _MANY = 64
@@ -98,11 +145,18 @@ def _repartitioned(files: pa.Table, schema: pa.Schema) -> pa.Table:
     return files.set_column(1, schema.field(1), structs(columns, names, len(values)))
 
 
-def _keys(files: pa.Table, *, vectors: bool) -> pa.Array:
-    path = files["path"]
-    if vectors:
-        path = pc.binary_join_element_wise(path, pc.fill_null(files["deletion_vector"], ""), "\n")
-    return one_array(path)
+def _has_vectors(files: pa.Table) -> bool:
+    return bool(pc.any(files["has_deletion_vector"]).as_py())
+
+
+def _keys(files: pa.Table, canonical: Array | None, *, vectors: bool) -> pa.Array:
+    """What tells files apart: canonical paths, with the ids of deletion vectors where any file has one."""
+    path = one_array(files["path"]) if canonical is None else canonical
+    path = path.cast(pa.large_string())
+    if not vectors:
+        return path
+    ids = one_array(files["deletion_vector"]).cast(pa.large_string())
+    return pc.binary_join_element_wise(path, pc.fill_null(ids, ""), pa.scalar("\n", pa.large_string()))
 
 
 def _last(keys: pa.Array) -> Bools:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from partita.errors import TableError, TableMissing, UnsupportedFeature
 from partita.storage import Storage
+from partita.untrusted import parse_json_object
 
 FOLDER = "_delta_log"
 
@@ -131,7 +131,7 @@ def _hinted(storage: Storage) -> int | None:
     """The version that `_last_checkpoint` says; it is a hint, so a damaged one counts for none."""
     data = storage.get(f"{FOLDER}/_last_checkpoint")
     try:
-        version = json.loads(data or b"null")["version"]
-    except (ValueError, KeyError, TypeError):
+        version = parse_json_object(data or b"{}").get("version")
+    except ValueError:
         return None
-    return version if isinstance(version, int) and version >= 0 else None
+    return version if isinstance(version, int) and 0 <= version < 2**63 else None

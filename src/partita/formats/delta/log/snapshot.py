@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,6 +9,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from partita.errors import TableError
+from partita.untrusted import parse_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ class Snapshot:
     `files` has one row for each file, in the order that they came into the table: `path` as the log has it, URI-encoded
     and mostly relative; `partition_values`, a struct of one text for each partition column under its physical name;
     `size`; `modification_time`; `stats`, JSON or null; `has_deletion_vector`; `deletion_vector`, the vector's unique
-    id or null. `transactions` are the versions that applications left, by their id.
+    id or null. `transactions` are the versions that applications left, by their id. `canonical_paths` are the paths of
+    `files` in the form that tells files apart (`paths.py`), None where all of them have it already.
     """
 
     version: int
@@ -81,6 +82,7 @@ class Snapshot:
     metadata: Metadata
     files: pa.Table
     transactions: Mapping[str, int]
+    canonical_paths: pa.Array | None = None
 
 
 def files_schema(partitions: Iterable[str]) -> pa.Schema:
@@ -121,7 +123,7 @@ def _physical(field: Mapping[str, Any]) -> str:
 
 
 def _struct(text: str) -> Mapping[str, Any]:
-    schema = json.loads(text)
+    schema = parse_json(text)
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         raise TypeError("schemaString is not a struct")
     return schema

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import tzinfo
 from decimal import Decimal, InvalidOperation
 from typing import cast
-from zoneinfo import ZoneInfo
 
 from partita.algebra.calendar import DAY, HOUR, civil_from_days, days_from_civil
-from partita.algebra.plain import in_range, single, unscaled
+from partita.algebra.plain import in_range, is_unicode, single, unscaled
 from partita.algebra.types import BYTES, INTEGERS, DecimalType, Field, Kind
 from partita.arrow.schema import to_schema
-from partita.errors import PartitionValueError
+from partita.errors import PartitionValueError, value_repr
 from partita.formats.delta.values.validation import PARTITIONABLE, zone_of
 
 
@@ -26,11 +26,28 @@ def parse_partition(values: Mapping[str, str | None], schema: object, *, time_zo
     timestamps without a zone, which older writers left.
     """
     zone = zone_of(time_zone)
-    known = {name.casefold(): text for name, text in values.items()}
+    known = {name.casefold(): text for name, text in _checked(values).items()}
     return {column.name: _read(known.get(column.name.casefold()), column, zone) for column in to_schema(schema)}
 
 
-def _read(text: str | None, column: Field, zone: ZoneInfo) -> object:
+def _checked(values: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    """Refuse what `partitionValues` can't be: other than texts by name, or text with a lone surrogate."""
+    if not isinstance(values, Mapping):
+        raise PartitionValueError("partitionValues", "texts by the names of columns", f"{type(values).__name__}")
+    for name, text in values.items():
+        if not isinstance(name, str):
+            raise PartitionValueError(repr(name), "the name of a column", type(name).__name__)
+        if text is not None and (not isinstance(text, str) or not is_unicode(text)):
+            found = (
+                "text with a lone surrogate"
+                if isinstance(text, str)
+                else f"the {type(text).__name__} {value_repr(text)}"
+            )
+            raise PartitionValueError(name, "text, or None for null", found)
+    return values
+
+
+def _read(text: str | None, column: Field, zone: tzinfo) -> object:
     kind = column.type.kind
     if kind not in PARTITIONABLE:
         raise PartitionValueError(column.name, "a type that Delta partitions by", str(column.type))
@@ -42,7 +59,7 @@ def _read(text: str | None, column: Field, zone: ZoneInfo) -> object:
     return value
 
 
-def _read_typed(text: str, column: Field, zone: ZoneInfo) -> object:
+def _read_typed(text: str, column: Field, zone: tzinfo) -> object:
     if column.type.kind in INTEGERS:
         number = int(text) if re.fullmatch("-?[0-9]{1,19}", text) else None
         return number if number is not None and in_range(number, column.type) else None
@@ -57,7 +74,10 @@ def _decimal(text: str, type_: DecimalType) -> Decimal | None:
     except InvalidOperation:
         return None
     number = unscaled(value, type_.scale)
-    return value if number is not None and in_range(number, type_) else None
+    if number is None or not in_range(number, type_):
+        return None
+    # A zero may have an exponent of a billion.
+    return value if number else Decimal(0)
 
 
 _DATE = r"([+-]?[0-9]{4,6})-([0-9]{2})-([0-9]{2})"
@@ -72,7 +92,7 @@ def _days(text: str) -> int | None:
     return days if civil_from_days(days) == (int(match[1]), int(match[2]), int(match[3])) else None
 
 
-def _moment(text: str, kind: Kind, zone: ZoneInfo) -> int | None:
+def _moment(text: str, kind: Kind, zone: tzinfo) -> int | None:
     match = _MOMENT.fullmatch(text)
     days = _days(text[: match.end(3)]) if match else None
     if match is None or days is None:
@@ -87,7 +107,7 @@ def _moment(text: str, kind: Kind, zone: ZoneInfo) -> int | None:
     return micros - _offset(match[8], micros, zone)
 
 
-def _offset(given: str | None, local: int, zone: ZoneInfo) -> int:
+def _offset(given: str | None, local: int, zone: tzinfo) -> int:
     if given == "Z":
         return 0
     if given is not None:
@@ -95,8 +115,13 @@ def _offset(given: str | None, local: int, zone: ZoneInfo) -> int:
         return (-minutes if given[0] == "-" else minutes) * (HOUR // 60)
     from datetime import datetime, timedelta
 
-    at = datetime(1970, 1, 1) + timedelta(microseconds=local)  # noqa: DTZ001 - a local time, given its zone next
+    # Outside of the years that Python has, zones have the offset of the nearest one.
+    known = min(max(local, _YEAR_2), _YEAR_9998)
+    at = datetime(1970, 1, 1) + timedelta(microseconds=known)  # noqa: DTZ001 - a local time, given its zone next
     return cast("timedelta", at.replace(tzinfo=zone).utcoffset()) // timedelta(microseconds=1)
+
+
+_YEAR_2, _YEAR_9998 = (cast("int", days_from_civil(year, 1, 1)) * DAY for year in (2, 9998))
 
 
 def _float(text: str) -> float | None:

@@ -6,9 +6,8 @@ Spark casts it to text.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import cast
-from zoneinfo import ZoneInfo
 
 from partita.algebra.calendar import DAY, civil_from_days
 from partita.algebra.hashing import decimal_text, time_text
@@ -27,7 +26,7 @@ def serialized(plain: object, column: Field) -> str | None:
     return _text(plain, column)
 
 
-def directory_text(plain: object, column: Field, zone: ZoneInfo) -> str | None:
+def directory_text(plain: object, column: Field, zone: tzinfo) -> str | None:
     """The string that the directory shows, before it is escaped; None as above."""
     if plain is None or plain == "":
         return None
@@ -72,7 +71,7 @@ _YEAR_9998 = (datetime(9998, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microsecon
 _YEAR_2 = (datetime(2, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
-def _local(micros: int, zone: ZoneInfo) -> str:
+def _local(micros: int, zone: tzinfo) -> str:
     """The local time, with the offset behind it where clocks went back and the same time came before."""
     known = min(max(micros, _YEAR_2), _YEAR_9998)
     at = (_EPOCH + timedelta(microseconds=known)).astimezone(zone)

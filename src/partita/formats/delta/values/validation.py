@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from zoneinfo import ZoneInfo
+from datetime import datetime, tzinfo
 
 from partita.algebra.plain import single, to_plain
 from partita.algebra.schema import Schema
-from partita.algebra.types import FLOATS, INSTANTS, NESTED, Field, Kind
-from partita.errors import PartitionValueError, SchemaError
+from partita.algebra.time_zones import rules_of
+from partita.algebra.types import FLOATS, INSTANTS, NESTED, CharType, Field, Kind, VarcharType
+from partita.errors import PartitionValueError, SchemaError, TimeZoneError, value_repr
 
 PARTITIONABLE = frozenset(Kind) - NESTED - {Kind.OTHER, Kind.NULL, Kind.TIME, Kind.UUID, Kind.FIXED}
 """The types that Delta has and partitions by."""
@@ -17,15 +17,15 @@ PARTITIONABLE = frozenset(Kind) - NESTED - {Kind.OTHER, Kind.NULL, Kind.TIME, Ki
 _ORDINALS = INSTANTS | {Kind.DATE}
 
 
-def zone_of(name: str) -> ZoneInfo:
-    """The time zone of that name."""
+def zone_of(name: str) -> tzinfo:
+    """The rules of the time zone of that name."""
     try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:
-        raise PartitionValueError("time_zone", "the name of a time zone", repr(name)) from error
+        return rules_of(name)
+    except TimeZoneError as error:
+        raise PartitionValueError("time_zone", "the name of a time zone", value_repr(name)) from error
 
 
-def validated(values: Mapping[str, object], schema: Schema, zone: ZoneInfo) -> list[tuple[Field, object]]:
+def validated(values: Mapping[str, object], schema: Schema, zone: tzinfo) -> list[tuple[Field, object]]:
     """Each partition column with its plain value, in the schema's order; what doesn't fit is refused by name.
 
     Floats stay floats, for their text needs the sign of zero, which the plain value drops.
@@ -35,6 +35,8 @@ def validated(values: Mapping[str, object], schema: Schema, zone: ZoneInfo) -> l
 
 
 def _by_column(values: Mapping[str, object], schema: Schema) -> dict[str, object]:
+    if not isinstance(values, Mapping):
+        raise PartitionValueError("values", "values by the names of columns", type(values).__name__)
     found: dict[str, object] = {}
     spelled: dict[str, str] = {}
     columns = {name.casefold(): name for name in schema.names}
@@ -51,7 +53,7 @@ def _by_column(values: Mapping[str, object], schema: Schema) -> dict[str, object
     return found
 
 
-def _checked(value: object, column: Field, zone: ZoneInfo) -> object:
+def _checked(value: object, column: Field, zone: tzinfo) -> object:
     if column.type.kind not in PARTITIONABLE:
         raise PartitionValueError(column.name, "a type that Delta partitions by", str(column.type))
     if value is None:
@@ -59,29 +61,40 @@ def _checked(value: object, column: Field, zone: ZoneInfo) -> object:
             raise PartitionValueError(column.name, f"{column.type}, not null", "null")
         return None
     if column.type.kind in _ORDINALS and isinstance(value, int) and not isinstance(value, bool):
+        bits = 31 if column.type.kind is Kind.DATE else 63
+        if not -(2**bits) <= value < 2**bits:
+            raise PartitionValueError(column.name, str(column.type), f"the number {value_repr(value)}")
         return value
     if column.type.kind is Kind.TIMESTAMP and isinstance(value, datetime) and value.utcoffset() is None:
         value = value.replace(tzinfo=zone)
     try:
         plain = to_plain(value, column.type)
     except SchemaError:
-        raise PartitionValueError(column.name, str(column.type), f"{type(value).__name__} {value!r}") from None
+        raise PartitionValueError(
+            column.name, str(column.type), f"{type(value).__name__} {value_repr(value)}"
+        ) from None
     if column.type.kind in FLOATS:
         return _float(value, column)
     return _text(plain, column) if isinstance(plain, str | bytes) else plain
 
 
 def _float(value: object, column: Field) -> float:
+    """The number that the column holds: the nearest of 32 bits for a FLOAT, of which Python has no values.
+
+    A number beyond the greatest float is refused; the nearest would be infinity.
+    """
     number = float(value)  # type: ignore[arg-type] # to_plain took it for a number
-    is_nan = number != number  # noqa: PLR0124
-    if column.type.kind is Kind.FLOAT and not is_nan and single(number) != number:
+    nearest = single(number) if column.type.kind is Kind.FLOAT else number
+    if nearest is None:
         raise PartitionValueError(column.name, "a float of 32 bits", f"the double {number!r}")
-    return number
+    return nearest
 
 
 def _text(plain: str | bytes, column: Field) -> str:
     """The text of a string or of bytes; what no path and no JSON can hold is refused with its place."""
     text = plain if isinstance(plain, str) else _decoded(plain, column)
+    if isinstance(column.type, CharType | VarcharType) and len(text) > column.type.length:
+        raise PartitionValueError(column.name, str(column.type), f"{len(text)} characters")
     for at, character in enumerate(text):
         if character == "\0" or "\ud800" <= character <= "\udfff":
             shown = text.encode("unicode_escape", "backslashreplace").decode()

@@ -9,11 +9,13 @@ written costs time and nothing else. Bytes that change within a file are not not
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -30,6 +32,8 @@ _FORM = b"2"
 
 
 _kept: Kept[str, pa.Table] = Kept(MEMORY_BYTES)
+# Listing the folder takes a tenth of a second for some thousand files, so not every change does it.
+_next_eviction = SimpleNamespace(bytes_left=0)
 
 
 def cached(key: str, make: Callable[[], pa.Table]) -> pa.Table:
@@ -51,12 +55,20 @@ def found(key: str) -> pa.Table | None:
 def keep(key: str, table: pa.Table) -> pa.Table:
     """Keep a table that was made; it is given back."""
     _write(key, table)
+    _next_eviction.bytes_left -= table.nbytes
     return _kept.keep(key, table, table.nbytes)
 
 
 def forget() -> None:
     """Drop what this process keeps; the files stay."""
     _kept.clear()
+
+
+def evict_sometimes() -> None:
+    """Evict files the first time that this process adds one, and then after every sixteenth of the folder's limit."""
+    if _next_eviction.bytes_left <= 0:
+        _next_eviction.bytes_left = DISK_BYTES // 16
+        evict()
 
 
 def evict(limit: int = DISK_BYTES) -> None:
@@ -132,9 +144,14 @@ def _about(key: str, rows: int) -> dict[bytes, bytes]:
     return {b"key": key.encode(), b"rows": str(rows).encode()}
 
 
+_OWN_NAME = re.compile(r"[0-9a-f]{40}\.arrows|[0-9a-f-]{36}\.part")
+
+
 def _sized(folder: Path) -> Iterable[tuple[float, int, Path]]:
     with suppress(OSError):
         for entry in os.scandir(folder):
+            if not _OWN_NAME.fullmatch(entry.name):
+                continue  # the user chose the folder, and may have put more there
             with suppress(OSError):
-                stat = entry.stat()
+                stat = entry.stat(follow_symlinks=False)
                 yield stat.st_mtime, stat.st_size, Path(entry.path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
-from partita.arrow.buffers import one_array
+from partita.arrow.buffers import null_mask, one_array
 from partita.errors import TableError, UnsupportedFeature
+from partita.formats.containment import check_no_dots
 from partita.formats.iceberg.manifests import cache
-from partita.formats.iceberg.manifests.avro import read_avro
+from partita.formats.iceberg.manifests.avro import decode_together, read_all_parts, read_avro
 from partita.formats.iceberg.specs import arrow_type, is_dropped
 
 if TYPE_CHECKING:
@@ -69,25 +70,73 @@ def live_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Ta
     return _joined(manifests, lambda listed: _decoded(io, listed), history)
 
 
-def made_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Table:
-    """The files that the manifests list as added or deleted, as `live_entries` has them.
+def changed_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Table:
+    """The files that the manifests list as added or deleted: `CHANGED`, and the partition columns.
 
-    Such an entry is of the snapshot that its `snapshot_id` names. Nothing of it is kept: it is asked for once.
+    `snapshot_id` is the snapshot that did it, which is that of the manifest. Nothing is kept, but for manifests of many
+    files that were all added: these are read like any that a plan needs.
     """
+    few = manifests["added_files"].to_numpy(zero_copy_only=False) <= _MANY
+    changes = [manifests["existing_files"], manifests["deleted_files"]]
+    is_plan = ~few & np.all([pc.fill_null(pc.equal(c, 0), False).to_numpy() for c in changes], axis=0)
+    fields = [*CHANGED, *(PARTITION + name for name in partition_columns(history))]
+    found = [live_entries(io, manifests.filter(pa.array(is_plan)), history).select(fields)] if is_plan.any() else []
+    listed = _listed(manifests.filter(pa.array(~is_plan)))
+    for start in range(0, len(listed), _TOGETHER):
+        group = listed[start : start + _TOGETHER]
+        files = read_all_parts(io, [one.path for one in group])
+        for places, records in decode_together(files):
+            sizes = [files[at].size for at in places]
+            found += _changed(records, [group[at] for at in places], sizes, history)
+    if not found:
+        return live_entries(io, manifests.slice(0, 0), history).select(fields)
+    return pa.concat_tables(found, promote_options="permissive")
 
-    def read(listed: Sequence[_Manifest]) -> list[pa.Table]:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return list(pool.map(lambda one: _flat(read_avro(io, one.path), one, without=_EXISTING), listed))
 
-    return _joined(manifests, read, history)
+CHANGED = ["snapshot_id", "content", "spec_id"]
+_MANY = 1000
+"""Files of a manifest that is decoded as a whole, and kept."""
+_TOGETHER = 256
+"""So many small manifests are decoded at once."""
+
+
+def _changed(
+    records: pa.Table, manifests: Sequence[_Manifest], sizes: Sequence[int], history: SpecHistory
+) -> Iterator[pa.Table]:
+    """What manifests that have so many of the records each added or deleted; a table for each spec."""
+    if _DATA_FILE not in records.column_names:
+        raise TableError(f"{manifests[0].path} is not a manifest: its entries have no data file")
+    places = np.repeat(np.arange(len(manifests)), sizes)
+    specs = np.array([one.spec_id for one in manifests])[places]
+    snapshots = np.array([one.snapshot_id for one in manifests], np.int64)[places]
+    made_by = pc.fill_null(_number(records, 1), pa.scalar(-1, pa.int64())).to_numpy()
+    is_inherited = null_mask(_number(records, 1))
+    is_changed = (records["f0"].to_numpy() != _EXISTING) & (is_inherited | (made_by == snapshots))
+    for spec_id in np.unique(specs[is_changed]).tolist():
+        rows = np.flatnonzero(is_changed & (specs == spec_id))
+        file = _fields(one_array(records[_DATA_FILE]).take(pa.array(rows)))
+        content = pc.fill_null(file["f134"].cast(pa.int32()), DATA) if "f134" in file else _filled(DATA, len(rows))
+        partition = _fields(file[_PARTITION]) if _PARTITION in file else {}
+        flat = pa.table({"content": content} | {f"{PARTITION}{name}": values for name, values in partition.items()})
+        own = {"snapshot_id": pa.array(snapshots[rows]), "content": content, "spec_id": _filled(spec_id, len(rows))}
+        yield pa.table(own | _partition_values(flat, manifests[places[rows[0]]], history))
+
+
+def _filled(number: int, size: int) -> pa.Array:
+    return pa.array(np.full(size, number, np.int32))
+
+
+def _listed(manifests: pa.Table) -> list[_Manifest]:
+    listed = [_Manifest(at, **row) for at, row in enumerate(manifests.select(OPENED).to_pylist())]
+    if any(one.encrypted for one in listed):
+        raise UnsupportedFeature(("encrypted manifests",), "reading")
+    return listed
 
 
 def _joined(
     manifests: pa.Table, read: Callable[[Sequence[_Manifest]], Sequence[pa.Table]], history: SpecHistory
 ) -> pa.Table:
-    listed = [_Manifest(at, **row) for at, row in enumerate(manifests.select(OPENED).to_pylist())]
-    if any(one.encrypted for one in listed):
-        raise UnsupportedFeature(("encrypted manifests",), "reading")
+    listed = _listed(manifests)
     columns = partition_columns(history)
     paths = pa.array([one.path for one in listed], pa.string())
     decoded = zip(listed, read(listed), strict=True)
@@ -133,7 +182,7 @@ def _decoded(io: FileIO, manifests: Sequence[_Manifest]) -> list[pa.Table]:
             made = pool.map(lambda at: _flat(read_avro(io, manifests[at].path), manifests[at]), missing)
             for at, table in zip(missing, made, strict=True):
                 tables[at] = cache.keep(manifests[at].key, table)
-        cache.evict()
+        cache.evict_sometimes()
     return tables
 
 
@@ -153,14 +202,14 @@ _FILE = {
 _PARTITION, _KEY_METADATA, _DATA_FILE = "f102", "f131", "f2"
 
 
-def _flat(records: pa.Table, manifest: _Manifest, without: int = _DELETED) -> pa.Table:
-    """The entries of a manifest but for those of one status.
+def _flat(records: pa.Table, manifest: _Manifest) -> pa.Table:
+    """The live entries of a manifest.
 
     They have the columns of `ENTRIES` but for the last, and those of their partition by the fields' ids.
     """
     if _DATA_FILE not in records.column_names:
         raise TableError(f"{manifest.path} is not a manifest: its entries have no data file")
-    records = records.filter(pc.not_equal(records["f0"], without)).combine_chunks()
+    records = records.filter(pc.not_equal(records["f0"], _DELETED)).combine_chunks()
     file = _fields(one_array(records[_DATA_FILE]))
     if _KEY_METADATA in file and file[_KEY_METADATA].null_count < records.num_rows:
         raise UnsupportedFeature(("encrypted data files",), "reading")
@@ -173,6 +222,7 @@ def _flat(records: pa.Table, manifest: _Manifest, without: int = _DELETED) -> pa
     for name, number in _FILE.items():
         type_ = ENTRIES.field(name).type
         columns[name] = _as(file[f"f{number}"], type_) if f"f{number}" in file else pa.nulls(records.num_rows, type_)
+    check_no_dots(columns["path"], f"the manifest {manifest.path}")
     columns["content"] = pc.fill_null(columns["content"], DATA)
     partition = _fields(file[_PARTITION]) if _PARTITION in file else {}
     ordered = {name: columns[name] for name in ENTRIES.names[:-1]}
@@ -231,10 +281,18 @@ def _entries(
     size = flat.num_rows
     places = pa.array(np.full(size, manifest.at, np.int32))
     arrays = [*flat.columns[: len(ENTRIES) - 1], pa.DictionaryArray.from_arrays(places, paths, safe=False)]
+    arrays += _partition_values(flat, manifest, history).values()
+    return pa.table(arrays, names=[*ENTRIES.names, *(PARTITION + name for name in columns)])
+
+
+def _partition_values(flat: pa.Table, manifest: _Manifest, history: SpecHistory) -> dict[str, Any]:
+    """The partition columns of entries of one spec; those of other specs' fields are null."""
     spec = history.spec(manifest.spec_id)
     values = {history.column_name(spec, f): _values(flat, f, spec, history, manifest) for f in spec.fields}
-    arrays += [values[n] if n in values else pa.nulls(size, type_ or pa.null()) for n, type_ in columns.items()]
-    return pa.table(arrays, names=[*ENTRIES.names, *(PARTITION + name for name in columns)])
+    return {
+        PARTITION + name: values[name] if name in values else pa.nulls(flat.num_rows, type_ or pa.null())
+        for name, type_ in partition_columns(history).items()
+    }
 
 
 def _values(

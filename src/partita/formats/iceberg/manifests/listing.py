@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.arrow.buffers import one_array
-from partita.formats.iceberg.manifests.avro import read_avro
+from partita.formats.containment import check_no_dots
+from partita.formats.iceberg.manifests.avro import decode_together, read_all_parts, read_avro
 from partita.formats.iceberg.manifests.cache import cached
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.io import FileIO
     from pyiceberg.table.snapshots import Snapshot
 
@@ -48,7 +52,43 @@ _DEFAULTS = {"spec_id": 0, "content": 0, "sequence_number": 0, "min_sequence_num
 def manifest_list(io: FileIO, snapshot: Snapshot) -> pa.Table:
     """The manifests of a snapshot, in their order."""
     location = snapshot.manifest_list
-    return cached(f"list {snapshot.snapshot_id} {location}", lambda: _columns(read_avro(io, location)))
+    check_no_dots(pa.array([location]), f"snapshot {snapshot.snapshot_id}")
+
+    def read() -> pa.Table:
+        manifests = _columns(read_avro(io, location))
+        check_no_dots(manifests["path"], f"the manifest list {location}")
+        return manifests
+
+    return cached(f"list {snapshot.snapshot_id} {location}", read)
+
+
+def own_manifests(io: FileIO, snapshots: Sequence[Snapshot]) -> pa.Table:
+    """The manifests that snapshots added themselves and in which a file may be added or deleted, in their order.
+
+    Manifests of existing files alone, which a snapshot wrote anew, are left out. Nothing is kept.
+    """
+    found = [MANIFESTS.empty_table()]
+    for start in range(0, len(snapshots), _TOGETHER):
+        group = snapshots[start : start + _TOGETHER]
+        locations = [snapshot.manifest_list for snapshot in group]
+        check_no_dots(pa.array(locations), "a snapshot")
+        files = read_all_parts(io, locations)
+        for places, records in decode_together(files):
+            listed = _columns(records)
+            check_no_dots(listed["path"], f"a manifest list such as {files[places[0]].location}")
+            sizes = [files[at].size for at in places]
+            ids = pa.array(np.repeat([group[at].snapshot_id for at in places], sizes), pa.int64())
+            changes = pc.or_(_may_be_some(listed["added_files"]), _may_be_some(listed["deleted_files"]))
+            found.append(listed.filter(pc.and_(pc.equal(listed["snapshot_id"], ids), changes)))
+    return pa.concat_tables(found)
+
+
+_TOGETHER = 256
+"""So many lists are decoded at once."""
+
+
+def _may_be_some(counts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.fill_null(pc.not_equal(counts, 0), True)
 
 
 def _columns(records: pa.Table) -> pa.Table:

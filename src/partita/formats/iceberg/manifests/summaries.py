@@ -6,23 +6,29 @@ the column that it was made from; a bucket says nothing unless all files have th
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.algebra.predicate import ColumnRef, Predicate
+from partita.algebra.parse import Condition, Where
 from partita.algebra.prune import compiled
 from partita.algebra.spec import PartitionField, SpecHistory
 from partita.algebra.types import DATE, FLOATS, Kind
-from partita.arrow.buffers import Bools, null_mask, one_array
+from partita.arrow.buffers import Bools, int64_values, null_mask, one_array
 from partita.arrow.evidence import Evidence, Hashed, Within
 from partita.arrow.fields import interval
 from partita.arrow.plain import Plains
 from partita.arrow.prune import ends_of, may_match
 from partita.formats.iceberg.statistics import decoded
 
+if TYPE_CHECKING:
+    from partita.formats.chosen import Chosen
 
-def needed(manifests: pa.Table, history: SpecHistory, where: str | Predicate | ColumnRef) -> Bools:
+
+def needed(manifests: pa.Table, history: SpecHistory, where: Where | Condition) -> Bools:
     """Whether some file of each manifest may match; `manifests` are rows of `MANIFESTS`."""
     asked = compiled(where, history.schema)
     columns = asked.columns
@@ -43,6 +49,48 @@ def needed(manifests: pa.Table, history: SpecHistory, where: str | Predicate | C
     if unsaid.any():
         answers[unsaid] = may_match(asked, {}, 1)
     return answers
+
+
+def needed_by_partitions(manifests: pa.Table, history: SpecHistory, chosen: Chosen) -> Bools:
+    """Whether each manifest may list a file that lies in chosen partitions, as a whole or in part."""
+    answers = np.ones(manifests.num_rows, bool)
+    summaries = one_array(manifests["partitions"])
+    ids, lengths = manifests["spec_id"].to_numpy(), summaries.value_lengths().to_numpy(zero_copy_only=False)
+    for spec in history.specs:
+        rows = np.flatnonzero((ids == spec.spec_id) & (lengths == len(spec.fields)))
+        flat = summaries.take(pa.array(rows)).flatten()
+        for at, field in enumerate(spec.fields):
+            own = next((one for one in chosen.fields if field.same_as(one)), None)
+            if own is not None and len(rows) and _tells(field) and field.result_type.kind not in FLOATS:
+                answers[rows] &= _hold_any(field, flat[at :: len(spec.fields)], one_array(chosen.values[own.name]))
+    return answers
+
+
+def _hold_any(field: PartitionField, summaries: pa.StructArray, values: pa.Array) -> Bools:
+    """Whether each summary has one of the values between its ends; one that lacks an end may."""
+    type_ = DATE if field.transform.name == "day" else field.result_type
+    ends = [decoded(summaries.field(name), type_) for name in ("lower", "upper")]
+    unknown = null_mask(ends[0]) | null_mask(ends[1])
+    # An end that is there and can't be read says nothing; where none is there and nulls are, all values are null.
+    absent = null_mask(summaries.field("lower")) & null_mask(summaries.field("upper"))
+    nulls = _bools(summaries.field("contains_null"), True)
+    held = unknown & ~(absent & nulls)
+    if values.null_count:
+        held |= nulls
+    wanted = sorted(_comparable(values.drop_null()))
+    known = np.flatnonzero(~unknown)
+    lower, upper = (_comparable(end.take(pa.array(known))) for end in ends)
+    for at, least, greatest in zip(known.tolist(), lower, upper, strict=True):
+        place = bisect_left(wanted, least)
+        held[at] = held[at] or (place < len(wanted) and wanted[place] <= greatest)
+    return held
+
+
+def _comparable(values: pa.Array) -> list[Any]:
+    """Values without nulls as what Python compares; dates and times by their numbers, which have no limits."""
+    is_counted = pa.types.is_integer(values.type) or pa.types.is_temporal(values.type)
+    found: list[Any] = int64_values(values).tolist() if is_counted else values.to_pylist()
+    return found
 
 
 def _tells(field: PartitionField) -> bool:

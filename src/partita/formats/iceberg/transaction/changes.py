@@ -25,7 +25,9 @@ class Changes:
     without is of spec 0. `removed` and `removed_deletes` are paths of data and of delete files. `referenced` are the
     data files that added position deletes point into. `reads` says whether files that others added or took away are
     among what was read; None for what read nothing, or does not mind. `properties` go into the summary. `transaction`
-    is an application and its own number: a number that the table has seen from it is not committed again.
+    is an application and its own number: a number that the table has seen from it is not committed again. `listed` are
+    the manifests of the base snapshot that list data files which are removed or referenced; None where they are not
+    known, and are looked for.
     """
 
     operation: str
@@ -36,6 +38,7 @@ class Changes:
     reads: Reads | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     transaction: tuple[str, int] | None = None
+    listed: frozenset[str] | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -8,6 +8,7 @@ at most one of them can land.
 from __future__ import annotations
 
 import random
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -29,9 +30,10 @@ from pyiceberg.table.update import (
 )
 
 from partita.errors import Conflict, PartitaError, TableError
+from partita.formats.iceberg.places import delete_all, delete_files, own_place
 from partita.formats.iceberg.properties import number_in
 from partita.formats.iceberg.transaction.conflicts import check_conflicts, check_schema
-from partita.formats.iceberg.transaction.edge import delete_all, name_of, refresh, translated
+from partita.formats.iceberg.transaction.edge import name_of, refresh, translated
 from partita.formats.iceberg.transaction.manifests import Output
 from partita.formats.iceberg.transaction.planning import Entries, Plan, Planner
 from partita.formats.iceberg.transaction.summary import TRANSACTION, summarised, transaction_property
@@ -115,7 +117,7 @@ class _Commit:
         return self.output.snapshot_id
 
     def _planner(self) -> Planner:
-        return Planner(self.changes, Entries(self.table), self.output)
+        return Planner(self.changes, Entries(self.table, self.base, self.changes.listed), self.output)
 
     def _snapshot(self, metadata: TableMetadata, head: Snapshot | None, plan: Plan, planner: Planner) -> Snapshot:
         parent = None if head is None else head.snapshot_id
@@ -127,7 +129,7 @@ class _Commit:
                 "sequence-number": number,
                 "timestamp-ms": _timestamp(metadata, head),
                 "manifest-list": self.output.write_list(plan.manifests, parent, number),
-                "summary": summarised(self.changes, plan.removed, head, lambda: planner.entries.files(head)),
+                "summary": summarised(self.changes, plan.removed, head, lambda: planner.entries.totals(head)),
                 "schema-id": metadata.current_schema_id,
             }
         )
@@ -293,8 +295,19 @@ def _made_by(metadata: TableMetadata, transaction: tuple[str, int]) -> int:
 
 
 def _drop_old_metadata(table: Table, before: TableMetadata) -> None:
-    """Where the table asks for it, delete the metadata files that its log has just let go of."""
+    """Where the table asks for it, delete the metadata files that its log has just let go of.
+
+    Only those in the folder where the table's own metadata files are: a log can name any file.
+    """
     after = table.metadata
-    if after.properties.get(TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED, "false").casefold() == "true":
-        kept = {entry.metadata_file for entry in after.metadata_log} | {table.metadata_location}
-        delete_all(table.io, [e.metadata_file for e in before.metadata_log if e.metadata_file not in kept])
+    if after.properties.get(TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED, "false").casefold() != "true":
+        return
+    place = own_place(table)
+    if place is None:
+        return
+    kept = {entry.metadata_file for entry in after.metadata_log} | {table.metadata_location}
+    gone = (place.relative(e.metadata_file) for e in before.metadata_log if e.metadata_file not in kept)
+    delete_files(table.io, place, [path for path in gone if path is not None and _METADATA_FILE.fullmatch(path)])
+
+
+_METADATA_FILE = re.compile(r"metadata/[^/]+\.metadata\.json(\.gz)?")

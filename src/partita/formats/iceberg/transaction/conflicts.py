@@ -22,14 +22,16 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import VoidTransform
 
 from partita.errors import Conflict, PartitionsError, TableError
-from partita.formats.iceberg.transaction.manifests import is_live
+from partita.formats.iceberg.ancestors import known_ancestors
+from partita.formats.iceberg.transaction.manifests import is_live, listed_manifests
 from partita.formats.iceberg.transaction.partitions import Partition, partition_of
-from partita.formats.iceberg.transaction.planning import Entries, located
+from partita.formats.iceberg.transaction.planning import Entries, entries_of, located
 from partita.formats.iceberg.transaction.pointers import may_point_into, referenced_path, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
@@ -61,16 +63,17 @@ def check_schema(written: Schema, metadata: TableMetadata, changes: Changes) -> 
 def _since(metadata: TableMetadata, base: int | None, head: Snapshot | None) -> list[Snapshot] | None:
     """The snapshots from `base` up to `head`, oldest first; None where `head` doesn't come from `base`."""
     found: list[Snapshot] = []
-    while head is not None and head.snapshot_id != base:
-        found.append(head)
-        parent = head.parent_snapshot_id
-        head = None if parent is None else metadata.snapshot_by_id(parent)
-    return None if base is not None and head is None else found[::-1]
+    for snapshot in known_ancestors(metadata, head):
+        if snapshot.snapshot_id == base:
+            return found[::-1]
+        found.append(snapshot)
+    return None if base is not None else found[::-1]
 
 
 def _check_files(entries: Entries, base: int | None, head: Snapshot | None, changes: Changes) -> None:
     """The files that the change takes away or points into are there, and deletes are of the partition of theirs."""
     needed = changes.targets | changes.removed
+    found: dict[str, DataFile] = {}
     if needed:
         found = located(entries, head, needed, changes.added_deletes)
         missing = needed - set(found)
@@ -78,13 +81,9 @@ def _check_files(entries: Entries, base: int | None, head: Snapshot | None, chan
             _refuse_missing(entries, base, head, changes, missing)
         _check_deletes(changes, {path: partition_of(file) for path, file in found.items()})
     if changes.removed_deletes and (head is None or head.snapshot_id == base):
-        there = [
-            entry
-            for each in entries.manifests(head)
-            if each.content == ManifestContent.DELETES
-            for entry in entries.of_paths(each, changes.removed_deletes)
-        ]
-        missing = changes.removed_deletes - {entry.data_file.file_path for entry in there}
+        deletes = [each for each in entries.manifests(head) if each.content == ManifestContent.DELETES]
+        there = entries_of(entries, deletes, changes.removed_deletes, [*found.values(), *changes.added_deletes])
+        missing = changes.removed_deletes - {entry.data_file.file_path for own in there.values() for entry in own}
         if missing:
             raise TableError(f"delete file {min(missing)} is not in the table, so it can't be removed")
 
@@ -162,8 +161,10 @@ def _is_everywhere(spec: PartitionSpec) -> bool:
 
 def _made_by(entries: Entries, snapshot: Snapshot) -> Iterator[ManifestEntry]:
     """The entries of what a snapshot itself added and deleted."""
-    for manifest in snapshot.manifests(entries.table.io):
-        if manifest.added_snapshot_id == snapshot.snapshot_id:
+    for manifest in listed_manifests(entries.table.io, snapshot):
+        is_own = manifest.added_snapshot_id == snapshot.snapshot_id
+        # Counts that the list doesn't say may be any.
+        if is_own and (manifest.added_files_count != 0 or manifest.deleted_files_count != 0):
             for entry in entries.of(manifest):
                 if entry.snapshot_id == snapshot.snapshot_id and entry.status != ManifestEntryStatus.EXISTING:
                     yield entry

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -11,9 +10,8 @@ from pyiceberg.exceptions import NoSuchTableError
 from partita.errors import StorageError, TableError, TableMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
 
@@ -44,15 +42,3 @@ def translated(table: Table) -> Iterator[None]:
 def name_of(table: Table) -> str:
     """The table's name in its catalog."""
     return ".".join(table.name())
-
-
-def delete_all(io: FileIO, paths: Iterable[str]) -> None:
-    """Delete files as far as that goes: what stays is an orphan, and no reason to fail."""
-    with ThreadPoolExecutor(8, thread_name_prefix="partita-delete") as pool:
-        list(pool.map(lambda path: _delete(io, path), paths))
-
-
-def _delete(io: FileIO, path: str) -> None:
-    # Each store has errors of its own, and none of them undoes what was committed.
-    with suppress(Exception):
-        io.delete(path)

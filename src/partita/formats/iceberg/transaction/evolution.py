@@ -22,7 +22,7 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransform, parse_transform
 
-from partita.errors import Conflict, SpecError, TableError, TransformError, UnknownColumn
+from partita.errors import Conflict, SpecError, TableError, TransformError, UnknownColumn, value_repr
 from partita.formats.arguments import functions_of
 from partita.formats.iceberg.transaction.commit import Retries
 from partita.formats.iceberg.transaction.edge import name_of, refresh, translated
@@ -148,7 +148,7 @@ def _names(metadata: TableMetadata) -> str:
 
 def _checked_name(name: str) -> str:
     if not isinstance(name, str) or not name:
-        raise SpecError(f"a partition field has a name, not {name!r}")
+        raise SpecError(f"a partition field has a name, not {value_repr(name)}")
     return name
 
 

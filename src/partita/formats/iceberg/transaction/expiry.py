@@ -6,12 +6,12 @@ First the metadata is committed without them, then files go: what a kill in betw
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot, ancestors_of
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
@@ -23,36 +23,55 @@ from pyiceberg.table.update import (
 )
 
 from partita.errors import Conflict, TableError
+from partita.formats.containment import OTHER_NAME, OUTSIDE, Listing, Removed
+from partita.formats.iceberg.ancestors import known_ancestors
+from partita.formats.iceberg.places import (
+    check_own_place,
+    delete_files,
+    is_file_name,
+    is_owned_name,
+    is_statistics_name,
+    list_files,
+    named_places,
+)
 from partita.formats.iceberg.transaction.commit import Retries
-from partita.formats.iceberg.transaction.edge import delete_all, name_of, refresh, translated
-from partita.formats.iceberg.transaction.manifests import is_live, read_entries
+from partita.formats.iceberg.transaction.edge import name_of, refresh, translated
+from partita.formats.iceberg.transaction.manifests import is_live, listed_manifests, read_entries
+from partita.formats.iceberg.transaction.other_tables import claims_in_folder
 from partita.formats.iceberg.transaction.validation import check_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from partita.formats.containment import Place
 
 
-def expire_snapshots(table: Table, older_than: datetime | None = None, retain_last: int | None = None) -> list[str]:
+def expire_snapshots(
+    table: Table, older_than: datetime | None = None, retain_last: int | None = None, opened: str | None = None
+) -> Removed:
     """Expire snapshots older than a time, and delete what only they reached; the paths of those files.
 
     The last `retain_last` of each branch stay, and so does whatever a branch or a tag asks to keep. Without a time and
-    a number, the table's `history.expire.*` properties say both.
+    a number, the table's `history.expire.*` properties say both. `opened` is the folder that the user opened or created
+    the table in.
     """
     retries = Retries(table.metadata)
     with translated(table):
         while True:
             metadata = table.metadata
             check_collectable(metadata, name_of(table))
+            place = check_own_place(table, opened)
             refs, kept = _kept(metadata, _limit(metadata, older_than), _least(metadata, retain_last))
             expired = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in kept]
             if not expired and refs == set(metadata.refs):
-                return []
+                return Removed()
             if _landed(table, refs, expired):
-                return _deleted(table, metadata, expired)
+                return _delete_unreached(table, metadata, expired, place)
             if not retries.wait():
                 raise Conflict("expire_snapshots", f"was first in all of {retries.tries} tries")
             refresh(table)
@@ -118,7 +137,7 @@ def _kept_by(metadata: TableMetadata, ref: SnapshotRef, limit: int, least: int) 
         limit = _now() - ref.max_snapshot_age_ms
     if ref.min_snapshots_to_keep is not None:
         least = ref.min_snapshots_to_keep
-    line = list(_line(metadata, ref))
+    line = _line(metadata, ref)
     kept: set[int] = set()
     for at, snapshot in enumerate(line):
         if at >= least and snapshot.timestamp_ms < limit:
@@ -128,7 +147,7 @@ def _kept_by(metadata: TableMetadata, ref: SnapshotRef, limit: int, least: int) 
 
 
 def _line(metadata: TableMetadata, ref: SnapshotRef) -> Iterator[Snapshot]:
-    yield from ancestors_of(metadata.snapshot_by_id(ref.snapshot_id), metadata)
+    return known_ancestors(metadata, metadata.snapshot_by_id(ref.snapshot_id))
 
 
 def _landed(table: Table, refs: set[str], expired: list[Snapshot]) -> bool:
@@ -162,24 +181,54 @@ def _landed(table: Table, refs: set[str], expired: list[Snapshot]) -> bool:
     return True
 
 
-def _deleted(table: Table, before: TableMetadata, expired: Iterable[Snapshot]) -> list[str]:
-    """Delete what only the expired snapshots reached."""
+def _delete_unreached(table: Table, before: TableMetadata, expired: Iterable[Snapshot], own: Place) -> Removed:
+    """Delete what only the expired snapshots reached, in the table's own folder and in those that properties name."""
     refresh(table)
-    staying = _manifests(table, table.metadata.snapshots)
+    metadata = table.metadata
+    staying = _manifests(table, metadata.snapshots)
     going = {path: manifest for path, manifest in _manifests(table, expired).items() if path not in staying}
-    candidates = {entry.data_file.file_path for each in going.values() for entry in read_entries(table.io, each)}
-    if candidates:
-        for manifest in staying.values():
-            candidates -= {e.data_file.file_path for e in read_entries(table.io, manifest) if is_live(e)}
-    lists = {snapshot.manifest_list for snapshot in expired} - {s.manifest_list for s in table.metadata.snapshots}
-    statistics = _statistics(before) - _statistics(table.metadata)
-    paths = sorted(candidates | set(going) | lists | statistics)
-    delete_all(table.io, paths)
-    return paths
+    data_files = {entry.data_file.file_path for each in going.values() for entry in read_entries(table.io, each)}
+    candidates = {*data_files, *going, *(snapshot.manifest_list for snapshot in expired)}
+    statistics = _statistics(before) - _statistics(metadata)
+    # Whatever the metadata of old snapshots names: files that the table still has stay.
+    live = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log), *_statistics(metadata)}
+    live |= {*staying, *(snapshot.manifest_list for snapshot in metadata.snapshots)}
+    for manifest in staying.values() if data_files or statistics else ():
+        live |= {entry.data_file.file_path for entry in read_entries(table.io, manifest) if is_live(entry)}
+    kept = set(map(own.canonical, live))
+    misnamed = {path for path in statistics if not is_statistics_name(path)}
+    left = {path: OUTSIDE if own.relative(path) is None else OTHER_NAME for path in misnamed}
+    paths = sorted(path for path in candidates | (statistics - set(left)) if own.canonical(path) not in kept)
+    left = {path: reason for path, reason in left.items() if own.canonical(path) not in kept}
+    claims = claims_in_folder(table, own)
+    left |= {path: reason for path in paths if (reason := claims.reason(own.canonical(path))) is not None}
+    removed = _delete(table, [path for path in paths if path not in left], [own, *named_places(table, live)])
+    removed.left |= left
+    return removed
+
+
+def _delete(table: Table, paths: Sequence[str], places: Sequence[Place]) -> Removed:
+    """Delete files that the table named, as far as they lie in its places; the first of these is its own."""
+    removed = Removed()
+    rest = list(paths)
+    for place in places:
+        below = {relative: path for path in rest if (relative := place.relative(path)) is not None}
+        if not below:
+            continue
+        is_own_name = is_file_name if place == places[0] else partial(is_owned_name, table.metadata)
+        found = Listing.of(list_files(table.io, place), "iceberg").removable(below, is_own_name)
+        delete_files(table.io, place, found)
+        # Hadoop's checksums go with their files, and nothing names them.
+        removed += [below.get(path, f"{place.root}/{path}") for path in found]
+        removed.left |= {below[path]: reason for path, reason in found.left.items()}
+        rest = [path for path in rest if place.relative(path) is None]
+    removed.left |= dict.fromkeys(rest, OUTSIDE)
+    removed.sort()
+    return removed
 
 
 def _manifests(table: Table, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
-    return {each.manifest_path: each for snapshot in snapshots for each in snapshot.manifests(table.io)}
+    return {each.manifest_path: each for snapshot in snapshots for each in listed_manifests(table.io, snapshot)}
 
 
 def _statistics(metadata: TableMetadata) -> set[str]:

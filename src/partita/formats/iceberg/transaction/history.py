@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.table.snapshots import ancestors_of
+
+from partita.formats.iceberg.ancestors import known_ancestors
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -30,7 +31,7 @@ def history(table: Table) -> pa.Table:
     was rolled back, and for other branches), `schema_id`, and `summary`.
     """
     metadata = table.metadata
-    current = {snapshot.snapshot_id for snapshot in ancestors_of(metadata.current_snapshot(), metadata)}
+    current = {snapshot.snapshot_id for snapshot in known_ancestors(metadata, metadata.current_snapshot())}
     rows = []
     for snapshot in sorted(metadata.snapshots, key=lambda each: each.timestamp_ms)[::-1]:
         summary = snapshot.summary

@@ -9,12 +9,14 @@ and the content, and entries share blocks.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pydantic_core import to_json
 from pyiceberg.avro.codecs import AVRO_CODEC_KEY, AvroCompressionCodec
+from pyiceberg.io import InputFile
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
     MANIFEST_ENTRY_SCHEMAS,
@@ -34,19 +36,24 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
-from partita.errors import TableError
+from partita.errors import PartitaError, TableError
+from partita.formats.iceberg.manifests.avro import read_records
+from partita.formats.iceberg.places import metadata_owner, metadata_path
 from partita.formats.iceberg.properties import number_in
 from partita.formats.iceberg.transaction.avro import ExactFile, NamedOnce
-from partita.formats.iceberg.transaction.partition_summaries import partition_summaries
+from partita.formats.iceberg.transaction.partition_summaries import column_summaries, partition_summaries
 from partita.formats.iceberg.transaction.schemas import find_compatible_schema, partition_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pyiceberg.io import FileIO
+    from pyiceberg.io import FileIO, InputStream
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from partita.formats.iceberg.transaction.copying import Copy
 
 _BLOCK = 250
 """Entries in a block; the size of a manifest is looked at after each."""
@@ -62,14 +69,51 @@ def read_entries(io: FileIO, manifest: ManifestFile, spec: PartitionSpec | None 
 
     The partition is in the order of the spec's fields where a spec is given, whatever the file's order is.
     """
+    # pyiceberg's compiled decoder reads past the end of what is broken, so it is decoded in another way before.
+    parts, _ = read_records(io, manifest.manifest_path)
+    try:
+        return decode_entries(InMemoryFile(manifest.manifest_path, parts.in_one_block()), manifest, spec)
+    except (ArithmeticError, EOFError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, PartitaError):
+            raise
+        raise TableError(f"the entries of manifest {manifest.manifest_path} are broken: {error}") from error
+
+
+def listed_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
+    """All manifests of a snapshot's manifest list."""
+    read_records(io, snapshot.manifest_list)  # As of entries.
+    return snapshot.manifests(io)
+
+
+def decode_entries(file: InputFile, manifest: ManifestFile, spec: PartitionSpec | None = None) -> list[ManifestEntry]:
+    """The same of a file that has entries of the manifest."""
     with ExactFile[ManifestEntry](
-        io.new_input(manifest.manifest_path),
+        file,
         MANIFEST_ENTRY_SCHEMAS[3],
         read_types={-1: ManifestEntry, 2: DataFile},
         read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
     ) as reader:
         order = None if spec is None else _order(manifest, reader.schema, spec)
         return [_inherited(entry, manifest, order) for entry in reader]
+
+
+class InMemoryFile(InputFile):
+    """A file whose bytes are known."""
+
+    def __init__(self, location: str, data: bytes) -> None:
+        super().__init__(location)
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def exists(self) -> bool:
+        """Always."""
+        return True
+
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002 - of the interface
+        """The bytes."""
+        return BytesIO(self._data)
 
 
 def is_live(entry: ManifestEntry) -> bool:
@@ -143,6 +187,30 @@ class Output:
             length = writer.tell()
         return tally.manifest(path, length, spec_id, content, self.snapshot_id)
 
+    def write_copy(self, spec_id: int, content: ManifestContent, copy: Copy) -> ManifestFile:
+        """A manifest of entries of an earlier one."""
+        path = self._new_path(f"{self._commit}-m{next(self._numbers)}.avro")
+        with self.table.io.new_output(path).create() as file:
+            file.write(copy.data)
+        metadata = self.table.metadata
+        return ManifestFile.from_args(
+            manifest_path=path,
+            manifest_length=len(copy.data),
+            partition_spec_id=spec_id,
+            content=content,
+            sequence_number=UNASSIGNED_SEQ,
+            min_sequence_number=UNASSIGNED_SEQ if copy.lowest is None else copy.lowest,
+            added_snapshot_id=self.snapshot_id,
+            added_files_count=0,
+            existing_files_count=copy.files,
+            deleted_files_count=0,
+            added_rows_count=0,
+            existing_rows_count=copy.rows,
+            deleted_rows_count=0,
+            partitions=column_summaries(partition_type(metadata, metadata.specs()[spec_id]), copy.partitions),
+            key_metadata=None,
+        )
+
     def write_list(self, manifests: Iterable[ManifestFile], parent: int | None, sequence_number: int) -> str:
         """The manifest list of one attempt to commit; its path."""
         metadata = self.table.metadata
@@ -159,7 +227,9 @@ class Output:
         return path
 
     def _new_path(self, name: str) -> str:
-        path = self.table.location_provider().new_metadata_location(name)
+        metadata = self.table.metadata
+        # Not by pyiceberg's location provider: the table's properties may name a class for it.
+        path = f"{metadata_path(metadata)}/{metadata_owner(metadata)}{name}"
         self.written.append(path)
         return path
 

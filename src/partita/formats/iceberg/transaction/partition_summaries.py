@@ -20,9 +20,14 @@ if TYPE_CHECKING:
 
 def partition_summaries(type_: StructType, partitions: Sequence[Record]) -> list[PartitionFieldSummary]:
     """A summary for each field."""
+    return column_summaries(type_, [[partition[at] for partition in partitions] for at in range(len(type_.fields))])
+
+
+def column_summaries(type_: StructType, columns: Sequence[Sequence[Any]]) -> list[PartitionFieldSummary]:
+    """A summary for each field, by the values that it has."""
     return [
-        _summary(cast("PrimitiveType", field.field_type), [partition[at] for partition in partitions])
-        for at, field in enumerate(type_.fields)
+        _summary(cast("PrimitiveType", field.field_type), values)
+        for field, values in zip(type_.fields, columns, strict=True)
     ]
 
 

@@ -1,7 +1,7 @@
 """The summary of a snapshot: what came, what went, and what there is after that.
 
 Specification, "Optional Snapshot Summary Fields". Totals are the parent's with what changed; where the parent doesn't
-say them, or says what can't be, all files are counted.
+say them, or says what can't be, they are counted, but for the size of many files, which only their manifests tell.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ _TOTALS = {
     "total-equality-deletes": ("added-equality-deletes", "removed-equality-deletes"),
 }
 """Each total, with what adds to it and what takes from it."""
+_COUNTED = _TOTALS.keys() - {"total-files-size"}
+"""The totals that can be counted without the data manifests."""
 
 
 def summarised(
     changes: Changes,
     removed: Iterable[DataFile],
     parent: Snapshot | None,
-    live: Callable[[], Iterable[DataFile]],
+    count: Callable[[], Mapping[str, int]],
 ) -> Summary:
-    """The summary of a change that takes away those files; `live` are the parent's, and asked for only if needed."""
+    """The summary of a change that takes away those files; `count` counts the parent's, and is asked only if needed."""
     gone = list(removed)
     counts = _counted(changes.added, gone)
     partitions = {partition_of(file) for file in (*changes.added, *gone)}
     before = _totals_of(parent)
-    after = None if before is None else _moved(before, counts)
+    after = _moved(before, counts) if before.keys() >= _COUNTED else None
     if after is None:
-        after = _moved(_totals(_counted(live(), ())), counts) or {}
+        after = _moved(count(), counts) or {}
     told = {
         **changes.properties,
         "engine-name": "partita",
@@ -86,16 +88,19 @@ def _counted(added: Iterable[DataFile], removed: Iterable[DataFile]) -> dict[str
     return metrics.to_dict()
 
 
-def _totals(counts: Mapping[str, str]) -> dict[str, int]:
+def totals_of_files(files: Iterable[DataFile]) -> dict[str, int]:
+    """The totals of a snapshot that has those files."""
+    counts = _counted(files, ())
     return {name: int(counts.get(adds, 0)) for name, (adds, _) in _TOTALS.items()}
 
 
-def _totals_of(parent: Snapshot | None) -> dict[str, int] | None:
+def _totals_of(parent: Snapshot | None) -> dict[str, int]:
+    """The totals that a snapshot says; all of no snapshot are 0."""
     if parent is None:
         return dict.fromkeys(_TOTALS, 0)
     said = {} if parent.summary is None else parent.summary.additional_properties
     found = {name: said.get(name, "") for name in _TOTALS}
-    return {name: int(text) for name, text in found.items()} if all(map(str.isdecimal, found.values())) else None
+    return {name: int(text) for name, text in found.items() if text.isdecimal()}
 
 
 def _moved(before: Mapping[str, int], counts: Mapping[str, str]) -> dict[str, int] | None:
@@ -103,5 +108,6 @@ def _moved(before: Mapping[str, int], counts: Mapping[str, str]) -> dict[str, in
     after = {
         name: before[name] + int(counts.get(adds, 0)) - int(counts.get(takes, 0))
         for name, (adds, takes) in _TOTALS.items()
+        if name in before
     }
     return after if all(total >= 0 for total in after.values()) else None

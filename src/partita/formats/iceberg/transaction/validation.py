@@ -30,6 +30,7 @@ from pyiceberg.types import (
 )
 
 from partita.errors import PartitionsError, PartitionValueError, TableError, UnknownSpec, UnsupportedFeature
+from partita.formats.iceberg.classes import check_no_location_provider
 from partita.formats.iceberg.transaction.grouping import group_files_by_spec
 from partita.formats.iceberg.transaction.pointers import referenced_path, spec_of
 from partita.formats.iceberg.transaction.schemas import partition_type
@@ -47,10 +48,11 @@ _WRITTEN_VERSIONS = (1, 2)
 
 
 def check_writable(metadata: TableMetadata) -> None:
-    """Refuse tables of version 3 and above, and those with a partition transform that isn't known.
+    """Refuse tables of version 3 and above, and those that need a partition transform or a class that isn't known.
 
     The latter in any spec: pyiceberg keeps no name of such a transform, so that any metadata it writes would lose it.
     """
+    check_no_location_provider(metadata.properties)
     version = int(metadata.format_version)
     if version not in _WRITTEN_VERSIONS:
         raise UnsupportedFeature((f"format version {version} (versions 1 and 2 are written)",), "writing to")

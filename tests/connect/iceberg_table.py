@@ -1,4 +1,4 @@
-"""Runs under Spark Connect (see `run_in_connect`): an Iceberg table whose partitioning evolves under changes."""
+"""An Iceberg table over Spark Connect whose partitioning evolves under changes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pyspark.sql import DataFrame
 
 import partita as pt
 from partita.spark import session
+from tests.connect.delta_table import merge_prices
 
 
-def main() -> None:
+def check_iceberg_table() -> None:
     spark = session()
     with tempfile.TemporaryDirectory() as folder:
         lake = pt.Lake(folder)
@@ -25,13 +26,7 @@ def main() -> None:
         assert table.delete("id % 10 = 7").counts["rows_deleted"] == 20
         assert table.update({"price": "-1"}, "country = 'c1' AND id % 100 < 5").counts["rows_updated"] == 4
         source = spark.createDataFrame([(0, 5.0), (1, 6.0), (101, 6.5), (200, 7.0)], "id long, price double")
-        table.merge(
-            source,
-            "t.id = s.id",
-            pt.when_matched("s.id = 0").delete(),
-            pt.when_matched().update({"price": "s.price"}),
-            pt.when_not_matched().insert(),
-        )
+        merge_prices(table, source)
         found = {row.id: row.price for row in table.read().collect()}
         assert len(found) == 200 - 20 - 1 + 1, len(found)
         assert (found[1], found[101], found[200]) == (6.0, 6.5, 7.0), found
@@ -43,6 +38,3 @@ def main() -> None:
         (row,) = counted.collect()
         assert row.n == sum(id_ < 100 for id_ in found), row
         print(f"{len(table.specs)} specs")  # noqa: T201 - read by the test
-
-
-main()

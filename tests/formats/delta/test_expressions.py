@@ -1,0 +1,77 @@
+"""Expressions in the metadata of Delta tables: none of them runs code, however it is spelled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partita.errors import TableError
+from partita.formats.delta.expressions import check_expression
+from partita.formats.delta.functions import SPARK_FUNCTIONS
+from tests.vectors import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VECTORS = load("delta_expressions")
+CALL_METHODS = ("reflect", "try_reflect", "java_method")
+NAME_CLASSES = ("from_protobuf", "to_protobuf")
+
+
+@pytest.mark.parametrize("text", VECTORS["taken"])
+def test_expressions_that_are_taken(text: str) -> None:
+    assert check_expression(text, "the constraint c") == text
+
+
+@pytest.mark.parametrize("text", VECTORS["refused"])
+def test_expressions_that_are_refused(text: str) -> None:
+    with pytest.raises(TableError, match=r"the constraint c of the table .*metadata never runs code"):
+        check_expression(text, "the constraint c")
+
+
+COMMENT = st.text("x'\"`(-/*\\\n\r", max_size=6)
+BETWEEN = st.lists(
+    st.one_of(
+        st.sampled_from([" ", "\t", "\r", "\n", "\v", "\f", "\0", "\x85", "\xa0", "\u2028", "\u3000", "${x}", "\\\n"]),
+        COMMENT.map("--{}\n".format),
+        COMMENT.map("--{}\r".format),
+        COMMENT.map("--{}\\\nx\n".format),
+        COMMENT.map("/*{}*/".format),
+        COMMENT.map("/*/*{}*/*/".format),
+        COMMENT.map("/*+{}*/".format),
+    ),
+    max_size=3,
+).map("".join)
+NAME = st.one_of(
+    st.sampled_from([*CALL_METHODS, "identifier", "\u0131dent\u0131f\u0131er"]),
+    st.sampled_from([name.upper() for name in CALL_METHODS]),
+    st.sampled_from([f"`{name}`" for name in CALL_METHODS]),
+    st.sampled_from([f'"{name}"' for name in CALL_METHODS]),
+    st.sampled_from([f"system.builtin.{name}" for name in CALL_METHODS]),
+    st.sampled_from(["ref${x}lect", "java_${x}method"]),
+)
+STRING = st.sampled_from(["''", "'x'", '"\'"', "'\"'", "'\\''", "'it''s'", "r'\\'", 'R"\\"', "`'`", "```'`"])
+
+
+@given(NAME, BETWEEN, STRING, STRING, BETWEEN)
+def test_whatever_stands_before_the_parenthesis(name: str, between: str, before: str, after: str, more: str) -> None:
+    text = f"{before} = {more}{name}{between}('java.lang.System', 'lineSeparator') AND {after} <> ''"
+    with pytest.raises(TableError, match="metadata never runs code"):
+        check_expression(text, "the constraint c")
+
+
+def test_the_functions_are_sparks(spark: SparkSession) -> None:
+    names = {str(row[0]) for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
+    assert {name for name in names if name.isidentifier()} - SPARK_FUNCTIONS == {*CALL_METHODS, *NAME_CLASSES}
+    assert not SPARK_FUNCTIONS - names
+
+
+def test_what_is_taken_means_the_same_to_spark(spark: SparkSession) -> None:
+    """Strings end where Spark ends them: what follows one is not a part of it."""
+    texts = ["'a''b'", "'a\\'b'", "r'a\\'", 'R"\'"', '"a\'b"', "'a' 'b'", "'-- x'", "'/* x'", "'a\nb'"]
+    values = spark.range(1).selectExpr(*(check_expression(f"length({text}) > 0", "c") for text in texts)).first()
+    assert values is not None
+    assert all(values)

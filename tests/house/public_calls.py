@@ -1,0 +1,161 @@
+"""The public calls of Partita, found by walking its face: functions, and methods and properties of its classes."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import partita as pt
+from tests.house.worlds import ROWS
+
+ROOMS = ("partita", "partita.arrow", "partita.formats.delta", "partita.status")
+KEY = pt.PartitionKey.of(region="eu")
+SCHEMA = pt.Schema.of({"id": "long", "region": "string", "ts": "timestamp"})
+SPEC = pt.parse_spec("region", SCHEMA, family="iceberg")
+
+DISPLAYED = ("last_materialization_at", "last_attempt_outcome", "last_attempt_at", "stale_since")
+GOOD: Mapping[str, Any] = {
+    "after": None, "asset": "daily", "asset_id": "daily", "attempts": 1, "cause": None, "column": "id",
+    "condition": "s.id > 1", "dimension": "region", "family": "iceberg", "field": pa.field("x", pa.int64()), "first": 0,
+    "folder": ".", "format": "delta", "function": lambda key: [key], "key": KEY, "module": "nowhere.py", "name": "x",
+    "num_buckets": 4, "other": SPEC, "outcome": "succeeded", "partitions": pa.table({"region": ["eu"]}), "rows": ROWS,
+    "schedule": "0 6 * * *", "schema": SCHEMA, "select": (), "source": "region", "spec": SPEC, "spec_id": 0,
+    "start": "2025-01-01", "text": "region=s:ZXU", "texts": pa.array(["region=s:ZXU"]), "time_zone": "UTC",
+    "transaction": ("app", 1), "uri": "nowhere", "value": 5, "values": {"region": "eu"}, "where": "id = 1",
+    "width": 4, "path": "nowhere.jsonl", "columns": {"id": "long"}, "table": ROWS, "array": pa.array([1, 2]),
+    "on": "t.id = s.id", "clauses": pt.when_matched().delete(), "set": {"id": "2"},
+    "partition": dict.fromkeys(DISPLAYED),
+    "f": pt.bucket("id", 4), "events": ROWS, "functions": ["region"], "lower": 1, "upper": 2, "prefix": "e",
+    "assets": (), "file": "nowhere/status.parquet", "answer": None, "plan": None, "vector": [1.0, 2.0],
+}  # fmt: skip
+"""A right value for every parameter that has no default, by its name. A new parameter is a line here."""
+
+WRONG: tuple[Any, ...] = (
+    None, 5, -1, 2**70, 10**5000, 1.5, float("nan"), "", "\ud800", "a\0b", "x" * 5000, "%", b"", b"\xff", object(),
+    [], {}, (), [None], {None: None}, {"region": object()}, {"region": 10**5000}, [5], [10**5000], ["\ud800"], True,
+    datetime(1, 1, 1), timedelta.max, datetime(9999, 12, 31, tzinfo=UTC), pa.table({"x": [1]}), int,  # noqa: DTZ001
+)  # fmt: skip
+"""What a parameter may be given by mistake."""
+FEW_WRONG: tuple[Any, ...] = (5, "\ud800", object(), [None])
+"""Some of it, where a call that takes it takes long."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A public call: what it is called, the parameters that it has, and how it is made with arguments by name."""
+
+    name: str
+    parameters: tuple[inspect.Parameter, ...]
+    function: Callable[..., Any]
+
+    def make(self, **changed: Any) -> object:
+        """Call with right arguments, but for those that are given; what comes back is used as its caller would."""
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        has_rest = any(one.kind is one.VAR_POSITIONAL for one in self.parameters)
+        for one in self.parameters:
+            if one.kind is one.VAR_KEYWORD:
+                continue
+            if one.name in changed:
+                value = changed[one.name]
+            elif one.default is not one.empty:
+                continue
+            else:
+                value = GOOD[one.name]
+            if one.kind in {one.POSITIONAL_ONLY, one.VAR_POSITIONAL} or (has_rest and one.kind is not one.KEYWORD_ONLY):
+                positional.append(value)
+            else:
+                named[one.name] = value
+        return used(self.function(*positional, **named))
+
+
+def used(result: object) -> object:
+    """What a caller does with a result: read it, show it, enter it, decorate with it."""
+    if isinstance(result, AbstractContextManager):
+        with result:
+            return result
+    if inspect.isfunction(result):
+        return result(_made)
+    for lazy in ("reasons", "files", "skipped"):
+        getattr(result, lazy, None)
+    return result if isinstance(result, pa.Table | pa.Array) else (str(result), repr(result))
+
+
+def _made(ctx: object) -> object:
+    """A function that an asset could be made of."""
+    return ctx
+
+
+def functions() -> Iterator[Call]:
+    """The functions and classes that the rooms export; errors and what Python's `Enum` makes are left out."""
+    for room in ROOMS:
+        module = importlib.import_module(room)
+        for name in module.__all__:
+            thing = getattr(module, name)
+            is_class = inspect.isclass(thing)
+            if callable(thing) and not (is_class and issubclass(thing, Enum | BaseException)):
+                if is_class and not _is_made_by_callers(thing):
+                    continue
+                yield Call(f"{room}.{name}", _parameters(thing), thing)
+
+
+def _is_made_by_callers(thing: type) -> bool:
+    """Whether a class checks what it is made of; the others are values that Partita makes."""
+    return thing is pt.Lake or thing is pt.PartitionKey
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(function).parameters.values())
+
+
+def methods(*things: object) -> Iterator[Call]:
+    """The public methods and properties of objects, and those of their classes."""
+    for thing in things:
+        kind = type(thing)
+        for name in dir(kind):
+            # What a class inherits from Python's own, such as `Mapping.get`, is Python's.
+            home = next(base for base in kind.__mro__ if name in vars(base))
+            if name.startswith("_") or not home.__module__.startswith("partita"):
+                continue
+            static = inspect.getattr_static(kind, name)
+            label = f"{kind.__name__}.{name}"
+            if isinstance(static, property) or not callable(getattr(kind, name, None)):
+                yield Call(label, (), _getter(thing, name))
+            else:
+                bound = getattr(thing, name)
+                yield Call(label, _parameters(bound), bound)
+
+
+def _getter(thing: object, name: str) -> Callable[[], Any]:
+    return lambda: getattr(thing, name)
+
+
+def values() -> tuple[object, ...]:
+    """An object of each public class that Partita makes without a lake."""
+    history = pt.SpecHistory.start(SPEC, SCHEMA)
+    predicate = pt.col("id") > 1
+    partitions = pt.daily("date", start="2025-01-01") * pt.static("region", ["eu"])
+
+    @pt.asset(partitions=pt.static("region", ["eu"]))
+    def daily(ctx: object) -> object:
+        return ctx
+
+    return (
+        KEY, SCHEMA, SPEC, SPEC.fields[0], history, pt.bucket("id", 4), predicate, pt.col("id"), partitions, daily,
+        pt.Pipeline.of([daily]), pt.when_matched(), pt.when_not_matched(), pt.Statistics(),
+    )  # fmt: skip
+
+
+def plan_of(lake: pt.Lake, folder: Path) -> pt.Plan:
+    """A plan of the lake, as a file gives it back."""
+    lake.plan(observe=False).save(str(folder / "p.jsonl"))
+    return pt.load_plan(str(folder / "p.jsonl"))
