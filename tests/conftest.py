@@ -88,6 +88,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     running.stop()
 
 
+@pytest.fixture(autouse=True)
+def _restore_active_session(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Make the shared session the active one again after each test: `createDataFrame` of another one replaces it."""
+    yield
+    if "spark" in request.fixturenames:
+        shared: SparkSession = request.getfixturevalue("spark")
+        if type(shared).active() is not shared:
+            shared.createDataFrame([], "x int")
+
+
 @contextmanager
 def _alone() -> Iterator[None]:
     """One process at a time: the first run fetches the connectors, and Ivy's cache takes one writer."""
