@@ -13,6 +13,7 @@ from partita.algebra.parse import parse_predicate
 from partita.algebra.plain import unscaled
 from partita.errors import PartitaError, PredicateError, ProjectError, StorageError, TableError, value_repr
 from partita.formats.delta import encode_partition, parse_partition
+from partita.formats.merge import sides
 from partita.untrusted import parse_json, parse_json_object, reading
 
 DECIMALS = {"m": "decimal(10,2)", "w": "decimal(38,18)"}
@@ -66,6 +67,20 @@ def test_decimals_at_the_ends_of_their_types() -> None:
 def test_a_column_is_not_compared_with_a_number_without_end(value: object) -> None:
     with pytest.raises(pt.PredicateError, match="a column can't be compared with"):
         pt.col("m") == value  # noqa: B015 - it raises
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("literal", [f"'{'9' * 50_000}'", f"'0.{'0' * 50_000}'", f"'{' ' * 50_000}'", "9" * 50_000])
+def test_an_interval_without_end_is_refused(literal: str, tmp_path: Path) -> None:
+    where = f"m > INTERVAL {literal} DAY"
+    lake = pt.Lake(str(tmp_path))
+    statement = f"DELETE FROM t WHERE {where}"  # noqa: S608 - no database runs it
+    calls: list[Callable[[], object]] = [
+        lambda: parse_predicate(where, pt.Schema.of(DECIMALS)), lambda: sides(where), lambda: lake.sql(statement),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(pt.PredicateError, match="over 100 digits or spaces in a row"):
+            call()
 
 
 @pytest.mark.timeout(30)

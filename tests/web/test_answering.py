@@ -97,6 +97,7 @@ def test_threads_are_free_again_once_their_answers_are_there(slow: TestClient, o
         ("PUT", "/run", "GET, HEAD, POST"),
         ("GET", "/api/refresh", "POST"),
         ("POST", "/api/openapi.json", "GET, HEAD"),
+        ("DELETE", "/static/partita.css", "GET, HEAD"),
     ],
 )
 def test_a_method_that_a_path_does_not_have(client: TestClient, method: str, path: str, allowed: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -34,12 +35,13 @@ def read_condition(text: str) -> tuple[Any, list[Token]]:
     try:
         dialect = spark_dialect()
         tokens = dialect.tokenize(text)
+        check_intervals(tokens, text)
         trees = dialect.parser().parse(tokens, text)
     except ParseError as error:
         raise _syntax_error(text, error.errors) from None
     except SqlglotError as error:
         raise PredicateError(f"the predicate does not parse: {error}", text, len(text)) from None
-    except RecursionError:
+    except (RecursionError, PredicateError):
         raise
     except Exception as error:  # noqa: BLE001 - on some nonsense sqlglot fails with errors of any kind
         raise PredicateError(f"the predicate does not parse: {type(error).__name__}", text, 0) from None
@@ -52,6 +54,23 @@ def read_condition(text: str) -> tuple[Any, list[Token]]:
             # To sqlglot a list may end with a comma, to Spark it may not.
             raise PredicateError("the predicate does not parse: a list ends with a comma", text, token.start)
     return trees[0], tokens
+
+
+def check_intervals(tokens: Sequence[Token], text: str) -> None:
+    """Refuse long runs of digits or spaces in a text with an INTERVAL.
+
+    sqlglot searches literals of intervals by a regular expression that takes time quadratic in such a run.
+    """
+    if not any(token.token_type.name == "INTERVAL" for token in tokens):
+        return
+    for token in tokens:
+        if len(token.text) > _LONGEST_RUN and _LONG_RUN.search(token.text):
+            reason = f"beside an INTERVAL, no literal may have over {_LONGEST_RUN} digits or spaces in a row"
+            raise PredicateError(reason, text, token.start)
+
+
+_LONGEST_RUN = 100
+_LONG_RUN = re.compile(rf"[\d\s]{{{_LONGEST_RUN + 1}}}")
 
 
 def _syntax_error(text: str, errors: Sequence[dict[str, Any]]) -> PredicateError:

@@ -163,6 +163,7 @@ LINK = "it is a symbolic link, which is not followed"
 OTHER_TABLE = "another table lies in this folder"
 SHARED = "a table of another format lies in the same folder, and may need it"
 OTHER_NAME = "its name is none of those that Partita knows writers of this format to give"
+OTHER_FOLDER = "a writer of this table puts no files into this folder, and others give theirs such names, too"
 YOUNG = "it is younger than older_than, and a running write may need it"
 
 

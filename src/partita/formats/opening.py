@@ -49,10 +49,10 @@ def open_table(  # noqa: PLR0913 - each by its name
                 'an Iceberg table is found in a catalog; say which, as in catalog={"name": "ice", "type": "rest", '
                 '"uri": "https://..."}'
             )
-        from partita.formats.iceberg.catalogs import load, open_catalog
+        from partita.formats.iceberg.catalogs import load, open_existing_catalog
         from partita.formats.iceberg.store import IcebergStore
 
-        table = Table(name or uri, IcebergStore(load(open_catalog(catalog), uri), location), time_zone)
+        table = Table(name or uri, IcebergStore(load(open_existing_catalog(catalog), uri), location), time_zone)
     else:
         _check(format)
         if location is not None:

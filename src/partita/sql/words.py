@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from sqlglot.errors import SqlglotError
 
-from partita.algebra.condition import spark_dialect
+from partita.algebra.condition import check_intervals, spark_dialect
 from partita.algebra.plain import is_unicode
 from partita.errors import PredicateError
 
@@ -169,6 +169,7 @@ def read_words(text: str) -> Words:
         tokens = DIALECT.tokenize(text)
     except SqlglotError:
         raise PredicateError("the statement does not parse: a quote or a comment has no end", text, len(text)) from None
+    check_intervals(tokens, text)
     while tokens and tokens[-1].token_type.name == "SEMICOLON":
         tokens.pop()
     if not tokens:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.routing import Mount, Route
+from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from partita.errors import PartitaError, TableMissing, UnknownAsset
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 STATIC = Path(__file__).parent / "static"
+_STATIC_METHODS = {"GET", "HEAD"}
 
 
 def make_app(site: Site) -> Gate:
@@ -82,8 +83,13 @@ def _told(request: Request, error: Exception) -> Response:
 
 def _methods(request: Request) -> list[str]:
     """The methods that the path of a request has, in all routes together."""
-    found = (route for route in request.app.routes if isinstance(route, Route))
-    return sorted({method for route in found if route.path == request.url.path for method in route.methods or ()})
+    # A mount that was entered has made itself the root.
+    scope = {**request.scope, "root_path": request.scope.get("app_root_path", request.scope.get("root_path", ""))}
+    methods: set[str] = set()
+    for route in request.app.routes:
+        if route.matches(scope)[0] is not Match.NONE:
+            methods |= set(route.methods or ()) if isinstance(route, Route) else _STATIC_METHODS
+    return sorted(methods)
 
 
 def _broken(request: Request, error: Exception) -> Response:

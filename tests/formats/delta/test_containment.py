@@ -16,8 +16,8 @@ from deltalake import DeltaTable
 
 import partita as pt
 from partita.errors import StorageError, TableError
-from partita.formats.containment import LINK, OTHER_NAME, OTHER_TABLE, YOUNG
-from partita.formats.delta.orphans import OTHER_FOLDER, UNKNOWN_FEATURE
+from partita.formats.containment import LINK, OTHER_FOLDER, OTHER_NAME, OTHER_TABLE, YOUNG
+from partita.formats.delta.orphans import UNKNOWN_FEATURE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

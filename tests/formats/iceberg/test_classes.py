@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +122,24 @@ def test_the_users_own_configuration_may_name_a_class(tmp_path: Path, mark: Path
     with pytest.raises((PartitaError, RuntimeError)):
         pt.open_table("default.t", format="iceberg", catalog={**config, "py-io-impl": HOSTILE})
     assert mark.exists()
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_an_adopted_table_makes_no_catalog(tmp_path: Path, has_file: bool) -> None:
+    """Files of a lake can name any database."""
+    database = tmp_path / "others.db"
+    if has_file:
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute("CREATE TABLE theirs (x)")
+    before = database.read_bytes() if has_file else None
+    lake = pt.Lake(f"{tmp_path}/lake")
+    catalog = {"name": "c", "type": "sql", "uri": f"sqlite:///{database}"}
+    place = tmp_path / "lake" / "_partita" / "adopted" / "t.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps({"catalog": catalog, "format": "iceberg", "uri": "db.t"}))
+    with pytest.raises(PartitaError, match=r"db\.t|others\.db|no such table"):
+        lake.table("t")
+    assert (database.read_bytes() if database.exists() else None) == before
 
 
 ANSWERS: dict[str, dict[str, Any]] = {

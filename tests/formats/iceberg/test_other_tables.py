@@ -16,7 +16,7 @@ from pyiceberg.table.statistics import StatisticsFile
 
 import partita as pt
 from partita.errors import TableError
-from partita.formats.containment import OTHER_NAME
+from partita.formats.containment import OTHER_FOLDER, OTHER_NAME
 from partita.formats.iceberg.catalogs import lake_catalog
 from partita.storage import Storage
 
@@ -173,6 +173,39 @@ def test_a_data_path_in_another_tables_folder_is_left_alone(tmp_path: Path, insi
     assert tree(local(one.location())) == before
     assert set(removed.left.values()) == {"the table a.two may have it: its files are in this folder"}
     assert made.count("a.two") == 3
+
+
+def test_files_that_were_added_to_another_table_are_left_alone(tmp_path: Path) -> None:
+    own = Catalog(tmp_path)
+    first, second = own.make("a.t"), own.make("a.other")
+    added, left_behind = orphan(first.location()), orphan(first.location())
+    pq.write_table(ROWS, added)
+    second.add_files([f"file://{added}"])
+    removed = own.opened("a.t").remove_orphans(NOW)
+    assert list(removed) == [str(left_behind)]
+    assert removed.left == {str(added): "the table a.other names it: its files may lie in any folder"}
+    assert own.count("a.other") == 2 * ROWS.num_rows
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("exports/day=1/00000-0-{}.parquet", OTHER_FOLDER),
+        ("00000-0-{}.parquet", OTHER_FOLDER),
+        ("staging/part-00000-{}-c000.snappy.parquet", OTHER_NAME),
+        ("data/part-00000-{}.c000.snappy.parquet", OTHER_NAME),
+        ("data/p=1/00000-0-{}-0-00001.parquet", None),
+        ("metadata/{}-m0.avro", None),
+    ],
+)
+def test_data_sets_of_others_in_the_folder_of_a_table_stay(tmp_path: Path, name: str, reason: str | None) -> None:
+    own = Catalog(tmp_path)
+    path = local(own.make("a.t").location()) / name.format(uuid4())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(ROWS, path)
+    removed = own.opened("a.t").remove_orphans(NOW)
+    assert path.exists() == (reason is not None)
+    assert (list(removed), removed.left) == (([str(path)], {}) if reason is None else ([], {str(path): reason}))
 
 
 def test_a_table_that_can_not_be_read_is_listed(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import lance
 import pyarrow as pa
@@ -16,7 +17,7 @@ from lance_namespace import CreateNamespaceRequest, RegisterTableRequest, connec
 
 import partita as pt
 from partita.errors import TableError
-from partita.formats.containment import OUTSIDE
+from partita.formats.containment import OTHER_NAME, OUTSIDE, YOUNG
 from partita.formats.lance.log import Intent
 from partita.formats.lance.namespace import deregister, register
 from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write
@@ -171,6 +172,23 @@ def test_what_is_not_lances_in_a_dropped_partition_stays(tmp_path: Path) -> None
     assert [str(path.relative_to(leaf)) for path in leaf.rglob("*") if path.is_file()] == ["data/notes.txt"]
     reason = "its name is none of those that Partita knows writers of this format to give"
     assert removed.left == {"event_date=2025-12-10/country=CN.lance/data/notes.txt": reason}
+
+
+def test_only_files_of_lance_hold_up_the_end_of_a_dropped_partition(tmp_path: Path) -> None:
+    table = seeds_tree(tmp_path)
+    table.drop_partition("country = 'CN'")
+    leaf = tmp_path / "my_partitioned_table" / "event_date=2025-12-10" / "country=CN.lance"
+    age(leaf)
+    written = leaf / "data" / f"{uuid4().hex}.lance"
+    written.write_text("of a write that runs")
+    (leaf / "data" / "notes.txt").write_text("mine")
+    time.sleep(0.01)
+    removed = table.cleanup(timedelta(0))
+    place = "event_date=2025-12-10/country=CN.lance/data"
+    assert removed.left == {f"{place}/{written.name}": YOUNG}
+    written.unlink()
+    assert table.cleanup(timedelta(0)).left == {f"{place}/notes.txt": OTHER_NAME}
+    assert [path.name for path in leaf.rglob("*") if path.is_file()] == ["notes.txt"]
 
 
 def test_a_leaf_that_is_a_clone_keeps_its_source_whole(table: LanceTable, others: Path) -> None:

@@ -4,7 +4,7 @@ Spark evaluates them, and others wrote them, so one is taken only if all of this
 
 1. It reads as tokens by a part of Spark's lexical grammar. What Spark may read in another way is refused: comments,
    variables (`${x}`, which Spark replaces first), letters that are ASCII in the other case.
-2. Each name before a parenthesis is that of a function of Spark's own that calls no code by its name.
+2. Each name before a parenthesis is that of a function of Spark's own that calls no code by its name and reads no file.
 3. It holds no query: one could read other tables and files, or run a script.
 """
 
@@ -38,7 +38,7 @@ _BEFORE_PARENTHESES = frozenset({
 """Words of the grammar, and types, that stand before a parenthesis beside functions, and call nothing of others'."""
 _QUERY_STARTS = frozenset({"from", "select", "table", "values", "with"})
 _AFTER_COLUMNS = frozenset("),=<>")
-"""Marks that no query goes on with after its first word, so that the word is the name of a column."""
+"""Marks that no query goes on with after one of its words, so that the word is the name of a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def check_expression(text: str, what: str) -> str:
         if token.mark == "(":
             _check_called(tokens[:at], what)
             _check_no_query(tokens[at + 1 : at + 3], what)
-        if token.word == "using" and not (at and tokens[at - 1].mark == "."):
+        if token.word == "using" and not (at and tokens[at - 1].mark == ".") and not _is_column(tokens[at + 1 :]):
             _refuse(what, "holds a query (USING)")
     return text
 
@@ -119,8 +119,13 @@ def _check_called(before: Sequence[_Token], what: str) -> None:
 
 def _check_no_query(after: Sequence[_Token], what: str) -> None:
     """Refuse a query by its first word, which stands after a parenthesis."""
-    if after and after[0].word in _QUERY_STARTS and not (len(after) > 1 and after[1].mark in _AFTER_COLUMNS):
+    if after and after[0].word in _QUERY_STARTS and not _is_column(after[1:]):
         _refuse(what, f"holds a query ({after[0].value})")
+
+
+def _is_column(after: Sequence[_Token]) -> bool:
+    """Whether the word before these tokens is the name of a column, and no word of a query."""
+    return bool(after) and after[0].mark in _AFTER_COLUMNS
 
 
 def _refuse(what: str, reason: str) -> NoReturn:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from urllib.parse import unquote
 
+from partita.formats.containment import OTHER_FOLDER
 from partita.formats.delta.log import Snapshot, has_known_features, physical_names
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -24,7 +25,6 @@ _VECTORS = re.compile(rf"deletion_vector_{_UUID}\.bin")
 _CHANGE_DATA = "_change_data/"
 _RANDOM_FOLDER = re.compile("[0-9A-Za-z]{0,16}")
 
-OTHER_FOLDER = "a writer of this table puts no files into this folder, and others give theirs such names, too"
 UNKNOWN_FEATURE = "another writer left it, and the table has features that Partita doesn't know, which may need it"
 
 

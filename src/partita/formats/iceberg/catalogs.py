@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
@@ -57,6 +57,20 @@ def open_catalog(config: Mapping[str, str]) -> Catalog:
     name = config.get("name", CATALOG_NAME)
     with translated(f"catalog {name!r}"):
         return open_guarded(name, properties)
+
+
+def open_existing_catalog(config: Mapping[str, str]) -> Catalog:
+    """The catalog of a configuration that has tables already: neither its database nor its tables in SQL are made."""
+    uri = str(config.get("uri", ""))
+    file = unquote(uri.removeprefix(_SQLITE).partition("?")[0]) if uri.startswith(_SQLITE) else ""
+    with translated(f"catalog {config.get('name', CATALOG_NAME)!r}"):
+        if file and not file.startswith((":memory:", "file:")) and not Path(file).exists():
+            raise TableError(f"the catalog's database {file} doesn't exist; correct the catalog's uri")
+    in_sql = config.get("type", "sql") == "sql"
+    return open_catalog({**config, "init_catalog_tables": "false"} if in_sql else config)
+
+
+_SQLITE = "sqlite:///"
 
 
 def lake_catalog(storage: Storage) -> Catalog:
@@ -180,7 +194,7 @@ def _make_namespaces(catalog: Catalog, namespace: tuple[str, ...]) -> None:
 
 def _sqlite(path: str) -> str:
     """A path as SQLAlchemy's URI; a writer waits for another for a minute."""
-    return f"sqlite:///{quote(path) if set('?%') & set(path) else path}?timeout=60"
+    return f"{_SQLITE}{quote(path) if set('?%') & set(path) else path}?timeout=60"
 
 
 @contextmanager

@@ -35,9 +35,11 @@ FOLDER_PROPERTIES = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "wri
 
 _UUID = r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 _ENDING = r"\.(?:parquet|orc|avro|puffin|stats|metadata\.json(?:\.gz)?)"
+_PLAIN_SPARK = rf"part-\d{{5,}}-{_UUID}"
+"""How the names of Parquet files begin that Spark writes to no table."""
 _NAMED = re.compile(rf"(?!\.)[^/]+{_ENDING}", re.IGNORECASE)
 _UNNAMED = re.compile(
-    rf"(?!\.)[^/]*(?<![0-9a-f]){_UUID}(?![0-9a-f])[^/]*{_ENDING}"
+    rf"(?!\.|{_PLAIN_SPARK})[^/]*(?<![0-9a-f]){_UUID}(?![0-9a-f])[^/]*{_ENDING}"
     rf"|\d{{5,}}-\d+-[^/]+{_ENDING}"
     r"|v\d+(?:\.gz)?\.metadata\.json",
     re.IGNORECASE,
@@ -60,6 +62,11 @@ def is_statistics_name(path: str) -> bool:
 def is_writers_name(path: str) -> bool:
     """Whether writers of Iceberg tables give files such names by themselves."""
     return _UNNAMED.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def is_writers_folder(path: str) -> bool:
+    """Whether writers put files there that no property sends elsewhere; by the path in the table's own folder."""
+    return path.startswith(("data/", "metadata/"))
 
 
 # --- where new files go

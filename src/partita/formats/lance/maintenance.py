@@ -21,7 +21,7 @@ from partita.algebra.parse import Condition
 from partita.algebra.spec import PartitionField
 from partita.arrow.transforms import apply
 from partita.errors import PartitionValueError, SchemaError, TableError
-from partita.formats.containment import LINK, OTHER_NAME, OUTSIDE, Removed
+from partita.formats.containment import LINK, OTHER_NAME, OUTSIDE, YOUNG, Removed
 from partita.formats.lance.creation import check_name, check_type
 from partita.formats.lance.fragments import difference, leaf_names
 from partita.formats.lance.leaf import Leaf, files_in, fragments_of, translated
@@ -288,11 +288,16 @@ def _remove_dropped(store: LanceStore, state: LanceState, before: float, left: d
             if not _is_cleanable(now.root, leaf, left):
                 continue
             found = leaf.find()
-            if found is not None and found.count_rows() == 0 and not _is_written_to(leaf, found):
-                files = now.root.storage.files(location)
-                own = [file.path for file in files if _LANCE_FILE.fullmatch(file.path.removeprefix(f"{location}/"))]
-                left.update(dict.fromkeys({file.path for file in files} - set(own), OTHER_NAME))
-                now.root.storage.delete(own)
+            if found is None or found.count_rows() > 0:
+                continue
+            unnamed = _young_files(leaf, found)
+            if unnamed:
+                left.update(dict.fromkeys(unnamed, YOUNG))
+                continue
+            files = now.root.storage.files(location)
+            own = [file.path for file in files if _is_lance_file(leaf, file.path)]
+            left.update(dict.fromkeys({file.path for file in files} - set(own), OTHER_NAME))
+            now.root.storage.delete(own)
 
     store.writes(state).commit(Attempt("cleanup", (), alone=remove), state.known)
 
@@ -302,6 +307,10 @@ _LANCE_FILE = re.compile(
     r"|_indices/.+|_refs/.+\.json|_latest\.manifest"
 )
 """The files of a Lance data set, by their paths in it."""
+
+
+def _is_lance_file(leaf: Leaf, path: str) -> bool:
+    return _LANCE_FILE.fullmatch(path.removeprefix(f"{leaf.location}/")) is not None
 
 
 def _dropped_before(store: LanceStore, state: LanceState, before: float) -> list[str]:
@@ -320,16 +329,17 @@ _UNVERIFIED = 7 * 24 * 3600.0
 """Seconds for which a file that no version names may be one of a write that runs, as Lance has it."""
 
 
-def _is_written_to(leaf: Leaf, dataset: LanceDataset) -> bool:
-    """Whether there are new data files that no version of the leaf names."""
+def _young_files(leaf: Leaf, dataset: LanceDataset) -> list[str]:
+    """New data files that no version of the leaf names: a write that runs may commit them."""
     since = time.time() - _UNVERIFIED
-    files = [path for path, _ in leaf.storage.list(f"{leaf.location}/data")]
-    young = {path.rpartition("/")[2] for path in files if leaf.storage.modified(path) >= since}
+    files = [path for path, _ in leaf.storage.list(f"{leaf.location}/data") if _is_lance_file(leaf, path)]
+    young = {path.rpartition("/")[2]: path for path in files if leaf.storage.modified(path) >= since}
     for version in sorted((v["version"] for v in dataset.versions()), reverse=True):
         if not young:
             break
-        young -= files_in(fragments_of(leaf.open(version)))
-    return bool(young)
+        for name in files_in(fragments_of(leaf.open(version))):
+            young.pop(name, None)
+    return sorted(young.values())
 
 
 def unregistered(store: LanceStore) -> pa.Table:

@@ -6,11 +6,12 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from partita.formats.containment import Listing, Removed
+from partita.formats.containment import OTHER_FOLDER, Listing, Removed
 from partita.formats.iceberg.places import (
     check_own_place,
     delete_files,
     is_owned_name,
+    is_writers_folder,
     is_writers_name,
     list_files,
     named_places,
@@ -35,8 +36,9 @@ GRACE = 3 * 24 * 60 * 60.0
 def remove_orphans(table: Table, older_than: float = GRACE, opened: str | None = None) -> Removed:
     """Delete the files in the table's own folder that nothing in the table names, older than so many seconds.
 
-    What may be another table's is left alone (`partita.formats.iceberg.transaction.other_tables`).
-    In a folder that a property names, such as `write.data.path`, those whose names say that they are the table's.
+    Those are files below `data` and `metadata` with names that writers give, and files whose names say that they are
+    the table's, also in a folder that a property names, such as `write.data.path`. What may be another table's is left
+    alone (`partita.formats.iceberg.transaction.other_tables`).
     `opened` is the folder that the user opened or created the table in.
     """
     with translated(table):
@@ -54,7 +56,7 @@ def remove_orphans(table: Table, older_than: float = GRACE, opened: str | None =
         named = {_name(path) for path in _named(table)}
         removed = Removed()
         for each, listing in listings:
-            claim = partial(_claim, claims, each)
+            claim = partial(_claim, table, claims, each, is_own=each == place)
             found = _orphans(table, listing, named, before, claim, is_own=each == place)
             delete_files(table.io, each, found)
             removed += [f"{each.root}/{path}" for path in found]
@@ -64,8 +66,11 @@ def remove_orphans(table: Table, older_than: float = GRACE, opened: str | None =
         return removed
 
 
-def _claim(claims: Claims, place: Place, path: str) -> str | None:
-    return claims.reason(f"{place.root}/{path}")
+def _claim(table: Table, claims: Claims, place: Place, path: str, *, is_own: bool) -> str | None:
+    """Why a file may not be this table's, by its path in one of the table's folders."""
+    claimed = claims.reason(f"{place.root}/{path}")
+    is_expected = not is_own or is_writers_folder(path) or is_owned_name(table.metadata, path)
+    return OTHER_FOLDER if claimed is None and not is_expected else claimed
 
 
 def _orphans(  # noqa: PLR0913 - what tells orphans apart

@@ -9,7 +9,8 @@ such tables:
    counts as live. One whose current manifest list is gone can't be read as a table by anybody, and is what a lost race
    left.
 2. The other tables of the catalog: what those with the same location reach is live, and what lies in a folder that one
-   of them has inside of this table's is left alone.
+   of them has inside of this table's is left alone. Files that `add_files` gave to one of them may lie anywhere; such a
+   table has a name mapping, for its files have no field ids, and what it reaches in this table's folder is live too.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from pyiceberg.manifest import read_manifest_list
 from partita.errors import PartitaError, StorageError, TableError
 from partita.formats.containment import Place
 from partita.formats.iceberg.catalogs import identifier, load, metadata_locations, names_in
+from partita.formats.iceberg.field_ids import NAME_MAPPING
 from partita.formats.iceberg.places import METADATA_PATH, folders_of_properties
 from partita.formats.iceberg.transaction.edge import name_of
-from partita.formats.iceberg.transaction.manifests import read_entries
+from partita.formats.iceberg.transaction.manifests import listed_manifests, read_entries
 from partita.untrusted import parse_json_object
 
 if TYPE_CHECKING:
@@ -98,10 +100,20 @@ def claims_in_catalog(table: Table, place: Place, claims: Claims) -> None:
         location = Place.at(other.location())
         if location == place:
             _claim_of_table(claims, other.io, name, other.metadata_location)
+        elif NAME_MAPPING in other.metadata.properties:
+            added = (path for path in _data_files(other) if place.relative(path) is not None)
+            claims.files |= dict.fromkeys(_names(added), f"the table {name} names it: its files may lie in any folder")
         named = [Place.at(folder) for folder in folders_of_properties(other.metadata)]
         for inside in (*named, *([] if location == place else [location])):
             if inside == place or place.relative(inside.root) is not None:
                 claims.folders[inside] = f"the table {name} may have it: its files are in this folder"
+
+
+def _data_files(table: Table) -> Iterator[str]:
+    """The paths of the data and delete files of all snapshots of a table."""
+    listed = [each for snapshot in table.metadata.snapshots for each in listed_manifests(table.io, snapshot)]
+    for manifest in {each.manifest_path: each for each in listed}.values():
+        yield from (entry.data_file.file_path for entry in read_entries(table.io, manifest))
 
 
 def _claim_of_table(claims: Claims, io: FileIO, name: str, path: str) -> None:
