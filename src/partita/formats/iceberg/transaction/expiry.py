@@ -36,7 +36,7 @@ from partita.formats.iceberg.places import (
 )
 from partita.formats.iceberg.transaction.commit import Retries
 from partita.formats.iceberg.transaction.edge import name_of, refresh, translated
-from partita.formats.iceberg.transaction.manifests import is_live, listed_manifests, read_entries
+from partita.formats.iceberg.transaction.manifests import is_live, manifests_by_path, read_entries
 from partita.formats.iceberg.transaction.other_tables import claims_in_folder
 from partita.formats.iceberg.transaction.validation import check_writable
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
@@ -185,8 +184,8 @@ def _delete_unreached(table: Table, before: TableMetadata, expired: Iterable[Sna
     """Delete what only the expired snapshots reached, in the table's own folder and in those that properties name."""
     refresh(table)
     metadata = table.metadata
-    staying = _manifests(table, metadata.snapshots)
-    going = {path: manifest for path, manifest in _manifests(table, expired).items() if path not in staying}
+    staying = manifests_by_path(table.io, metadata.snapshots)
+    going = {path: manifest for path, manifest in manifests_by_path(table.io, expired).items() if path not in staying}
     data_files = {entry.data_file.file_path for each in going.values() for entry in read_entries(table.io, each)}
     candidates = {*data_files, *going, *(snapshot.manifest_list for snapshot in expired)}
     statistics = _statistics(before) - _statistics(metadata)
@@ -225,10 +224,6 @@ def _delete(table: Table, paths: Sequence[str], places: Sequence[Place]) -> Remo
     removed.left |= dict.fromkeys(rest, OUTSIDE)
     removed.sort()
     return removed
-
-
-def _manifests(table: Table, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
-    return {each.manifest_path: each for snapshot in snapshots for each in listed_manifests(table.io, snapshot)}
 
 
 def _statistics(metadata: TableMetadata) -> set[str]:

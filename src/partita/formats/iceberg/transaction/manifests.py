@@ -85,6 +85,11 @@ def listed_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
     return snapshot.manifests(io)
 
 
+def manifests_by_path(io: FileIO, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
+    """All manifests of some snapshots, each once, by their paths."""
+    return {each.manifest_path: each for snapshot in snapshots for each in listed_manifests(io, snapshot)}
+
+
 def decode_entries(file: InputFile, manifest: ManifestFile, spec: PartitionSpec | None = None) -> list[ManifestEntry]:
     """The same of a file that has entries of the manifest."""
     with ExactFile[ManifestEntry](

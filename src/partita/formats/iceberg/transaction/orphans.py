@@ -18,13 +18,12 @@ from partita.formats.iceberg.places import (
 )
 from partita.formats.iceberg.transaction.edge import name_of, refresh, translated
 from partita.formats.iceberg.transaction.expiry import check_collectable
-from partita.formats.iceberg.transaction.manifests import listed_manifests, read_entries
+from partita.formats.iceberg.transaction.manifests import manifests_by_path, read_entries
 from partita.formats.iceberg.transaction.other_tables import Claims, claims_in_catalog, claims_in_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
 
     from partita.formats.containment import Place
@@ -103,11 +102,8 @@ def _named(table: Table) -> Iterator[str]:
     yield table.metadata_location
     yield from (entry.metadata_file for entry in metadata.metadata_log)
     yield from (each.statistics_path for each in (*metadata.statistics, *metadata.partition_statistics))
-    manifests: dict[str, ManifestFile] = {}
-    for snapshot in metadata.snapshots:
-        yield snapshot.manifest_list
-        manifests |= {each.manifest_path: each for each in listed_manifests(table.io, snapshot)}
-    for path, manifest in manifests.items():
+    yield from (snapshot.manifest_list for snapshot in metadata.snapshots)
+    for path, manifest in manifests_by_path(table.io, metadata.snapshots).items():
         yield path
         yield from (entry.data_file.file_path for entry in read_entries(table.io, manifest))
 

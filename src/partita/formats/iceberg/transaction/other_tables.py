@@ -32,7 +32,7 @@ from partita.formats.iceberg.catalogs import identifier, load, metadata_location
 from partita.formats.iceberg.field_ids import NAME_MAPPING
 from partita.formats.iceberg.places import METADATA_PATH, folders_of_properties
 from partita.formats.iceberg.transaction.edge import name_of
-from partita.formats.iceberg.transaction.manifests import listed_manifests, read_entries
+from partita.formats.iceberg.transaction.manifests import manifests_by_path, read_entries
 from partita.untrusted import parse_json_object
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def claims_in_catalog(table: Table, place: Place, claims: Claims) -> None:
 
 def _data_files(table: Table) -> Iterator[str]:
     """The paths of the data and delete files of all snapshots of a table."""
-    listed = [each for snapshot in table.metadata.snapshots for each in listed_manifests(table.io, snapshot)]
-    for manifest in {each.manifest_path: each for each in listed}.values():
+    for manifest in manifests_by_path(table.io, table.metadata.snapshots).values():
         yield from (entry.data_file.file_path for entry in read_entries(table.io, manifest))
 
 
