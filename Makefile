@@ -23,7 +23,7 @@ ARGS ?=
 ONLY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-ui quick lint bench prove docs lock
+.PHONY: help setup demo test test-ui quick lint bench prove docs matrix lock
 
 help:
 	@echo 'Partita: make <target>'
@@ -43,7 +43,7 @@ test-ui: $(INSTALLED)  ## the tests of pages alone, in a real browser; screensho
 	@$(WITH_CHROMIUM) $(BIN)/python -m pytest tests/web $(ARGS)
 
 quick: $(INSTALLED)  ## the tests that need no JVM and no browser, in under a minute
-	@$(BIN)/python -m pytest -m "not jvm and not browser" --hypothesis-profile=quick $(ARGS)
+	@$(BIN)/python -m pytest -m "not jvm and not browser and not long" --hypothesis-profile=quick $(ARGS)
 
 lint: $(INSTALLED)  ## ruff and mypy
 	@$(BIN)/ruff check .
@@ -58,6 +58,9 @@ prove: $(FUZZING)  ## the long tests too, and many more random examples
 
 docs: $(INSTALLED)  ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+matrix: $(INSTALLED)  ## write the table of formats and operations into README.md and docs/index.md
+	@$(BIN)/python scripts/capability_matrix.py
 
 lock: $(INSTALLED)  ## pin every package anew in requirements.lock
 	@command -v uv >/dev/null || $(BIN)/python -m pip install --quiet uv

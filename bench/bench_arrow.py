@@ -9,30 +9,30 @@ from random import Random
 import pyarrow as pa
 
 from bench.harness import Row, Side, at_least, compare
-from partita.algebra.functions import bucket, month
 from partita.algebra.key import PartitionKey, partition_id
+from partita.algebra.partition_functions import bucket, month
 from partita.algebra.transforms import PartitionFunction
 from partita.arrow.key import key_columns, key_ids, key_texts
 from partita.arrow.transforms import apply
 
 ROWS = 200_000
-SHARE = 0.1
+LOOP_SHARE = 0.1
 
 
 def rows() -> Iterator[Row]:
     """Each row compares results before it compares times."""
-    table = _table()
+    table = _sample_table()
     for names in (["date"], ["region"], ["user_id"], ["ts"], ["date", "region", "user_id"]):
-        yield _texts(table.select(names))
+        yield _compare_key_texts(table.select(names))
     texts = key_texts(table)
-    yield _parsing(texts)
-    yield _ids(texts)
-    yield _function(bucket("user_id", 16), table["user_id"])
-    yield _function(bucket("region", 16), table["region"])
-    yield _function(month("ts"), table["ts"])
+    yield _compare_key_columns(texts)
+    yield _compare_key_ids(texts)
+    yield _compare_function(bucket("user_id", 16), table["user_id"])
+    yield _compare_function(bucket("region", 16), table["region"])
+    yield _compare_function(month("ts"), table["ts"])
 
 
-def _table() -> pa.Table:
+def _sample_table() -> pa.Table:
     random = Random(7)
     first, instant = date(2015, 1, 1), datetime(2015, 1, 1, tzinfo=UTC)
     return pa.table(
@@ -48,8 +48,8 @@ def _table() -> pa.Table:
     )
 
 
-def _texts(table: pa.Table) -> Row:
-    few = table.slice(0, int(ROWS * SHARE)).to_pylist()
+def _compare_key_texts(table: pa.Table) -> Row:
+    few = table.slice(0, int(ROWS * LOOP_SHARE)).to_pylist()
 
     def loop() -> list[str]:
         return [str(PartitionKey.of(row)) for row in few]
@@ -58,13 +58,13 @@ def _texts(table: pa.Table) -> Row:
     return compare(
         f"key texts of {ROWS:,} rows: {', '.join(table.column_names)}",
         ours=Side("arrow.key_texts", lambda: key_texts(table)),
-        theirs=Side("PartitionKey.of in a loop", loop, SHARE),
+        theirs=Side("PartitionKey.of in a loop", loop, LOOP_SHARE),
         goal=at_least(20),
     )
 
 
-def _parsing(texts: pa.Array) -> Row:
-    few = texts[: int(ROWS * SHARE)].to_pylist()
+def _compare_key_columns(texts: pa.Array) -> Row:
+    few = texts[: int(ROWS * LOOP_SHARE)].to_pylist()
 
     def loop() -> list[dict[str, object]]:
         return [dict(PartitionKey.parse(text)) for text in few]
@@ -73,13 +73,13 @@ def _parsing(texts: pa.Array) -> Row:
     return compare(
         f"columns of {ROWS:,} key texts",
         ours=Side("arrow.key_columns", lambda: key_columns(texts)),
-        theirs=Side("PartitionKey.parse in a loop", loop, SHARE),
+        theirs=Side("PartitionKey.parse in a loop", loop, LOOP_SHARE),
         goal=at_least(5),
     )
 
 
-def _ids(texts: pa.Array) -> Row:
-    few = texts[: int(ROWS * SHARE)].to_pylist()
+def _compare_key_ids(texts: pa.Array) -> Row:
+    few = texts[: int(ROWS * LOOP_SHARE)].to_pylist()
 
     def loop() -> list[str]:
         return [partition_id("orders", text) for text in few]
@@ -88,12 +88,12 @@ def _ids(texts: pa.Array) -> Row:
     return compare(
         f"ids of {ROWS:,} key texts",
         ours=Side("arrow.key_ids", lambda: key_ids("orders", texts)),
-        theirs=Side("partition_id in a loop", loop, SHARE),
+        theirs=Side("partition_id in a loop", loop, LOOP_SHARE),
     )
 
 
-def _function(function: PartitionFunction, column: pa.ChunkedArray) -> Row:
-    few = column[: int(ROWS * SHARE)].to_pylist()
+def _compare_function(function: PartitionFunction, column: pa.ChunkedArray) -> Row:
+    few = column[: int(ROWS * LOOP_SHARE)].to_pylist()
 
     def loop() -> list[object]:
         return [function.apply(value, family="iceberg") for value in few]
@@ -102,6 +102,6 @@ def _function(function: PartitionFunction, column: pa.ChunkedArray) -> Row:
     return compare(
         f"{function} of {ROWS:,} rows",
         ours=Side("arrow.apply", lambda: apply(function, column, family="iceberg")),
-        theirs=Side("PartitionFunction.apply in a loop", loop, SHARE),
+        theirs=Side("PartitionFunction.apply in a loop", loop, LOOP_SHARE),
         goal=at_least(20),
     )

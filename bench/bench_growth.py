@@ -14,21 +14,21 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
-from bench.harness import Row, Side, at_least, compare, measure, within
+from bench.harness import Row, Side, at_least, compare, measure, within_seconds
 from bench.large_tables import (
-    FILES_IN_MANIFEST,
-    FILES_IN_PARTITION,
-    delta_of_commits,
-    delta_of_files,
-    iceberg_of_files,
-    iceberg_of_snapshots,
-    load_iceberg,
-    reopen,
+    FILES_PER_MANIFEST,
+    FILES_PER_PARTITION,
+    create_delta_with_commits,
+    create_delta_with_files,
+    create_iceberg_with_files,
+    create_iceberg_with_snapshots,
+    load_iceberg_table,
+    reopen_table,
 )
 from partita.formats.iceberg.manifests import cache
 
-SIZES = (20_000, 200_000)
-COMMITS = (200, 2_000)
+FILE_COUNTS = (20_000, 200_000)
+COMMIT_COUNTS = (200, 2_000)
 REPEAT = 3
 
 
@@ -36,78 +36,85 @@ def rows() -> Iterator[Row]:
     """Iceberg, then Delta."""
     os.environ["PARTITA_CACHE"] = "off"
     with tempfile.TemporaryDirectory() as folder:
-        yield from _deletes("Iceberg", iceberg_of_files, folder)
-        yield from _commits("Iceberg", iceberg_of_snapshots, folder)
-        yield from _deletes("Delta", delta_of_files, folder)
-        yield from _commits("Delta", delta_of_commits, folder)
+        yield from _compare_deletes("Iceberg", create_iceberg_with_files, folder)
+        yield from _compare_change_feeds("Iceberg", create_iceberg_with_snapshots, folder)
+        yield from _compare_deletes("Delta", create_delta_with_files, folder)
+        yield from _compare_change_feeds("Delta", create_delta_with_commits, folder)
 
 
-def _deletes(form: str, make: Callable[[str, int], None], folder: str) -> Iterator[Row]:
+def _compare_deletes(format_name: str, create_table: Callable[[str, int], None], folder: str) -> Iterator[Row]:
     deletes = []
-    for size in SIZES:
-        home = str(Path(folder, f"{form}-{size}"))
-        make(home, size)
-        partitions = count(1, FILES_IN_MANIFEST // FILES_IN_PARTITION)
-        delete = Side(f"partita, {size:,} files", _delete(home, partitions, size))
-        plan = Side("partita's plan of it", _plan(home))
+    for size in FILE_COUNTS:
+        home = str(Path(folder, f"{format_name}-{size}"))
+        create_table(home, size)
+        partitions = count(1, FILES_PER_MANIFEST // FILES_PER_PARTITION)
+        delete = Side(f"partita, {size:,} files", _delete_partition(home, partitions, size))
+        plan = Side("partita's plan of it", _plan_partition(home))
         yield compare(
-            f"{form}: delete one partition of {size:,} files", ours=delete, theirs=plan, goal=at_least(1 / 3),
+            f"{format_name}: delete one partition of {size:,} files", ours=delete, theirs=plan, goal=at_least(1 / 3),
             repeat=REPEAT,
         )  # fmt: skip
         deletes.append(delete)
-        if form == "Iceberg" and size == SIZES[0]:
-            theirs = Side("pyiceberg's delete", _their_delete(home, partitions, size))
+        if format_name == "Iceberg" and size == FILE_COUNTS[0]:
+            theirs = Side("pyiceberg's delete", _pyiceberg_delete(home, partitions, size))
             yield compare(
-                f"{form}: delete one partition of {size:,} files, both", ours=delete, theirs=theirs, goal=at_least(3),
+                f"{format_name}: delete one partition of {size:,} files, both",
+                ours=delete,
+                theirs=theirs,
+                goal=at_least(3),
                 repeat=REPEAT,
-            )  # fmt: skip
+            )
     small, large = deletes
     # A Delta log is replayed whole by whoever opens the table, so that there is no goal of its own.
-    goal = at_least(1 / 3) if form == "Iceberg" else None
-    yield compare(f"{form}: delete one partition, as files grow", ours=large, theirs=small, goal=goal, repeat=REPEAT)
+    goal = at_least(1 / 3) if format_name == "Iceberg" else None
+    yield compare(
+        f"{format_name}: delete one partition, as files grow", ours=large, theirs=small, goal=goal, repeat=REPEAT
+    )
 
 
-def _commits(form: str, make: Callable[[str, int], None], folder: str) -> Iterator[Row]:
+def _compare_change_feeds(format_name: str, create_table: Callable[[str, int], None], folder: str) -> Iterator[Row]:
     sides = []
-    for size in COMMITS:
-        home = str(Path(folder, f"{form}-commits-{size}"))
-        make(home, size)
-        side = Side(f"partita, for each of {size:,}", _told(home, size), size)
-        yield measure(f"{form}: commits() of {size:,} commits", side, goal=within(0.002), repeat=REPEAT)
+    for size in COMMIT_COUNTS:
+        home = str(Path(folder, f"{format_name}-commits-{size}"))
+        create_table(home, size)
+        side = Side(f"partita, for each of {size:,}", _read_change_feed(home, size), size)
+        yield measure(f"{format_name}: commits() of {size:,} commits", side, goal=within_seconds(0.002), repeat=REPEAT)
         sides.append(side)
     few, many = sides
-    yield compare(f"{form}: commits(), as commits grow", ours=many, theirs=few, goal=at_least(0.5), repeat=REPEAT)
+    yield compare(
+        f"{format_name}: commits(), as commits grow", ours=many, theirs=few, goal=at_least(0.5), repeat=REPEAT
+    )
 
 
-def _plan(home: str) -> Callable[[], object]:
+def _plan_partition(folder: str) -> Callable[[], object]:
     def run() -> object:
-        cache.forget()
-        return reopen(home).plan("part = 0").files
+        cache.clear_memory()
+        return reopen_table(folder).plan("part = 0").files
 
     return run
 
 
-def _delete(home: str, partitions: Iterator[int], size: int) -> Callable[[], None]:
+def _delete_partition(folder: str, partitions: Iterator[int], file_count: int) -> Callable[[], None]:
     def run() -> None:
-        cache.forget()
-        outcome = reopen(home).delete(f"part = {_next(partitions, size)}")
-        assert outcome.counts["files_removed"] == FILES_IN_PARTITION
+        cache.clear_memory()
+        outcome = reopen_table(folder).delete(f"part = {_next_partition(partitions, file_count)}")
+        assert outcome.counts["files_removed"] == FILES_PER_PARTITION
 
     return run
 
 
-def _their_delete(home: str, partitions: Iterator[int], size: int) -> Callable[[], None]:
-    return lambda: load_iceberg(home).delete(f"part = {_next(partitions, size)}")
+def _pyiceberg_delete(folder: str, partitions: Iterator[int], file_count: int) -> Callable[[], None]:
+    return lambda: load_iceberg_table(folder).delete(f"part = {_next_partition(partitions, file_count)}")
 
 
-def _next(partitions: Iterator[int], size: int) -> int:
+def _next_partition(partitions: Iterator[int], file_count: int) -> int:
     """Round the table, and then on to the next partition of each manifest."""
-    number, every = next(partitions), size // FILES_IN_PARTITION
+    number, every = next(partitions), file_count // FILES_PER_PARTITION
     return (number + number // every) % every
 
 
-def _told(home: str, size: int) -> Callable[[], None]:
+def _read_change_feed(folder: str, commit_count: int) -> Callable[[], None]:
     def run() -> None:
-        assert len(reopen(home).commits().commits) == size
+        assert len(reopen_table(folder).change_feed().commits) == commit_count
 
     return run

@@ -33,12 +33,13 @@ from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 
 from bench.harness import Row, Side, at_least, compare
-from partita.algebra.functions import bucket, day
+from partita.algebra.partition_functions import bucket, day
 from partita.algebra.schema import Schema
-from partita.formats.iceberg.catalogs import create, lake_catalog
+from partita.formats.file_plan import plan_files
+from partita.formats.iceberg.catalogs import lake_catalog
+from partita.formats.iceberg.create import create_table
 from partita.formats.iceberg.manifests import cache
-from partita.formats.iceberg.state import state_of
-from partita.formats.plan import make_plan
+from partita.formats.iceberg.state import current_table_version
 from partita.storage import Storage
 
 if TYPE_CHECKING:
@@ -46,54 +47,58 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import FileScanTask, Table
 
-FILES = 100_000
-MANIFESTS = 20
-WARM = 20
-BLOCK = 64
+FILE_COUNT = 100_000
+MANIFEST_COUNT = 20
+WARM_PLAN_COUNT = 20
+ENTRIES_PER_AVRO_BLOCK = 64
 """Entries in a block of Avro; other engines write blocks of 64 KiB."""
-DAY = 86_400_000_000
-NUMBERS, TEXTS = range(4, 10), range(10, 13)
+DAY_MICROS = 86_400_000_000
+NUMBER_FIELD_IDS, TEXT_FIELD_IDS = range(4, 10), range(10, 13)
 COLUMNS = {"id": "long", "ts": "timestamp_ntz", "country": "string"}
-COLUMNS |= {f"n{at}": "long" for at in NUMBERS} | {f"t{at}": "string" for at in TEXTS}
+COLUMNS |= {f"n{at}": "long" for at in NUMBER_FIELD_IDS} | {f"t{at}": "string" for at in TEXT_FIELD_IDS}
 
-BY_STATISTICS = "n5 < 1000000"
-BY_BUCKET = "id = 34"
-BY_DAY = "ts >= '2022-06-01T00:00:00' AND ts < '2022-06-02T00:00:00'"
+WHERE_BY_STATISTICS = "n5 < 1000000"
+WHERE_BY_BUCKET = "id = 34"
+WHERE_BY_DAY = "ts >= '2022-06-01T00:00:00' AND ts < '2022-06-02T00:00:00'"
 
 
 def rows() -> Iterator[Row]:
     """Plans are compared before times are."""
     with tempfile.TemporaryDirectory() as folder:
-        table = _table(Path(folder))
+        table = _create_metadata_table(Path(folder))
         os.environ["PARTITA_CACHE"] = f"{folder}/cache"
-        yield from _rows("statistics", BY_STATISTICS, table)
-        yield from _rows("a bucket", BY_BUCKET, table)
-        yield from _rows("a day, which one manifest in twenty has", BY_DAY, table)
+        yield from _compare_plans("statistics", WHERE_BY_STATISTICS, table)
+        yield from _compare_plans("a bucket", WHERE_BY_BUCKET, table)
+        yield from _compare_plans("a day, which one manifest in twenty has", WHERE_BY_DAY, table)
 
 
-def _rows(by: str, where: str, table: Table) -> Iterator[Row]:
-    assert set(_ours(table, where)["path"].to_pylist()) == {task.file.file_path for task in _theirs(table, where)}
-    theirs = Side("pyiceberg's plan_files", lambda: _theirs(table, where))
-    name = f"plan over {FILES:,} files by {by}"
-    cold = Side("partita, no cache", _without_cache(lambda: _ours(table, where)))
+def _compare_plans(by: str, where: str, table: Table) -> Iterator[Row]:
+    assert set(_partita_plan(table, where)["path"].to_pylist()) == {
+        task.file.file_path for task in _pyiceberg_plan(table, where)
+    }
+    theirs = Side("pyiceberg's plan_files", lambda: _pyiceberg_plan(table, where))
+    name = f"plan over {FILE_COUNT:,} files by {by}"
+    cold = Side("partita, no cache", _without_cache(lambda: _partita_plan(table, where)))
     yield compare(f"{name}, cold", ours=cold, theirs=theirs, goal=at_least(3), repeat=3)
     warm = Side(
-        f"partita, from the cache on disk, {WARM} in a row", lambda: [_ours(table, where) for _ in range(WARM)], WARM
+        f"partita, from the cache on disk, {WARM_PLAN_COUNT} in a row",
+        lambda: [_partita_plan(table, where) for _ in range(WARM_PLAN_COUNT)],
+        WARM_PLAN_COUNT,
     )
     yield compare(f"{name}, warm", ours=warm, theirs=theirs, goal=at_least(100), repeat=3)
 
 
-def _ours(table: Table, where: str) -> pa.Table:
-    cache.forget()
-    return make_plan(state_of(table, where), where).files
+def _partita_plan(table: Table, where: str) -> pa.Table:
+    cache.clear_memory()
+    return plan_files(current_table_version(table, where), where).files
 
 
-def _theirs(table: Table, where: str) -> list[FileScanTask]:
+def _pyiceberg_plan(table: Table, where: str) -> list[FileScanTask]:
     return list(table.scan(row_filter=where).plan_files())
 
 
 def _without_cache(run: Callable[[], object]) -> Callable[[], object]:
-    def cold() -> object:
+    def run_without_cache() -> object:
         kept = os.environ["PARTITA_CACHE"]
         os.environ["PARTITA_CACHE"] = "off"
         try:
@@ -101,56 +106,57 @@ def _without_cache(run: Callable[[], object]) -> Callable[[], object]:
         finally:
             os.environ["PARTITA_CACHE"] = kept
 
-    return cold
+    return run_without_cache
 
 
 # --- a table of manifests alone
 
-_SNAPSHOT = 77
+_SNAPSHOT_ID = 77
 
 
-def _table(folder: Path) -> Table:
-    table = create(
-        lake_catalog(Storage.at(folder)), "bench.files", f"{folder}/files", Schema.of(COLUMNS),
+def _create_metadata_table(folder: Path) -> Table:
+    table = create_table(
+        lake_catalog(Storage.from_uri(folder)), "bench.files", f"{folder}/files", Schema.of(COLUMNS),
         [day("ts"), bucket("id", 16)], {},
     )  # fmt: skip
     random, numbers = Random(7), count()
-    per_manifest = FILES // MANIFESTS
+    per_manifest = FILE_COUNT // MANIFEST_COUNT
     made = [
-        _manifest(table, [_entry(table, next(numbers), random) for _ in range(per_manifest)]) for _ in range(MANIFESTS)
+        _write_manifest_file(table, [_manifest_entry(table, next(numbers), random) for _ in range(per_manifest)])
+        for _ in range(MANIFEST_COUNT)
     ]
-    location = f"{table.location()}/metadata/snap-{_SNAPSHOT}-{uuid4()}.avro"
-    with write_manifest_list(2, table.io.new_output(location), _SNAPSHOT, None, 1, "deflate") as writer:
+    location = f"{table.location()}/metadata/snap-{_SNAPSHOT_ID}-{uuid4()}.avro"
+    with write_manifest_list(2, table.io.new_output(location), _SNAPSHOT_ID, None, 1, "deflate") as writer:
         writer.add_manifests(made)
     snapshot = Snapshot.model_validate(
-        {"snapshot-id": _SNAPSHOT, "sequence-number": 1, "timestamp-ms": int(time.time() * 1000),
+        {"snapshot-id": _SNAPSHOT_ID, "sequence-number": 1, "timestamp-ms": int(time.time() * 1000),
          "manifest-list": location, "summary": Summary(Operation.APPEND), "schema-id": 0}
     )  # fmt: skip
-    main = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": _SNAPSHOT})
+    main = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": _SNAPSHOT_ID})
     with table.transaction() as transaction:
         transaction._apply((AddSnapshotUpdate(snapshot=snapshot), main), ())  # noqa: SLF001 - no public way adds one
     return table
 
 
-def _manifest(table: Table, entries: list[ManifestEntry]) -> ManifestFile:
+def _write_manifest_file(table: Table, entries: list[ManifestEntry]) -> ManifestFile:
     out = table.io.new_output(f"{table.location()}/metadata/{uuid4()}-m0.avro")
-    with write_manifest(2, table.spec(), table.schema(), out, _SNAPSHOT, "deflate") as writer:
+    with write_manifest(2, table.spec(), table.schema(), out, _SNAPSHOT_ID, "deflate") as writer:
         # Its own method makes a block of each entry, which no other engine does and which both sides read slowly.
-        for start in range(0, len(entries), BLOCK):
-            block = entries[start : start + BLOCK]
+        for start in range(0, len(entries), ENTRIES_PER_AVRO_BLOCK):
+            block = entries[start : start + ENTRIES_PER_AVRO_BLOCK]
             writer._added_files += len(block)  # noqa: SLF001 - the same
             writer._partitions += [entry.data_file.partition for entry in block]  # noqa: SLF001 - the same
             writer._writer.write_block(block)  # noqa: SLF001 - the same
     return writer.to_manifest_file()
 
 
-def _entry(table: Table, number: int, random: Random) -> ManifestEntry:
+def _manifest_entry(table: Table, number: int, random: Random) -> ManifestEntry:
     """A file of one day and bucket, 500 files a day."""
     days, shard = 19_000 + number // 500, number % 16
     least = random.randrange(10**9)
     low, high = struct.pack("<q", least), struct.pack("<q", least + 1000)
-    lower = {1: struct.pack("<q", 0), 2: struct.pack("<q", days * DAY), 3: b"DE"}
-    upper = {1: struct.pack("<q", 2**40), 2: struct.pack("<q", (days + 1) * DAY - 1), 3: b"US"}
+    lower = {1: struct.pack("<q", 0), 2: struct.pack("<q", days * DAY_MICROS), 3: b"DE"}
+    upper = {1: struct.pack("<q", 2**40), 2: struct.pack("<q", (days + 1) * DAY_MICROS - 1), 3: b"US"}
     ids = range(1, 1 + len(COLUMNS))
     name = f"{number:08}-{UUID(int=random.getrandbits(128))}.parquet"
     file = DataFile.from_args(
@@ -164,11 +170,11 @@ def _entry(table: Table, number: int, random: Random) -> ManifestEntry:
         value_counts=dict.fromkeys(ids, 1000),
         null_value_counts=dict.fromkeys(ids, 0),
         nan_value_counts={},
-        lower_bounds=lower | dict.fromkeys(NUMBERS, low) | dict.fromkeys(TEXTS, b"aaaaaaaaaaaaaaaa"),
-        upper_bounds=upper | dict.fromkeys(NUMBERS, high) | dict.fromkeys(TEXTS, b"zzzzzzzzzzzzzzzz"),
+        lower_bounds=lower | dict.fromkeys(NUMBER_FIELD_IDS, low) | dict.fromkeys(TEXT_FIELD_IDS, b"aaaaaaaaaaaaaaaa"),
+        upper_bounds=upper | dict.fromkeys(NUMBER_FIELD_IDS, high) | dict.fromkeys(TEXT_FIELD_IDS, b"zzzzzzzzzzzzzzzz"),
         split_offsets=[4],
         equality_ids=None,
         sort_order_id=0,
     )
     file.spec_id = 0
-    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=_SNAPSHOT, data_file=file)
+    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=_SNAPSHOT_ID, data_file=file)

@@ -18,104 +18,110 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import partita as pt
-from bench.events import PARTITIONS as PLANNED
-from bench.events import SHARDS, append_events
+from bench.dagster_peer import dagster_instance, has_dagster
+from bench.events import PARTITION_COUNT as PLANNED
+from bench.events import SHARD_COUNT, append_events
 from bench.harness import Row, Side, at_least, compare, measure
-from bench.peers import dagster_instance, has_dagster
 from partita.lake import Lake
-from partita.spark import session
+from partita.spark import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-DAYS = int(os.environ.get("PARTITA_BENCH_DAYS", "1_000"))
-ROWS_A_DAY = 1_000
-SAMPLE = 20
-FIRST = date(2022, 1, 1)
-PARTITIONS = pt.daily("day", start=FIRST, end=FIRST + timedelta(days=DAYS))
+DAY_COUNT = int(os.environ.get("PARTITA_BENCH_DAYS", "1_000"))
+ROWS_PER_DAY = 1_000
+SAMPLE_SIZE = 20
+FIRST_DAY = date(2022, 1, 1)
+PARTITIONS = pt.daily("day", start=FIRST_DAY, end=FIRST_DAY + timedelta(days=DAY_COUNT))
 WIDE_ROWS = 10_000_000
 
 
 def rows() -> Iterator[Row]:
     """Each measures both sides in this run, over the same tables."""
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
-        yield from _planning(Lake(f"{folder}/planning"))
-        spark = session("partita-bench", **{"spark.driver.memory": "6g"})
+        yield from _measure_planning(Lake(f"{folder}/planning"))
+        spark = spark_session("partita-bench", **{"spark.driver.memory": "6g"})
         lake = Lake(f"{folder}/lake")
-        _make_raw(lake, spark)
-        yield from _one_run(lake, spark, Path(folder))
-        yield from _overhead(lake, spark)
+        _create_raw_table(lake, spark)
+        yield from _compare_runs(lake, spark, Path(folder))
+        yield from _compare_overhead(lake, spark)
         spark.stop()
 
 
 # --- one run for many partitions
 
 
-def _make_raw(lake: Lake, spark: SparkSession) -> None:
-    raw = spark.range(0, DAYS * ROWS_A_DAY, 1, 4).selectExpr(
-        f"date_add(date'{FIRST}', int(id % {DAYS})) AS day", "concat('city-', id % 300) AS city", "id % 97 AS quantity"
+def _create_raw_table(lake: Lake, spark: SparkSession) -> None:
+    raw = spark.range(0, DAY_COUNT * ROWS_PER_DAY, 1, 4).selectExpr(
+        f"date_add(date'{FIRST_DAY}', int(id % {DAY_COUNT})) AS day",
+        "concat('city-', id % 300) AS city",
+        "id % 97 AS quantity",
     )
     schema = pa.schema([("day", pa.date32()), ("city", pa.string()), ("quantity", pa.int64())])
     lake.create_table("raw", schema, format="delta", partition_by=["day"]).append(raw)
 
 
-def _totals(raw: DataFrame) -> DataFrame:
+def _daily_totals(raw: DataFrame) -> DataFrame:
     """The function that everyone runs."""
     return raw.groupBy("day", "city").sum("quantity").toDF("day", "city", "quantity")
 
 
-def _one_run(lake: Lake, spark: SparkSession, folder: Path) -> Iterator[Row]:
+def _compare_runs(lake: Lake, spark: SparkSession, folder: Path) -> Iterator[Row]:
     raw = pt.source("raw", partitions=PARTITIONS)
     version = count()
 
     def run() -> None:
         made = pt.asset(name="totals", table="totals", partitions=PARTITIONS, upstream=[raw],
-                        code_version=str(next(version)))(lambda ctx: _totals(ctx.read(raw)))  # fmt: skip
+                        code_version=str(next(version)))(lambda ctx: _daily_totals(ctx.read(raw)))  # fmt: skip
         lake.register(raw, made)
         result = lake.run(lake.plan(select="totals"), spark=spark)
-        assert result.succeeded == DAYS, result
+        assert result.succeeded == DAY_COUNT, result
 
-    what = f"materialize {DAYS:,} partitions"
+    what = f"materialize {DAY_COUNT:,} partitions"
     ours = Side("one run", run)
-    one_by_one = Side(f"one Spark job each, {SAMPLE} of them", partial(_one_by_one, lake, folder), share=SAMPLE / DAYS)
+    one_by_one = Side(
+        f"one Spark job each, {SAMPLE_SIZE} of them",
+        partial(_run_one_by_one, lake, folder),
+        share=SAMPLE_SIZE / DAY_COUNT,
+    )
     yield compare(what, ours=ours, theirs=one_by_one, repeat=3)
-    theirs = _dagster(lake, folder)
+    theirs = _dagster_materializer(lake, folder)
     if theirs is not None:
-        side = Side(f"Dagster in its process, {SAMPLE} of them", theirs, share=SAMPLE / DAYS)
+        side = Side(f"Dagster in its process, {SAMPLE_SIZE} of them", theirs, share=SAMPLE_SIZE / DAY_COUNT)
         yield compare(what, ours=ours, theirs=side, goal=at_least(50), repeat=3)
 
 
-def _one_by_one(lake: Lake, folder: Path) -> None:
-    for day in _days():
-        _made(lake, day).write.mode("overwrite").parquet(f"{folder}/one-by-one/day={day}")
+def _run_one_by_one(lake: Lake, folder: Path) -> None:
+    for day in _sample_days():
+        _totals_of_day(lake, day).write.mode("overwrite").parquet(f"{folder}/one-by-one/day={day}")
 
 
-def _made(lake: Lake, day: date) -> DataFrame:
-    return _totals(lake.table("raw").read(pt.col("day") == day))
+def _totals_of_day(lake: Lake, day: date) -> DataFrame:
+    return _daily_totals(lake.table("raw").read(pt.col("day") == day))
 
 
-def _days() -> list[date]:
-    return [FIRST + timedelta(days=number) for number in range(SAMPLE)]
+def _sample_days() -> list[date]:
+    return [FIRST_DAY + timedelta(days=number) for number in range(SAMPLE_SIZE)]
 
 
-def _dagster(lake: Lake, folder: Path) -> Callable[[], None] | None:
+def _dagster_materializer(lake: Lake, folder: Path) -> Callable[[], None] | None:
     """Materializes a sample of partitions in Dagster's own process, each by a run of its own, as it does."""
     if not has_dagster():
         return None
     import dagster
 
-    partitions = dagster.DailyPartitionsDefinition(start_date=FIRST.isoformat())
+    partitions = dagster.DailyPartitionsDefinition(start_date=FIRST_DAY.isoformat())
 
     # Dagster reads annotations, and takes its own alone.
     @dagster.asset(partitions_def=partitions)  # type: ignore[untyped-decorator,unused-ignore] # where it is installed
-    def totals(context):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    def totals(context):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         day = date.fromisoformat(context.partition_key)
-        _made(lake, day).write.mode("overwrite").parquet(f"{folder}/dagster-made/day={day}")
+        _totals_of_day(lake, day).write.mode("overwrite").parquet(f"{folder}/dagster-made/day={day}")
 
     instance = dagster_instance(folder / "dagster-run")
 
     def materialize() -> None:
-        for day in _days():
+        for day in _sample_days():
             done = dagster.materialize(
                 [totals], partition_key=day.isoformat(), instance=instance,
                 run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
@@ -128,7 +134,7 @@ def _dagster(lake: Lake, folder: Path) -> Callable[[], None] | None:
 # --- what a run adds
 
 
-def _overhead(lake: Lake, spark: SparkSession) -> Iterator[Row]:
+def _compare_overhead(lake: Lake, spark: SparkSession) -> Iterator[Row]:
     regions = [f"region-{number}" for number in range(20)]
     wide = spark.range(0, WIDE_ROWS, 1, 4).selectExpr(
         f"concat('region-', id % {len(regions)}) AS region",
@@ -161,9 +167,9 @@ def _overhead(lake: Lake, spark: SparkSession) -> Iterator[Row]:
 # --- planning
 
 
-def _planning(lake: Lake) -> Iterator[Row]:
-    last = date(2020, 1, 1) + timedelta(days=PLANNED // SHARDS)
-    partitions = pt.daily("date", start="2020-01-01", end=last) * pt.static("shard", range(SHARDS))
+def _measure_planning(lake: Lake) -> Iterator[Row]:
+    last = date(2020, 1, 1) + timedelta(days=PLANNED // SHARD_COUNT)
+    partitions = pt.daily("date", start="2020-01-01", end=last) * pt.static("shard", range(SHARD_COUNT))
     orders = pt.asset(name="orders", partitions=partitions, code_version="1")(print)
     sales = pt.asset(name="sales", partitions=partitions, upstream=[orders], code_version="1")(print)
     lake.register(orders, sales)

@@ -20,47 +20,53 @@ import duckdb
 from deltalake import DeltaTable
 
 import partita as pt
-from bench.events import EVENTS, PARTITIONS, SHARDS, append_events
+from bench.dagster_peer import dagster_instance, has_dagster
+from bench.events import EVENT_COUNT, PARTITION_COUNT, SHARD_COUNT, append_events
 from bench.harness import Goal, Row, Side, at_least, compare, measure
-from bench.peers import dagster_instance, has_dagster
 from partita.lake import Lake
-from partita.status.engine import connect, fetch
-from partita.status.events import OF_PARTITIONS
-from partita.status.fold import folded, values_sql
-from partita.status.rows import row_schema
+from partita.status.duckdb_engine import fetch_arrow, open_connection
+from partita.status.duckdb_sql import Sql
+from partita.status.events import PARTITION_EVENT_KINDS
+from partita.status.fold import fold_sql, partition_values_sql
+from partita.status.schema import status_schema
 
-BATCH = min(EVENTS, 1_000_000)
-SAMPLE = 200
-APPENDS = 30
-PARTITA = str(Path(sys.executable).with_name("partita"))
+EVENTS_PER_APPEND = min(EVENT_COUNT, 1_000_000)
+SAMPLE_SIZE = 200
+APPEND_COUNT = 30
+PARTITA_COMMAND = str(Path(sys.executable).with_name("partita"))
 
 
 def rows() -> Iterator[Row]:
     """Each measures both sides in this run, over the same files."""
     with tempfile.TemporaryDirectory(prefix="partita-bench-") as folder:
-        yield from _folds(Lake(f"{folder}/fold"))
-        yield from _questions(Path(folder))
-        yield from _appends(Path(folder))
-        yield from _cold(Lake(f"{folder}/cold"))
+        yield from _compare_folds(Lake(f"{folder}/fold"))
+        yield from _compare_stale_queries(Path(folder))
+        yield from _compare_appends(Path(folder))
+        yield from _compare_cold_start(Lake(f"{folder}/cold"))
 
 
 # --- the fold
 
 
-def _folds(lake: Lake) -> Iterator[Row]:
+def _compare_folds(lake: Lake) -> Iterator[Row]:
     kind = "CASE WHEN hash(i) % 10 = 0 THEN 'failed' ELSE 'succeeded' END"
-    for start in range(0, EVENTS, BATCH):
+    for start in range(0, EVENT_COUNT, EVENTS_PER_APPEND):
         append_events(
-            lake, "sales", kind, f"{start} + range", "1735689600000000 + (hash(i * 7) % 86400000000)::BIGINT", BATCH
+            lake,
+            "sales",
+            kind,
+            f"{start} + range",
+            "1735689600000000 + (hash(i * 7) % 86400000000)::BIGINT",
+            EVENTS_PER_APPEND,
         )
     ledger = lake._workspace.ledger  # noqa: SLF001 - its files are what both sides read
     uris = DeltaTable(ledger.uri).file_uris()
 
     def ours() -> Any:
         files = ledger.files()
-        with connect() as connection:
-            ledger.view(connection, "events", files.of(*OF_PARTITIONS))
-            return fetch(connection, folded("events"), row_schema())
+        with open_connection() as connection:
+            ledger.create_view(connection, Sql("events"), files.files_of(*PARTITION_EVENT_KINDS))
+            return fetch_arrow(connection, fold_sql(Sql("events")), status_schema())
 
     def bare() -> Any:
         with duckdb.connect() as connection:
@@ -71,15 +77,15 @@ def _folds(lake: Lake) -> Iterator[Row]:
                        arg_max(code_version, occurred_at) FILTER (WHERE kind = 'succeeded') AS code_version,
                        arg_max(run_id, occurred_at) AS last_attempt_run_id, max(occurred_at) AS last_attempt_at,
                        arg_max(kind, occurred_at) AS last_attempt_outcome, max(event_id) AS row_version,
-                       {values_sql("partition_key")} AS partition_values
+                       {partition_values_sql(Sql("partition_key"))} AS partition_values
                 FROM read_parquet({uris!r}, hive_partitioning = true) GROUP BY ALL
             """).to_arrow_table()  # noqa: S608 - our own names
 
-    assert ours().num_rows == bare().num_rows == PARTITIONS
+    assert ours().num_rows == bare().num_rows == PARTITION_COUNT
     yield compare(
-        f"fold {EVENTS:,} events to {PARTITIONS:,} rows",
+        f"fold {EVENT_COUNT:,} events to {PARTITION_COUNT:,} rows",
         ours=Side("fold", ours),
-        theirs=Side("bare DuckDB aggregation to the seed's columns", bare),
+        theirs=Side("bare DuckDB aggregation to the status spec's columns", bare),
         goal=at_least(1 / 2),
         repeat=2,
     )
@@ -88,27 +94,32 @@ def _folds(lake: Lake) -> Iterator[Row]:
 # --- questions
 
 
-def _questions(folder: Path) -> Iterator[Row]:
+def _compare_stale_queries(folder: Path) -> Iterator[Row]:
     lake = Lake(str(folder / "ask"))
-    last = date(2020, 1, 1) + timedelta(days=PARTITIONS // SHARDS)
-    partitions = pt.daily("date", start="2020-01-01", end=last) * pt.static("shard", range(SHARDS))
+    last = date(2020, 1, 1) + timedelta(days=PARTITION_COUNT // SHARD_COUNT)
+    partitions = pt.daily("date", start="2020-01-01", end=last) * pt.static("shard", range(SHARD_COUNT))
     orders = pt.asset(name="orders", partitions=partitions, code_version="1")(print)
     sales = pt.asset(name="sales", partitions=partitions, upstream=[orders], code_version="1")(print)
     lake.register(orders, sales)
     early, later = "1735689600000000 + i", "1735776000000000 + i"
-    append_events(lake, "orders", "'succeeded'", "range", early, PARTITIONS)
-    append_events(lake, "sales", "'succeeded'", f"{PARTITIONS} + range", later, PARTITIONS)
+    append_events(lake, "orders", "'succeeded'", "range", early, PARTITION_COUNT)
+    append_events(lake, "sales", "'succeeded'", f"{PARTITION_COUNT} + range", later, PARTITION_COUNT)
     # One partition in ten is stale; half of these by an upstream that succeeded twice since.
     for number in range(2):
         after = f"1735862400000000 + i + {number} * 1000000"
         step = 10 * (number + 1)
         append_events(
-            lake, "orders", "'succeeded'", f"{(number + 2) * PARTITIONS} + range * {step}", after, PARTITIONS // step
+            lake,
+            "orders",
+            "'succeeded'",
+            f"{(number + 2) * PARTITION_COUNT} + range * {step}",
+            after,
+            PARTITION_COUNT // step,
         )
     lake.fold()
-    table, ledger = lake._workspace.table, lake._workspace.ledger  # noqa: SLF001 - the files of both sides
+    table, ledger = lake._workspace.status_table, lake._workspace.ledger  # noqa: SLF001 - the files of both sides
 
-    def by_hand() -> Any:
+    def hand_written_join() -> Any:
         status = DeltaTable(table.uri).file_uris()
         events = [uri for uri in DeltaTable(ledger.uri).file_uris() if "kind=succeeded" in uri]
         with duckdb.connect() as connection:
@@ -128,20 +139,24 @@ def _questions(folder: Path) -> Iterator[Row]:
     def ours() -> Any:
         return lake.status("sales", state="stale")
 
-    assert ours()["stale_since"].to_pylist() == by_hand()["since"].to_pylist()
-    assert ours().num_rows == PARTITIONS // 10
-    what = f"what is stale of {PARTITIONS:,} partitions with one upstream"
+    assert ours()["stale_since"].to_pylist() == hand_written_join()["since"].to_pylist()
+    assert ours().num_rows == PARTITION_COUNT // 10
+    what = f"what is stale of {PARTITION_COUNT:,} partitions with one upstream"
     yield compare(
-        what, ours=Side("lake.status", ours), theirs=Side("hand-written join", by_hand), goal=at_least(1 / 3), repeat=3
+        what,
+        ours=Side("lake.status", ours),
+        theirs=Side("hand-written join", hand_written_join),
+        goal=at_least(1 / 3),
+        repeat=3,
     )
     resolver = _dagster_resolver(folder)
     if resolver is not None:
-        sampled = Side(f"Dagster's resolver, {SAMPLE} of them", resolver, share=SAMPLE / PARTITIONS)
+        sampled = Side(f"Dagster's resolver, {SAMPLE_SIZE} of them", resolver, share=SAMPLE_SIZE / PARTITION_COUNT)
         yield compare(what, ours=Side("lake.status", ours), theirs=sampled, goal=at_least(1_000), repeat=3)
     counts = lake.status_counts("sales").to_pylist()[0]
-    assert (counts["partitions"], counts["stale"]) == (PARTITIONS, PARTITIONS // 10)
+    assert (counts["partitions"], counts["stale"]) == (PARTITION_COUNT, PARTITION_COUNT // 10)
     yield measure(
-        f"counts over {PARTITIONS:,} partitions",
+        f"counts over {PARTITION_COUNT:,} partitions",
         Side("lake.status_counts", lambda: lake.status_counts("sales")),
         repeat=3,
     )
@@ -150,31 +165,33 @@ def _questions(folder: Path) -> Iterator[Row]:
 # --- appends
 
 
-def _appends(folder: Path) -> Iterator[Row]:
+def _compare_appends(folder: Path) -> Iterator[Row]:
     lake = Lake(str(folder / "appends"))
     number = count()
 
     def one_by_one() -> None:
-        for _ in range(APPENDS):
+        for _ in range(APPEND_COUNT):
             lake.record("sales", {"n": next(number)}, outcome="succeeded")
 
     def at_once() -> None:
         lake.record("sales", [{"n": next(number)} for _ in range(10_000)], outcome="succeeded")
 
-    report = _dagster_report(folder)
+    report = _dagster_reporter(folder)
     if report is None:
-        yield measure(f"append {APPENDS} events one by one", Side("lake.record", one_by_one), repeat=3)
+        yield measure(f"append {APPEND_COUNT} events one by one", Side("lake.record", one_by_one), repeat=3)
         return
-    theirs = Side("Dagster's runless events", partial(report, APPENDS))
-    yield compare(f"append {APPENDS} events one by one", ours=Side("lake.record", one_by_one), theirs=theirs, repeat=3)
-    shared = Side("Dagster's runless events", partial(report, APPENDS), share=APPENDS / 10_000)
+    theirs = Side("Dagster's runless events", partial(report, APPEND_COUNT))
+    yield compare(
+        f"append {APPEND_COUNT} events one by one", ours=Side("lake.record", one_by_one), theirs=theirs, repeat=3
+    )
+    shared = Side("Dagster's runless events", partial(report, APPEND_COUNT), share=APPEND_COUNT / 10_000)
     yield compare("append 10,000 events at once", ours=Side("lake.record", at_once), theirs=shared, repeat=3)
 
 
 # --- a cold start
 
 
-def _cold(lake: Lake) -> Iterator[Row]:
+def _compare_cold_start(lake: Lake) -> Iterator[Row]:
     days = pt.daily("date", start="2025-01-01", end="2025-04-01")
     orders = pt.asset(name="orders", partitions=days, code_version="1")(print)
     lake.register(
@@ -186,21 +203,21 @@ def _cold(lake: Lake) -> Iterator[Row]:
         )
     yield compare(
         "partita status",
-        ours=Side("cold start", partial(_run, PARTITA, "status", "--lake", lake.uri)),
-        theirs=Side("python -c pass", partial(_run, sys.executable, "-c", "pass")),
+        ours=Side("cold start", partial(_run_command, PARTITA_COMMAND, "status", "--lake", lake.uri)),
+        theirs=Side("python -c pass", partial(_run_command, sys.executable, "-c", "pass")),
         goal=Goal("<= +0.7 s", lambda ours, ratio: ratio is not None and ours - ours * ratio <= 0.7),
         repeat=9,
     )
 
 
-def _run(*command: str) -> None:
+def _run_command(*command: str) -> None:
     subprocess.run(command, capture_output=True, check=True)  # noqa: S603 - our own command
 
 
 # --- Dagster
 
 
-def _dagster_report(folder: Path) -> Callable[[int], None] | None:
+def _dagster_reporter(folder: Path) -> Callable[[int], None] | None:
     """Reports so many materializations outside of runs, to an instance on disk."""
     if not has_dagster():
         return None
@@ -228,7 +245,7 @@ def _dagster_resolver(folder: Path) -> Callable[[], object] | None:
     from dagster._core.definitions.data_version import CachingStaleStatusResolver, StaleStatus
     from dagster._core.loader import LoadingContextForTest
 
-    names = [str(number) for number in range(SAMPLE)]
+    names = [str(number) for number in range(SAMPLE_SIZE)]
     partitions = dagster.StaticPartitionsDefinition(names)
 
     @dagster.asset(partitions_def=partitions)

@@ -42,7 +42,7 @@ class Goal:
     """What a row should reach, in words and as a test of our seconds and the ratio."""
 
     text: str
-    met: Callable[[float, float | None], bool]
+    is_met: Callable[[float, float | None], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ def at_least(ratio: float) -> Goal:
     return Goal(f">= {ratio:.3g}x", lambda _, reached: reached is not None and reached >= ratio)
 
 
-def within(seconds: float) -> Goal:
+def within_seconds(seconds: float) -> Goal:
     """Ours takes at most so many seconds."""
     return Goal(f"<= {seconds:g} s", lambda ours, _: ours <= seconds)
 
 
 def compare(name: str, *, ours: Side, theirs: Side, goal: Goal | None = None, repeat: int = 5) -> Row:
     """Both sides in turn (ours, theirs, ours, ...), after one unmeasured turn each; the median of each counts."""
-    ours_seconds, theirs_seconds = _medians((ours, theirs), repeat)
+    ours_seconds, theirs_seconds = _median_seconds((ours, theirs), repeat)
     ratio = theirs_seconds / ours_seconds
     return Row(
         name,
@@ -81,30 +81,30 @@ def compare(name: str, *, ours: Side, theirs: Side, goal: Goal | None = None, re
         theirs_seconds,
         ratio,
         goal.text if goal else None,
-        goal.met(ours_seconds, ratio) if goal else None,
+        goal.is_met(ours_seconds, ratio) if goal else None,
     )
 
 
 def measure(name: str, ours: Side, *, goal: Goal | None = None, repeat: int = 5) -> Row:
     """Ours alone, for a goal in seconds."""
-    (seconds,) = _medians((ours,), repeat)
+    (seconds,) = _median_seconds((ours,), repeat)
     return Row(
         name,
         ours.label,
         seconds,
         goal=goal.text if goal else None,
-        ok=goal.met(seconds, None) if goal else None,
+        ok=goal.is_met(seconds, None) if goal else None,
     )
 
 
-def _medians(sides: tuple[Side, ...], repeat: int) -> list[float]:
+def _median_seconds(sides: tuple[Side, ...], repeat: int) -> list[float]:
     for side in sides:
         side.run()
-    turns = [[_seconds(side) for side in sides] for _ in range(repeat)]
+    turns = [[_timed_seconds(side) for side in sides] for _ in range(repeat)]
     return [statistics.median(times) for times in zip(*turns, strict=True)]
 
 
-def _seconds(side: Side) -> float:
+def _timed_seconds(side: Side) -> float:
     """The seconds that all of the work would take, with the garbage of the turn before cleared first."""
     gc.collect()
     start = time.perf_counter()

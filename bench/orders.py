@@ -10,17 +10,25 @@ import partita as pt
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROWS = 5_000_000
-PARTITIONS = 200
-_COLUMNS = (
-    "id", "id * 7919 % 1000003 as user_id", f"int(pmod(xxhash64(id), {PARTITIONS})) as p", "id % 1000 / 7d as price",
-    "cast(id % 99999 / 100 as decimal(12,2)) as amount", "timestamp_micros(1735689600000000 + id * 17000) as ts",
-    "date_from_unix_date(int(20000 + id % 365)) as day", "id % 3 = 0 as flag", "concat('name-', id % 5000) as name",
-    "concat('city-', id % 300) as city", "uuid() as code", "int(id % 97) as quantity",
-)  # fmt: skip
+ROW_COUNT = 5_000_000
+PARTITION_COUNT = 200
+_ORDER_COLUMNS = (
+    "id",
+    "id * 7919 % 1000003 as user_id",
+    f"int(pmod(xxhash64(id), {PARTITION_COUNT})) as p",
+    "id % 1000 / 7d as price",
+    "cast(id % 99999 / 100 as decimal(12,2)) as amount",
+    "timestamp_micros(1735689600000000 + id * 17000) as ts",
+    "date_from_unix_date(int(20000 + id % 365)) as day",
+    "id % 3 = 0 as flag",
+    "concat('name-', id % 5000) as name",
+    "concat('city-', id % 300) as city",
+    "uuid() as code",
+    "int(id % 97) as quantity",
+)
 
-Changed = Callable[[pt.Table, "DataFrame"], object]
-CHANGES: tuple[tuple[str, Changed, str], ...] = (
+ApplyChange = Callable[[pt.Table, "DataFrame"], object]
+ROW_LEVEL_CHANGES: tuple[tuple[str, ApplyChange, str], ...] = (
     ("DELETE a scattered 1 %", lambda t, _: t.delete("id % 100 = 7"), "DELETE FROM {} WHERE id % 100 = 7"),
     (
         "UPDATE 1 %",
@@ -44,22 +52,22 @@ CHANGES: tuple[tuple[str, Changed, str], ...] = (
 """What a change is called, how we make it, and the same in SQL, with a place for the table."""
 
 
-def orders(spark: SparkSession, folder: str) -> DataFrame:
+def order_rows(spark: SparkSession, folder: str) -> DataFrame:
     """The rows, in a Parquet file."""
-    spark.range(0, ROWS, 1, 4).selectExpr(*_COLUMNS).write.parquet(f"{folder}/rows")
+    spark.range(0, ROW_COUNT, 1, 4).selectExpr(*_ORDER_COLUMNS).write.parquet(f"{folder}/rows")
     return spark.read.parquet(f"{folder}/rows")
 
 
 def merge_source(spark: SparkSession, folder: str) -> DataFrame:
     """What the merge takes, half of it new; SQL finds it as `source`."""
-    old = spark.range(0, ROWS, 100).selectExpr("id", "1.5D as price")
-    new = spark.range(ROWS, ROWS + ROWS // 100).selectExpr("id", "2.5D as price")
+    old = spark.range(0, ROW_COUNT, 100).selectExpr("id", "1.5D as price")
+    new = spark.range(ROW_COUNT, ROW_COUNT + ROW_COUNT // 100).selectExpr("id", "2.5D as price")
     old.union(new).write.parquet(f"{folder}/source")
     source = spark.read.parquet(f"{folder}/source")
     source.createOrReplaceTempView("source")
     return source
 
 
-def drained(rows: DataFrame) -> None:
+def compute_rows(rows: DataFrame) -> None:
     """Compute all rows, and drop them."""
     rows.write.format("noop").mode("overwrite").save()

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from partita.lake import Lake
 
 JVM_FIXTURES = {"spark", "run_in_connect"}
-PACKAGES = (
+CONNECTOR_PACKAGES = (
     "io.delta:delta-spark_4.1_2.13:4.4.0",
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     # What the runtime's JDBC catalog talks to SQLite and Postgres with.
     "org.xerial:sqlite-jdbc:3.46.1.3",
     "org.postgresql:postgresql:42.7.7",
 )
-EXTENSIONS = (
+CONNECTOR_EXTENSIONS = (
     "io.delta.sql.DeltaSparkSessionExtension",
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 )
-CONNECTORS = {
-    "spark.jars.packages": ",".join(PACKAGES),
-    "spark.sql.extensions": ",".join(EXTENSIONS),
+CONNECTOR_CONFIG = {
+    "spark.jars.packages": ",".join(CONNECTOR_PACKAGES),
+    "spark.sql.extensions": ",".join(CONNECTOR_EXTENSIONS),
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # It replays a log in 50 tasks unless told otherwise; the tests' have a few lines.
     "spark.databricks.delta.snapshotPartitions": "1",
@@ -70,10 +70,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One classic Spark session, as Partita makes it, shared by all, with the connectors that ours is held to."""
-    from partita.spark import session
+    from partita.spark import spark_session
 
-    with _alone():
-        running = session(
+    with _session_start_lock():
+        running = spark_session(
             "partita-tests",
             **{
                 "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("spark-warehouse")),
@@ -81,7 +81,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
                 "spark.ui.showConsoleProgress": "false",
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.files.minPartitionNum": "2",
-                **CONNECTORS,
+                **CONNECTOR_CONFIG,
             },
         )
     yield running
@@ -99,7 +99,7 @@ def _restore_active_session(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _session_start_lock() -> Iterator[None]:
     """One process at a time: the first run fetches the connectors, and Ivy's cache takes one writer."""
     with (Path(tempfile.gettempdir()) / "partita-tests-spark.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""A folder on a local disk, and one in an object store: obstore's in memory, which takes the same way as S3."""
+"""A folder on a local disk, and one in obstore's in-memory store, which takes the same path as S3."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 from obstore.store import S3Store
 
 from partita.errors import PartitaError, StorageError
-from partita.storage import Storage, _store
+from partita.storage import Storage
+from partita.storage.object_store import open_object_store
 
 ODD_NAMES = [
     "plain.txt",
@@ -33,71 +34,71 @@ ODD_NAMES = [
     "a.",
     "x" * 255,
 ]
-OF_DISKS_ONLY = ["tab\there", "new\nline", "\x01\x7f"]
+DISK_ONLY_NAMES = ["tab\there", "new\nline", "\x01\x7f"]
 
 
 @pytest.fixture(params=["disk", "objects"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    return Storage.at(tmp_path / "table" if request.param == "disk" else f"memory:///{uuid4()}")
+    return Storage.from_uri(tmp_path / "table" if request.param == "disk" else f"memory:///{uuid4()}")
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Storage:
-    return Storage.at(tmp_path / "table")
+    return Storage.from_uri(tmp_path / "table")
 
 
-def test_what_is_put_is_got(storage: Storage) -> None:
+def test_get_returns_what_put_wrote(storage: Storage) -> None:
     storage.put("a/b", b"one")
     assert storage.get("a/b") == b"one"
     storage.put("a/b", b"")
     assert storage.get("a/b") == b""
 
 
-def test_what_is_not_there(storage: Storage) -> None:
+def test_missing_files(storage: Storage) -> None:
     assert storage.get("a/b") is None
     assert not storage.exists("a/b")
-    assert list(storage.list("a")) == []
+    assert list(storage.list_paths("a")) == []
     storage.put("a", b"a file")
     assert storage.get("a/b") is None
-    assert list(storage.list("a")) == []
+    assert list(storage.list_paths("a")) == []
 
 
 def test_the_folders_in_a_folder(storage: Storage) -> None:
     for path in ("a/b/c", "a/d", "e/_log/0", "f"):
         storage.put(path, b"x")
-    assert storage.folders() == ["a", "e"]
-    assert storage.folders("a") == ["b"]
-    assert storage.folders("e") == ["_log"]
-    assert storage.folders("f") == storage.folders("nothing") == []
+    assert storage.list_folders() == ["a", "e"]
+    assert storage.list_folders("a") == ["b"]
+    assert storage.list_folders("e") == ["_log"]
+    assert storage.list_folders("f") == storage.list_folders("nothing") == []
 
 
-def test_put_new_leaves_what_is_there(storage: Storage) -> None:
-    assert storage.put_new("log/0.json", b"first")
-    assert not storage.put_new("log/0.json", b"second")
+def test_put_if_absent_keeps_an_existing_file(storage: Storage) -> None:
+    assert storage.put_if_absent("log/0.json", b"first")
+    assert not storage.put_if_absent("log/0.json", b"second")
     assert storage.get("log/0.json") == b"first"
-    assert list(storage.list("log")) == [("log/0.json", 5)]
+    assert list(storage.list_paths("log")) == [("log/0.json", 5)]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_name_is_kept_as_it_is(storage: Storage, name: str) -> None:
-    assert storage.put_new(name, b"x")
+    assert storage.put_if_absent(name, b"x")
     assert storage.get(name) == b"x"
     assert storage.exists(name)
-    assert list(storage.list()) == [(name, 1)]
+    assert list(storage.list_paths()) == [(name, 1)]
     storage.delete([name])
-    assert list(storage.list()) == []
+    assert list(storage.list_paths()) == []
 
 
-@pytest.mark.parametrize("name", OF_DISKS_ONLY)
+@pytest.mark.parametrize("name", DISK_ONLY_NAMES)
 def test_names_that_only_a_disk_takes(disk: Storage, name: str) -> None:
-    assert disk.put_new(name, b"x")
-    assert list(disk.list()) == [(name, 1)]
+    assert disk.put_if_absent(name, b"x")
+    assert list(disk.list_paths()) == [(name, 1)]
     with pytest.raises(StorageError, match="can't write"):
-        Storage.at(f"memory:///{uuid4()}").put(name, b"x")
+        Storage.from_uri(f"memory:///{uuid4()}").put(name, b"x")
 
 
 def test_names_on_disk_are_the_names_given(disk: Storage) -> None:
-    disk.put_new("a%2Fb/c d", b"x")
+    disk.put_if_absent("a%2Fb/c d", b"x")
     assert Path(disk.uri, "a%2Fb", "c d").read_bytes() == b"x"
 
 
@@ -111,12 +112,12 @@ def test_no_path_leads_out_of_the_folder(disk: Storage, name: str) -> None:
 def test_a_list_is_sorted_and_starts_after_a_path(storage: Storage) -> None:
     for name in ("log/2", "log/10", "log/1", "logs/0", "log/sub/x", "other"):
         storage.put(name, b"abc")
-    assert [path for path, _ in storage.list("log")] == ["log/1", "log/10", "log/2", "log/sub/x"]
-    assert list(storage.list("log", after="log/10")) == [("log/2", 3), ("log/sub/x", 3)]
-    assert len(list(storage.list())) == 6
+    assert [path for path, _ in storage.list_paths("log")] == ["log/1", "log/10", "log/2", "log/sub/x"]
+    assert list(storage.list_paths("log", after="log/10")) == [("log/2", 3), ("log/sub/x", 3)]
+    assert len(list(storage.list_paths())) == 6
 
 
-def test_delete_passes_over_what_is_not_there(storage: Storage) -> None:
+def test_delete_skips_missing_files(storage: Storage) -> None:
     storage.put("a", b"")
     storage.delete(["nothing", "a/b/c", "a"])
     storage.delete([])
@@ -126,28 +127,28 @@ def test_delete_passes_over_what_is_not_there(storage: Storage) -> None:
 def test_files_have_sizes_and_times(storage: Storage) -> None:
     storage.put("b/c", b"12")
     storage.put("a", b"1")
-    found = storage.files()
-    assert [(file.path, file.size, file.is_link) for file in found] == [("a", 1, False), ("b/c", 2, False)]
-    assert all(abs(file.modified - storage.modified(file.path)) < 1 for file in found)
-    assert [file.path for file in storage.files("b")] == ["b/c"]
-    assert not storage.files("nothing")
+    files = storage.list_files()
+    assert [(file.path, file.size, file.is_link) for file in files] == [("a", 1, False), ("b/c", 2, False)]
+    assert all(abs(file.modified_time - storage.modified_time(file.path)) < 1 for file in files)
+    assert [file.path for file in storage.list_files("b")] == ["b/c"]
+    assert not storage.list_files("nothing")
 
 
 def test_no_link_is_followed_by_a_listing_or_a_deletion(disk: Storage, tmp_path: Path) -> None:
     others = tmp_path / "others"
     others.mkdir()
-    (others / "x").write_text("theirs")
+    (others / "x").write_text("outside")
     disk.put("a/x", b"ours")
     Path(disk.uri, "out").symlink_to(others)
     Path(disk.uri, "a", "back").symlink_to(Path(disk.uri))
     Path(disk.uri, "file").symlink_to(others / "x")
-    assert [path for path, _ in disk.list()] == ["a/x", "file"]
-    assert [file.path for file in disk.files() if file.is_link] == ["a/back", "file", "out"]
-    assert sorted(disk.links()) == ["a/back", "file", "out"]
-    assert disk.links("a") == ["a/back"]
+    assert [path for path, _ in disk.list_paths()] == ["a/x", "file"]
+    assert [file.path for file in disk.list_files() if file.is_link] == ["a/back", "file", "out"]
+    assert sorted(disk.list_links()) == ["a/back", "file", "out"]
+    assert disk.list_links("a") == ["a/back"]
     disk.delete(["out/x", "a/back/a/x", "a/x", "file", "a/none"])
-    assert (others / "x").read_text() == "theirs"
-    assert list(disk.list()) == []
+    assert (others / "x").read_text() == "outside"
+    assert list(disk.list_paths()) == []
 
 
 def test_no_file_is_written_behind_a_link_out_of_the_folder(disk: Storage, tmp_path: Path) -> None:
@@ -166,11 +167,11 @@ def test_no_file_is_written_behind_a_link_out_of_the_folder(disk: Storage, tmp_p
 def test_a_folder_behind_a_link_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "there")
-    storage = Storage.at(tmp_path / "link")
+    storage = Storage.from_uri(tmp_path / "link")
     storage.put("a", b"1")
-    assert [path for path, _ in storage.list()] == ["a"]
+    assert [path for path, _ in storage.list_paths()] == ["a"]
     storage.delete(["a"])
-    assert list(storage.list()) == []
+    assert list(storage.list_paths()) == []
 
 
 def test_parquet_goes_through(storage: Storage) -> None:
@@ -179,18 +180,18 @@ def test_parquet_goes_through(storage: Storage) -> None:
         pq.write_table(table, out)
     with storage.open_input("data/a b%/part 0.parquet") as file:
         assert pq.read_table(file, columns=["x"])["x"].to_pylist() == list(range(10_000))
-    [(path, size)] = storage.list("data")
+    [(path, size)] = storage.list_paths("data")
     assert (path, size) == ("data/a b%/part 0.parquet", len(storage.get(path) or b""))
 
 
-def test_open_output_refuses_what_is_there(storage: Storage) -> None:
+def test_open_output_refuses_an_existing_file(storage: Storage) -> None:
     storage.put("x", b"kept")
     with pytest.raises(StorageError, match="exists"):
         storage.open_output("x")
     assert storage.get("x") == b"kept"
 
 
-def test_open_input_of_nothing(storage: Storage) -> None:
+def test_open_input_of_a_missing_file(storage: Storage) -> None:
     with pytest.raises(StorageError, match="can't read 'nothing'"):
         storage.open_input("nothing")
 
@@ -204,41 +205,41 @@ def test_errors_are_partitas_and_the_systems(disk: Storage) -> None:
     assert caught.value.__cause__ is not None
 
 
-def test_what_a_killed_writer_left_is_not_listed(disk: Storage) -> None:
+def test_temporary_files_of_a_killed_writer_are_not_listed(disk: Storage) -> None:
     disk.put("log/0.json", b"{}")
     Path(disk.uri, "log", ".partita-of-a-killed-one").write_bytes(b"{")
-    assert [path for path, _ in disk.list("log")] == ["log/0.json"]
+    assert [path for path, _ in disk.list_paths("log")] == ["log/0.json"]
 
 
-def test_a_killed_writer_leaves_no_half_of_a_file(disk: Storage) -> None:
-    writer = multiprocessing.get_context("spawn").Process(target=put_for_ever, args=(disk,))
+def test_a_killed_writer_leaves_no_partial_file(disk: Storage) -> None:
+    writer = multiprocessing.get_context("spawn").Process(target=put_forever, args=(disk,))
     writer.start()
-    while len(list(disk.list("log"))) < 3:
+    while len(list(disk.list_paths("log"))) < 3:
         assert writer.is_alive()
     writer.kill()
     writer.join()
-    assert {size for _, size in disk.list("log")} == {LARGE}
+    assert {size for _, size in disk.list_paths("log")} == {LARGE_FILE_BYTES}
 
 
-LARGE = 1 << 20
+LARGE_FILE_BYTES = 1 << 20
 
 
-def put_for_ever(storage: Storage) -> None:
-    for at in count():
-        storage.put_new(f"log/{at}", bytes(LARGE))
-        storage.put(f"log/again {at % 3}", bytes(LARGE))
+def put_forever(storage: Storage) -> None:
+    for index in count():
+        storage.put_if_absent(f"log/{index}", bytes(LARGE_FILE_BYTES))
+        storage.put(f"log/again {index % 3}", bytes(LARGE_FILE_BYTES))
 
 
-def test_nothing_is_left_beside_a_file(disk: Storage) -> None:
-    disk.put_new("a", b"1")
-    disk.put_new("a", b"2")
+def test_no_temporary_file_is_left(disk: Storage) -> None:
+    disk.put_if_absent("a", b"1")
+    disk.put_if_absent("a", b"2")
     disk.put("a", b"3")
     assert [path.name for path in Path(disk.uri).iterdir()] == ["a"]
 
 
 def test_one_thread_of_many_wins(storage: Storage) -> None:
     with ThreadPoolExecutor(8) as pool:
-        won = list(pool.map(lambda i: storage.put_new("log/0.json", b"%d" % i), range(64)))
+        won = list(pool.map(lambda i: storage.put_if_absent("log/0.json", b"%d" % i), range(64)))
     assert won.count(True) == 1
     assert storage.get("log/0.json") == b"%d" % won.index(True)
 
@@ -246,20 +247,20 @@ def test_one_thread_of_many_wins(storage: Storage) -> None:
 def test_one_process_of_many_wins(disk: Storage) -> None:
     with multiprocessing.get_context("spawn").Pool(8) as pool:
         won = pool.starmap(put_all, [(disk, b"%d" % i) for i in range(8)])
-    for at in range(20):
-        winners = [i for i, versions in enumerate(won) if versions[at]]
-        assert [disk.get(f"log/{at}.json")] == [b"%d" % i * 1000 for i in winners]
+    for index in range(20):
+        winners = [i for i, versions in enumerate(won) if versions[index]]
+        assert [disk.get(f"log/{index}.json")] == [b"%d" % i * 1000 for i in winners]
 
 
 def put_all(storage: Storage, mark: bytes) -> list[bool]:
-    return [storage.put_new(f"log/{at}.json", mark * 1000) for at in range(20)]
+    return [storage.put_if_absent(f"log/{index}.json", mark * 1000) for index in range(20)]
 
 
 def test_a_storage_is_a_value() -> None:
-    storage = Storage.at("s3://bucket/a b/", {"aws_region": "eu-west-1", "aws_endpoint": "http://localhost"})
+    storage = Storage.from_uri("s3://bucket/a b/", {"aws_region": "eu-west-1", "aws_endpoint": "http://localhost"})
     assert storage.options == (("aws_endpoint", "http://localhost"), ("aws_region", "eu-west-1"))
-    assert pickle.loads(pickle.dumps(storage)) == storage  # noqa: S301 - our own
-    assert hash(storage) == hash(Storage.at("s3a://bucket/a b", dict(storage.options)))
+    assert pickle.loads(pickle.dumps(storage)) == storage  # noqa: S301 - pickled here
+    assert hash(storage) == hash(Storage.from_uri("s3a://bucket/a b", dict(storage.options)))
 
 
 @pytest.mark.parametrize(
@@ -281,34 +282,34 @@ def test_a_storage_is_a_value() -> None:
     ],
 )
 def test_where_a_storage_is(given: str, uri: str, location: str) -> None:
-    storage = Storage.at(given)
+    storage = Storage.from_uri(given)
     assert storage.uri == uri
-    assert storage.location("x%2Fy z") == location
+    assert storage.hadoop_location("x%2Fy z") == location
     assert storage.is_local == uri.startswith("/")
 
 
 def test_azure_has_its_account_in_the_options() -> None:
-    storage = Storage.at("az://box/t", {"azure_storage_account_name": "account"})
-    assert storage.location("x") == "abfss://box@account.dfs.core.windows.net/t/x"
+    storage = Storage.from_uri("az://box/t", {"azure_storage_account_name": "account"})
+    assert storage.hadoop_location("x") == "abfss://box@account.dfs.core.windows.net/t/x"
     with pytest.raises(StorageError, match="azure_storage_account_name"):
-        Storage.at("az://box/t").location("x")
+        Storage.from_uri("az://box/t").hadoop_location("x")
 
 
 def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Storage.at("tables/t").uri == str(tmp_path / "tables" / "t")
-    assert Storage.at(Path("t")).location() == str(tmp_path / "t")
+    assert Storage.from_uri("tables/t").uri == str(tmp_path / "tables" / "t")
+    assert Storage.from_uri(Path("t")).hadoop_location() == str(tmp_path / "t")
 
 
 def test_an_unknown_scheme_is_refused() -> None:
     with pytest.raises(StorageError, match="nowhere://x"):
-        Storage.at("nowhere://x").get("y")
+        Storage.from_uri("nowhere://x").get("y")
 
 
 def test_options_are_those_of_the_store_and_of_its_client() -> None:
     given = {"aws_endpoint": "http://127.0.0.1:9", "AWS_REGION": "us-east-1", "aws_allow_http": "true", "timeout": "1s"}
     keys = {"aws_access_key_id": "x", "aws_secret_access_key": "y"}
-    store = _store("s3://bucket/t", tuple({**given, **keys}.items()))
+    store = open_object_store("s3://bucket/t", tuple({**given, **keys}.items()))
     assert isinstance(store, S3Store)
     assert store.client_options == {"allow_http": "true", "timeout": "1s"}
     assert store.config.get("endpoint") == "http://127.0.0.1:9"
@@ -316,4 +317,4 @@ def test_options_are_those_of_the_store_and_of_its_client() -> None:
 
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(StorageError, match="nonsense"):
-        Storage.at("s3://bucket/t", {"nonsense": "x"}).get("y")
+        Storage.from_uri("s3://bucket/t", {"nonsense": "x"}).get("y")

@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from partita import spark as spark
     from partita import status as status
     from partita.algebra.freshness import cron
-    from partita.algebra.functions import (
+    from partita.algebra.key import PartitionKey
+    from partita.algebra.mappings import all_partitions, mapped_by, same_key, window_offset
+    from partita.algebra.partition_functions import (
         bucket,
         day,
-        hash,  # noqa: A004 - the seed's name for it
+        hash,  # noqa: A004 - the Lance partition spec's name for it
         hour,
         identity,
         month,
@@ -20,34 +22,34 @@ if TYPE_CHECKING:
         void,
         year,
     )
-    from partita.algebra.key import PartitionKey
-    from partita.algebra.mappings import all_partitions, mapped_by, same_key, window_offset
     from partita.algebra.partition_sets import PartitionSet, daily, dynamic, hourly, monthly, static, weekly
     from partita.algebra.predicate import Predicate, col
     from partita.algebra.schema import Schema
     from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
     from partita.algebra.transforms import PartitionFunction
-    from partita.arrow.prune import Pruned, Statistics, prune
-    from partita.arrow.spec import parse_spec
+    from partita.arrow.prune import ColumnStatistics, PruneResult, prune
+    from partita.arrow.schema import parse_spec
     from partita.assets.asset import Asset, asset, source
     from partita.assets.pipeline import Pipeline, load_pipeline
-    from partita.assets.plan import Plan, load_plan
+    from partita.assets.plan_file import load_plan
     from partita.assets.progress import RunResult
+    from partita.assets.run_plan import RunPlan
     from partita.errors import (
-        Conflict,
+        CommitConflict,
         ConstraintError,
         DefinitionError,
-        Held,
         JavaMissing,
         KeyFormatError,
         KeyValueError,
-        OutsidePartitions,
         PartitaError,
         PartitionsError,
+        PartitionsLeased,
         PartitionValueError,
         PlanError,
+        PlanOutdated,
         PredicateError,
         ProjectError,
+        RowsOutsidePartitions,
         SchemaError,
         SpecError,
         SpecFormatError,
@@ -62,19 +64,27 @@ if TYPE_CHECKING:
         UnknownColumn,
         UnknownSpec,
         UnsupportedFeature,
-        WorldMoved,
+        UnsupportedOperation,
     )
-    from partita.formats.merge import when_matched, when_not_matched, when_not_matched_by_source
-    from partita.formats.opening import open_table
+    from partita.formats.lake_tables import open_table
+    from partita.formats.merge_clauses import when_matched, when_not_matched, when_not_matched_by_source
     from partita.formats.table import Table
     from partita.lake import Lake
-    from partita.status.display import DisplayStatus, compute_display_status
-    from partita.status.why import Why
+    from partita.status.explanation import StatusExplanation
+    from partita.status.states import DisplayStatus, compute_display_status
 
-_ROOMS = {
+_NAMES_BY_MODULE = {
     "partita.algebra.freshness": ("cron",),
-    "partita.algebra.functions": (
-        "bucket", "day", "hash", "hour", "identity", "month", "truncate", "void", "year",
+    "partita.algebra.partition_functions": (
+        "bucket",
+        "day",
+        "hash",
+        "hour",
+        "identity",
+        "month",
+        "truncate",
+        "void",
+        "year",
     ),
     "partita.algebra.key": ("PartitionKey",),
     "partita.algebra.mappings": ("all_partitions", "mapped_by", "same_key", "window_offset"),
@@ -83,40 +93,65 @@ _ROOMS = {
     "partita.algebra.schema": ("Schema",),
     "partita.algebra.spec": ("PartitionField", "PartitionSpec", "SpecHistory"),
     "partita.algebra.transforms": ("PartitionFunction",),
-    "partita.arrow.prune": ("Pruned", "Statistics", "prune"),
-    "partita.arrow.spec": ("parse_spec",),
+    "partita.arrow.prune": ("PruneResult", "ColumnStatistics", "prune"),
+    "partita.arrow.schema": ("parse_spec",),
     "partita.assets.asset": ("Asset", "asset", "source"),
     "partita.assets.pipeline": ("Pipeline", "load_pipeline"),
-    "partita.assets.plan": ("Plan", "load_plan"),
+    "partita.assets.plan_file": ("load_plan",),
+    "partita.assets.run_plan": ("RunPlan",),
     "partita.assets.progress": ("RunResult",),
     "partita.errors": (
-        "Conflict", "ConstraintError", "DefinitionError", "Held", "JavaMissing", "KeyFormatError", "KeyValueError",
-        "OutsidePartitions", "PartitaError", "PartitionValueError", "PartitionsError", "PlanError", "PredicateError",
-        "ProjectError", "SchemaError", "SpecError", "SpecFormatError", "StatusError", "StorageError", "TableError",
-        "TableExists", "TableMissing", "TimeZoneError", "TransformError", "UnknownAsset", "UnknownColumn",
-        "UnknownSpec", "UnsupportedFeature", "WorldMoved",
+        "CommitConflict",
+        "ConstraintError",
+        "DefinitionError",
+        "PartitionsLeased",
+        "JavaMissing",
+        "KeyFormatError",
+        "KeyValueError",
+        "RowsOutsidePartitions",
+        "PartitaError",
+        "PartitionValueError",
+        "PartitionsError",
+        "PlanError",
+        "PredicateError",
+        "ProjectError",
+        "SchemaError",
+        "SpecError",
+        "SpecFormatError",
+        "StatusError",
+        "StorageError",
+        "TableError",
+        "TableExists",
+        "TableMissing",
+        "TimeZoneError",
+        "TransformError",
+        "UnknownAsset",
+        "UnknownColumn",
+        "UnknownSpec",
+        "UnsupportedFeature",
+        "UnsupportedOperation",
+        "PlanOutdated",
     ),
-    "partita.formats.merge": ("when_matched", "when_not_matched", "when_not_matched_by_source"),
-    "partita.formats.opening": ("open_table",),
+    "partita.formats.merge_clauses": ("when_matched", "when_not_matched", "when_not_matched_by_source"),
+    "partita.formats.lake_tables": ("open_table",),
     "partita.formats.table": ("Table",),
     "partita.lake": ("Lake",),
-    "partita.status.display": ("DisplayStatus", "compute_display_status"),
-    "partita.status.why": ("Why",),
-}  # fmt: skip
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+    "partita.status.states": ("DisplayStatus", "compute_display_status"),
+    "partita.status.explanation": ("StatusExplanation",),
+}
+_MODULE_BY_NAME = {name: room for room, names in _NAMES_BY_MODULE.items() for name in names}
 
 __all__ = [
     "Asset",
-    "Conflict",
+    "ColumnStatistics",
+    "CommitConflict",
     "ConstraintError",
     "DefinitionError",
     "DisplayStatus",
-    "Held",
     "JavaMissing",
     "KeyFormatError",
     "KeyValueError",
     "Lake",
-    "OutsidePartitions",
     "PartitaError",
     "PartitionField",
     "PartitionFunction",
@@ -125,21 +160,24 @@ __all__ = [
     "PartitionSpec",
     "PartitionValueError",
     "PartitionsError",
+    "PartitionsLeased",
     "Pipeline",
-    "Plan",
     "PlanError",
+    "PlanOutdated",
     "Predicate",
     "PredicateError",
     "ProjectError",
-    "Pruned",
+    "PruneResult",
+    "RowsOutsidePartitions",
+    "RunPlan",
     "RunResult",
     "Schema",
     "SchemaError",
     "SpecError",
     "SpecFormatError",
     "SpecHistory",
-    "Statistics",
     "StatusError",
+    "StatusExplanation",
     "StorageError",
     "Table",
     "TableError",
@@ -151,8 +189,7 @@ __all__ = [
     "UnknownColumn",
     "UnknownSpec",
     "UnsupportedFeature",
-    "Why",
-    "WorldMoved",
+    "UnsupportedOperation",
     "all_partitions",
     "asset",
     "bucket",
@@ -191,9 +228,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in ("arrow", "formats", "spark", "status"):
         return import_module(f"partita.{name}")
-    if name not in _HOME:
+    if name not in _MODULE_BY_NAME:
         raise AttributeError(f"module 'partita' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOME[name]), name)
+    value: object = getattr(import_module(_MODULE_BY_NAME[name]), name)
     globals()[name] = value
     return value
 

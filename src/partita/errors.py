@@ -2,38 +2,40 @@
 
 ```text
 PartitaError
-├── KeyFormatError        a text is not the canonical text of a partition key
-├── KeyValueError         a name or a value that no partition key can hold
-├── SchemaError           a schema, or a type in it, that can't be used
-│   └── UnknownColumn     a name that the schema doesn't have, or has twice
-├── SpecError             a partition spec that can't be made
-│   ├── SpecFormatError   a text or a JSON document that doesn't say a spec
-│   ├── TransformError    a function that can't be applied to that type
-│   └── UnknownSpec       an id that the history of specs doesn't know
-├── PredicateError        a predicate that can't be read
-├── TimeZoneError         a name that no time zone has
-├── PartitionsError       partitions or statistics that don't fit their spec
-├── PartitionValueError   a partition value that a table's format can't hold, or a text that says none
-├── StorageError          a file or an object that can't be read or written
-├── TableError            a table that can't be used as asked
-│   ├── TableMissing      there is no table of that format there
-│   ├── TableExists       there is one already
-│   ├── UnsupportedFeature  the table needs what Partita doesn't have
-│   └── ConstraintError   rows that the table's own rules refuse
-│       └── OutsidePartitions  rows outside of the partitions that they were to replace
-├── ProjectError          a project's file that can't be read, or lacks what is asked for
-├── DefinitionError       an asset's definition that can't be made or read
-├── StatusError           events or a question about status that can't be taken as given
-│   └── UnknownAsset      nothing was recorded or registered under that name
-├── PlanError             a plan that can't be made, read or run as asked
-│   ├── WorldMoved        what the plan was made from is not so any more
-│   └── Held              another run is at work on the same partitions
-├── Conflict              another writer was first, and what it did matters here
-└── JavaMissing           Spark was asked for, and there is no Java to run it
+├── KeyFormatError             a string is not the canonical text of a partition key
+├── KeyValueError              a partition key can't hold a dimension's name or value
+├── SchemaError                a schema, or a type in it, can't be used
+│   └── UnknownColumn          the schema has no such column, or has it twice
+├── SpecError                  a partition spec can't be built
+│   ├── SpecFormatError        a string or a JSON document is not a partition spec
+│   ├── TransformError         a partition function can't be applied to a type
+│   └── UnknownSpec            the table's history has no spec of this id
+├── PredicateError             a predicate can't be parsed, or names an unknown column
+├── TimeZoneError              there is no time zone of this name
+├── PartitionsError            partition values or statistics don't fit their spec
+├── PartitionValueError        a table's format can't hold a partition value, or a string is none
+├── StorageError               a file or an object can't be read or written
+├── TableError                 a table can't be used as asked
+│   ├── TableMissing           there is no table here
+│   ├── TableExists            there is a table here already
+│   ├── UnsupportedFeature     the table needs a feature that Partita doesn't support
+│   ├── UnsupportedOperation   tables of this format can't do the operation
+│   └── ConstraintError        rows violate a constraint of the table
+│       └── RowsOutsidePartitions   rows are outside of the partitions that they were to replace
+├── ProjectError               a project's file can't be read, or lacks a setting
+├── DefinitionError            an asset's definition is invalid
+├── StatusError                an event can't be recorded, or a question about status can't be answered
+│   └── UnknownAsset           no asset of this name was registered or recorded
+├── PlanError                  a plan can't be made, loaded or run
+│   ├── PlanOutdated           the status that the plan was made from has changed
+│   ├── PartitionsLeased       another run works on the same partitions
+│   └── LedgerUnavailable      a run can't record its outcomes (`partita.assets.attempt_recording`)
+├── CommitConflict             another writer committed first, and its change conflicts with this one
+└── JavaMissing                Spark needs Java, and there is none
 ```
 
-Each carries what it is about as fields, and its text says what to do next. Errors about bad values are `ValueError`s
-too, so that callers who don't know Partita can catch them.
+Each error has its facts as fields, and its message says what to do next. Errors about invalid values are `ValueError`s
+too, so that callers can catch them without knowing Partita.
 """
 
 from __future__ import annotations
@@ -41,33 +43,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-MAX_BITS = 3300
-"""Bits of the largest integer that a message shows, of about 1,000 digits."""
+MAX_INTEGER_BITS = 3300
+"""The size of the largest integer that a message shows: about 1,000 digits."""
 
 
-def value_repr(value: object, most: int = 200) -> str:
-    """A value in a message, cut; a deep table and an integer of thousands of digits have no `repr`."""
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+def value_repr(value: object, max_chars: int = 200) -> str:
+    """Return the `repr` of a value for a message, truncated.
+
+    Deeply nested values and integers of thousands of digits have no `repr`; they are described instead.
+    """
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         return f"an integer of {value.bit_length():,} bits"
     try:
         text = repr(value)
     except (RecursionError, ValueError):
         return f"a {type(value).__name__} that is too large to show"
-    return text if len(text) <= most else f"{text[:most]}…"
+    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
 
 
 class PartitaError(Exception):
-    """The root of all errors of Partita."""
+    """The base class of all errors of Partita."""
 
 
 class KeyFormatError(PartitaError, ValueError):
-    """A text that is not the canonical text of a partition key.
+    """A string is not the canonical text of a partition key.
 
-    `position` counts characters from 0 and points at the first one that can't stand where it does.
+    `text` is the string, `position` the 0-based index of its first invalid character, `reason` what is wrong there.
     """
 
     def __init__(self, text: str, position: int, reason: str) -> None:
-        super().__init__(f"not a canonical partition key, at position {position}: {reason}\n{caret(text, position)}")
+        super().__init__(
+            f"not a canonical partition key, at position {position}: {reason}\n{caret_lines(text, position)}"
+        )
         self.text = text
         self.position = position
         self.reason = reason
@@ -77,7 +84,7 @@ class KeyFormatError(PartitaError, ValueError):
 
 
 class KeyValueError(PartitaError, ValueError):
-    """A dimension's name or value that no partition key can hold."""
+    """A partition key can't hold a dimension's name or value: `name` is the dimension, `reason` says why."""
 
     def __init__(self, name: object, reason: str) -> None:
         super().__init__(f"partition key dimension {value_repr(name)}: {reason}")
@@ -89,11 +96,11 @@ class KeyValueError(PartitaError, ValueError):
 
 
 class SchemaError(PartitaError, ValueError):
-    """A schema, or a type in it, that can't be used."""
+    """A schema, or a type in it, can't be used."""
 
 
 class UnknownColumn(SchemaError):
-    """A column that the schema doesn't have, or has more than once when case is put aside."""
+    """The schema has no column `name`, or several that differ only in case; `known` are the schema's columns."""
 
     def __init__(self, name: str, known: tuple[str, ...], reason: str = "is not in the schema") -> None:
         columns = ", ".join(known) or "none"
@@ -107,19 +114,22 @@ class UnknownColumn(SchemaError):
 
 
 class SpecError(PartitaError, ValueError):
-    """A partition spec that can't be made."""
+    """A partition spec can't be built."""
 
 
 class SpecFormatError(SpecError):
-    """A text or a JSON document that doesn't say a partition spec."""
+    """A string or a JSON document is not a partition spec."""
 
 
 class TransformError(SpecError):
-    """A partition function that can't be applied to a column of that type."""
+    """A partition function can't be applied to a column of this type.
+
+    `function` is the function as text, `column` the column if one is known, `data_type` its type, `reason` says why.
+    """
 
     def __init__(self, function: str, column: str | None, data_type: str, reason: str) -> None:
-        where = f"column {column!r} of type {data_type}" if column is not None else f"type {data_type}"
-        super().__init__(f"{function} can't partition {where}: {reason}")
+        subject = f"column {column!r} of type {data_type}" if column is not None else f"type {data_type}"
+        super().__init__(f"{function} can't partition {subject}: {reason}")
         self.function = function
         self.column = column
         self.data_type = data_type
@@ -130,7 +140,7 @@ class TransformError(SpecError):
 
 
 class UnknownSpec(SpecError):
-    """A spec id that the table's history doesn't know."""
+    """The table's history has no spec of the id `spec_id`; `known` are the ids that it has."""
 
     def __init__(self, spec_id: int, known: tuple[int, ...]) -> None:
         super().__init__(
@@ -144,14 +154,15 @@ class UnknownSpec(SpecError):
 
 
 class PredicateError(PartitaError, ValueError):
-    """A predicate that can't be read: it does not parse, or names an unknown column.
+    """A predicate can't be parsed, or names an unknown column; `reason` says what is wrong.
 
-    Where the predicate is text, `position` counts characters from 0 and the message puts a caret under the place.
+    For a predicate given as text, `text` is that text and `position` the 0-based index of the error, which the message
+    marks with a caret.
     """
 
     def __init__(self, reason: str, text: str | None = None, position: int | None = None) -> None:
-        place = f"\n{caret(text, position)}" if text is not None and position is not None else ""
-        super().__init__(reason + place)
+        marked_text = f"\n{caret_lines(text, position)}" if text is not None and position is not None else ""
+        super().__init__(reason + marked_text)
         self.reason = reason
         self.text = text
         self.position = position
@@ -161,7 +172,7 @@ class PredicateError(PartitaError, ValueError):
 
 
 class TimeZoneError(PartitaError, ValueError):
-    """A name that no time zone has."""
+    """There is no time zone `name`."""
 
     def __init__(self, name: object) -> None:
         super().__init__(f"no time zone {value_repr(name)}; use names such as UTC, Europe/Berlin or +05:30")
@@ -172,11 +183,14 @@ class TimeZoneError(PartitaError, ValueError):
 
 
 class PartitionsError(PartitaError, ValueError):
-    """Partition values or statistics that don't fit the spec or the schema that they were given with."""
+    """Partition values or statistics don't fit the spec or the schema that they are used with."""
 
 
 class PartitionValueError(PartitaError, ValueError):
-    """A partition value that a table can't hold, by its column, what was expected there and what was found."""
+    """A table's format can't hold a partition value, or a string is no partition value.
+
+    `column` is the partition column, `expected` what it can hold, `found` the value.
+    """
 
     def __init__(self, column: str, expected: str, found: str) -> None:
         super().__init__(f"partition column {column!r}: expected {expected}, found {found}")
@@ -189,27 +203,27 @@ class PartitionValueError(PartitaError, ValueError):
 
 
 class StorageError(PartitaError, OSError):
-    """A file or an object that can't be read or written."""
+    """A file or an object can't be read or written. It is an `OSError` too."""
 
 
 class TableError(PartitaError):
-    """A table that can't be used as asked."""
+    """A table can't be used as asked."""
 
 
 class TableMissing(TableError):
-    """There is no table where one was looked for; `unless` is where else it could be."""
+    """There is no table at `uri`; `alternative` says where else it could be, if anywhere."""
 
-    def __init__(self, uri: str, unless: str = "") -> None:
-        super().__init__(f"no table at {uri}; create_table makes one{unless and f', unless {unless}'}")
+    def __init__(self, uri: str, alternative: str = "") -> None:
+        super().__init__(f"no table at {uri}; create_table makes one{alternative and f', unless {alternative}'}")
         self.uri = uri
-        self.unless = unless
+        self.alternative = alternative
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
-        return type(self), (self.uri, self.unless)
+        return type(self), (self.uri, self.alternative)
 
 
 class TableExists(TableError):
-    """There is a table already where one was to be made."""
+    """There is a table at `uri` already."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(f"there is a table already at {uri}; open it, or choose another name")
@@ -220,36 +234,52 @@ class TableExists(TableError):
 
 
 class UnsupportedFeature(TableError):
-    """The table asks of its readers or writers what Partita doesn't do."""
+    """The table needs `features` that Partita doesn't support; `operation` is what was tried, such as "reading"."""
 
-    def __init__(self, features: tuple[str, ...], doing: str) -> None:
-        super().__init__(f"{doing} this table needs {', '.join(features)}, which Partita doesn't support")
+    def __init__(self, features: tuple[str, ...], operation: str) -> None:
+        super().__init__(f"{operation} this table needs {', '.join(features)}, which Partita doesn't support")
         self.features = features
-        self.doing = doing
+        self.operation = operation
 
     def __reduce__(self) -> tuple[type[Self], tuple[tuple[str, ...], str]]:
-        return type(self), (self.features, self.doing)
+        return type(self), (self.features, self.operation)
+
+
+class UnsupportedOperation(TableError):
+    """Tables of a format can't do an operation, for a reason; `way_out` says what to do instead."""
+
+    def __init__(self, format_title: str, operation: str, reason: str, way_out: str) -> None:
+        super().__init__(f"a {format_title} table {reason}; {way_out}")
+        self.format_title = format_title
+        self.operation = operation
+        self.reason = reason
+        self.way_out = way_out
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str, str]]:
+        return type(self), (self.format_title, self.operation, self.reason, self.way_out)
 
 
 class ConstraintError(TableError, ValueError):
-    """Rows that the table's own rules refuse: a null where none may be, a check that fails, a row matched twice."""
+    """Rows violate a constraint of the table: a null in a required column, a failed check, a row matched twice."""
 
 
-class OutsidePartitions(ConstraintError):
-    """Rows that lie outside of the partitions that they were to replace; nothing was changed.
+class RowsOutsidePartitions(ConstraintError):
+    """Rows are outside of the partitions that they were to replace; nothing was changed.
 
-    `samples` are up to three of them, and `partitions` up to five that they lie in, by the values of the fields, each
-    with its count of rows.
+    `samples` are up to three of these rows. `partitions` are up to five of the partitions that they belong to, each as
+    the values of the partition fields and the number of rows.
     """
 
     def __init__(
         self, samples: tuple[Mapping[str, object], ...], partitions: tuple[tuple[Mapping[str, object], int], ...]
     ) -> None:
-        where = "; ".join(f"{_shown(values)} ({rows} row{'' if rows == 1 else 's'})" for values, rows in partitions)
-        rows = "".join(f"\n  {_shown(row)}" for row in samples)
+        partition_texts = "; ".join(
+            f"{_values_text(values)} ({rows} row{'' if rows == 1 else 's'})" for values, rows in partitions
+        )
+        sample_lines = "".join(f"\n  {_values_text(row)}" for row in samples)
         super().__init__(
-            f"rows lie outside of the partitions that they were to replace, in {where}; nothing was changed: leave "
-            f"them out, or ask for their partitions too{f'. Some of them:{rows}' if rows else ''}"
+            f"rows lie outside of the partitions that they were to replace, in {partition_texts}; nothing was changed: "
+            f"leave them out, or ask for their partitions too{f'. Some of them:{sample_lines}' if sample_lines else ''}"
         )
         self.samples = samples
         self.partitions = partitions
@@ -259,7 +289,10 @@ class OutsidePartitions(ConstraintError):
 
 
 class ProjectError(PartitaError, ValueError):
-    """A project's `partita.toml` that can't be read, or lacks what is asked for; `key` is what it is about, if any."""
+    """A project's `partita.toml` can't be read, or lacks a setting.
+
+    `file` is its path, `key` the setting if it is about one, `reason` says what is wrong.
+    """
 
     def __init__(self, file: str, key: str | None, reason: str) -> None:
         super().__init__(f"{file}: {reason}" if key is None else f"{file}: {key} {reason}")
@@ -272,15 +305,15 @@ class ProjectError(PartitaError, ValueError):
 
 
 class DefinitionError(PartitaError, ValueError):
-    """An asset's definition, or a part of it, that can't be made or read."""
+    """An asset's definition, or a part of it, is invalid or can't be read."""
 
 
 class StatusError(PartitaError, ValueError):
-    """An event that can't be recorded, or a question about status that can't be answered as asked."""
+    """An event can't be recorded, or a question about status can't be answered as asked."""
 
 
 class UnknownAsset(StatusError):
-    """An asset that was never registered and has no events."""
+    """The asset `name` was never registered and has no events; `known` are the assets of the workspace."""
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
         super().__init__(f"no asset {name!r} in this workspace; there is: {', '.join(known) or 'none'}")
@@ -292,11 +325,11 @@ class UnknownAsset(StatusError):
 
 
 class PlanError(PartitaError, ValueError):
-    """A plan that can't be made, read or run as asked."""
+    """A plan can't be made, loaded or run as asked."""
 
 
-class WorldMoved(PlanError):
-    """What a stored plan was made from has changed: events were recorded, or definitions are others."""
+class PlanOutdated(PlanError):
+    """The status or the definitions of `assets` changed since the plan was made."""
 
     def __init__(self, assets: tuple[str, ...]) -> None:
         super().__init__(f"the plan is out of date: {', '.join(assets)} changed since it was made; make a new one")
@@ -306,8 +339,12 @@ class WorldMoved(PlanError):
         return type(self), (self.assets,)
 
 
-class Held(PlanError):
-    """Another run holds some of the partitions."""
+class PartitionsLeased(PlanError):
+    """Another run leases some of the partitions.
+
+    `run_id` is that run, `holder` its user and machine, `until` when its lease expires unless it is renewed, and
+    `partitions` how many partitions both runs want.
+    """
 
     def __init__(self, run_id: str, holder: str, until: str, partitions: int) -> None:
         super().__init__(
@@ -323,12 +360,15 @@ class Held(PlanError):
         return type(self), (self.run_id, self.holder, self.until, self.partitions)
 
 
-class Conflict(PartitaError):
-    """Another writer was first, and what it changed is part of what this one read or replaces; nothing was written."""
+class CommitConflict(PartitaError):
+    """Another writer committed first, and changed what this writer read or replaces; nothing was written.
+
+    `operation` is what was tried, `reason` what the other writer did, `version` its commit if it is known.
+    """
 
     def __init__(self, operation: str, reason: str, version: int | None = None) -> None:
-        place = "" if version is None else f" in version {version}"
-        super().__init__(f"{operation}: another writer{place} {reason}; nothing was changed here, try again")
+        commit = "" if version is None else f" in version {version}"
+        super().__init__(f"{operation}: another writer{commit} {reason}; nothing was changed here, try again")
         self.operation = operation
         self.reason = reason
         self.version = version
@@ -338,7 +378,7 @@ class Conflict(PartitaError):
 
 
 class JavaMissing(PartitaError, RuntimeError):
-    """Spark was asked for, and no Java starts here."""
+    """Spark is needed, and no Java starts on this machine."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -346,22 +386,22 @@ class JavaMissing(PartitaError, RuntimeError):
         )
 
 
-def _shown(values: Mapping[str, object]) -> str:
-    """Named values on one line."""
-    return ", ".join(f"{name}={_printable(str(value))}" for name, value in values.items()) or "the table"
+def _values_text(values: Mapping[str, object]) -> str:
+    """Return named values on one line."""
+    return ", ".join(f"{name}={_escape_unprintable(str(value))}" for name, value in values.items()) or "the table"
 
 
-_WINDOW = 60
+_CARET_CONTEXT_CHARS = 60
 
 
-def caret(text: str, position: int) -> str:
-    """Two lines: the text around `position` with what can't be printed escaped, and a caret under the place."""
-    start = max(0, position - _WINDOW)
-    stop = position + _WINDOW
-    before = ("…" if start else "") + _printable(text[start:position])
-    after = _printable(text[position:stop]) + ("…" if stop < len(text) else "")
+def caret_lines(text: str, position: int) -> str:
+    """Return two lines: the text around `position` with unprintable characters escaped, and a caret below it."""
+    start = max(0, position - _CARET_CONTEXT_CHARS)
+    stop = position + _CARET_CONTEXT_CHARS
+    before = ("…" if start else "") + _escape_unprintable(text[start:position])
+    after = _escape_unprintable(text[position:stop]) + ("…" if stop < len(text) else "")
     return f"  {before}{after}\n  {' ' * len(before)}^"
 
 
-def _printable(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

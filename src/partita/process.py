@@ -1,4 +1,9 @@
-"""Which process this is, and whether another one is still alive, as far as that can be told from here."""
+"""The identity of a process, and whether a process may still be alive.
+
+A lease and a write intent store the identity of their process for other processes to read. So its start time must not
+depend on the wall clock: Linux counts it in ticks since boot. psutil's `create_time` adds the boot time, which moves
+with every correction of the clock; a live process would then count as dead.
+"""
 
 from __future__ import annotations
 
@@ -11,40 +16,40 @@ from typing import Any
 
 
 def this_process() -> dict[str, Any]:
-    """What tells this process from every other: the machine since its last start, the number, and when it was born."""
-    return {"host": _host(), "pid": os.getpid(), "born": _born(os.getpid())}
+    """Return what identifies this process among all others: host since its last boot, process id and start time."""
+    return {"host": _host_id(), "pid": os.getpid(), "born": _start_time(os.getpid())}
 
 
-def may_live(process: Mapping[str, Any]) -> bool:
-    """Whether a process may still be alive; of another machine nobody can say that it isn't."""
-    if process.get("host") != _host():
+def may_be_alive(process: Mapping[str, Any]) -> bool:
+    """Return whether a process may still be alive; a process of another host always may."""
+    if process.get("host") != _host_id():
         return True
-    return _born(process["pid"]) == process.get("born")
+    return _start_time(process["pid"]) == process.get("born")
 
 
-def is_this(process: Mapping[str, Any]) -> bool:
-    """Whether it is this process."""
-    return process.get("host") == _host() and process.get("pid") == os.getpid()
+def is_this_process(process: Mapping[str, Any]) -> bool:
+    """Return whether an identity is that of this process."""
+    return process.get("host") == _host_id() and process.get("pid") == os.getpid()
 
 
-def _host() -> str:
+def _host_id() -> str:
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return socket.gethostname()
 
 
-def _born(pid: int) -> str | None:
-    """When a process was started, which tells it from a later one of the same number; None where there is none."""
+def _start_time(pid: int) -> str | None:
+    """Return when a process was started, which tells it from a later one of the same id; None if it is dead."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return _signalled(pid)
+        return _liveness_from_signal(pid)
     state, *rest = stat.rpartition(")")[2].split()
     return None if state in "ZX" else rest[18]
 
 
-def _signalled(pid: int) -> str | None:
-    """The same where there is no /proc: only whether it lives."""
+def _liveness_from_signal(pid: int) -> str | None:
+    """Return "alive" for a live process where there is no /proc to read its start time from; else None."""
     if Path("/proc/self").exists():
         return None
     try:

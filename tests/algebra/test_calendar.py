@@ -1,4 +1,4 @@
-"""Days and civil dates: as Python's calendar where that reaches, and on beyond it."""
+"""Conversion of days and dates: equal to Python's within its years, and round trips beyond them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cron schedules: fields, days by month and by week, and clocks that are changed."""
+"""Cron schedules: fields, days of month and of week, and clock changes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 import partita as pt
-from partita.algebra.cron import Cron
+from partita.algebra.cron import CronSchedule
 from partita.errors import DefinitionError
 
 
 def ticks(schedule: str, first: str, last: str, zone: str = "UTC") -> list[str]:
     start, stop = (datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (first, last))
-    found = Cron(schedule, zone).ticks(start, stop)
-    return [datetime.fromtimestamp(tick / 1e6, UTC).strftime("%m-%d %H:%M") for tick in found]
+    tick_micros = CronSchedule(schedule, zone).ticks(start, stop)
+    return [datetime.fromtimestamp(micros / 1e6, UTC).strftime("%m-%d %H:%M") for micros in tick_micros]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_time_that_the_clocks_skip_comes_later_and_one_that_they_repeat_comes_
 
 
 def test_clocks_that_skip_half_an_hour_bring_no_moment_before_it() -> None:
-    """In Lord Howe they go from 2:00 to 2:30, at 15:30 in UTC, and from 2:00 back to 1:30, at 15:00."""
+    """In Lord Howe, clocks go from 2:00 to 2:30 at 15:30 UTC, and from 2:00 back to 1:30 at 15:00 UTC."""
     howe = "Australia/Lord_Howe"
     assert ticks("15 * * * *", "2025-10-04T14:00", "2025-10-04T17:00", howe) == [
         "10-04 14:45", "10-04 15:45", "10-04 16:15"
@@ -66,8 +66,8 @@ def test_clocks_that_skip_half_an_hour_bring_no_moment_before_it() -> None:
 @pytest.mark.parametrize("lag", [None, timedelta(0), timedelta(days=400), timedelta(days=365_000)])
 @pytest.mark.parametrize("now", [datetime(2025, 6, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
 def test_deadlines_at_the_end_of_the_calendar(lag: timedelta | None, now: datetime) -> None:
-    made = datetime(9999, 12, 30, tzinfo=UTC)
-    assert pt.cron("@yearly", lag=lag).deadlines(made, now, now) == []
+    materialized_at = datetime(9999, 12, 30, tzinfo=UTC)
+    assert pt.cron("@yearly", lag=lag).deadlines(materialized_at, now, now) == []
     early = pt.cron("@yearly", lag=lag).deadlines(
         datetime(2025, 5, 30, tzinfo=UTC), datetime(2025, 5, 31, tzinfo=UTC), now
     )
@@ -83,7 +83,7 @@ def test_deadlines_at_the_end_of_the_calendar(lag: timedelta | None, now: dateti
 )  # fmt: skip
 def test_what_is_no_schedule_is_refused(schedule: Any) -> None:
     with pytest.raises(DefinitionError, match="cron schedule"):
-        Cron(schedule)
+        CronSchedule(schedule)
 
 
 def test_a_day_that_only_some_months_or_years_have_is_a_schedule() -> None:
@@ -93,9 +93,9 @@ def test_a_day_that_only_some_months_or_years_have_is_a_schedule() -> None:
 
 @pytest.mark.parametrize("schedule", ["* * * * *", "0 9 * * *", "0 0 29 2 *", "30 2 * * sun"])
 def test_the_moments_that_follow_one_are_the_first_of_all_after_it(schedule: str) -> None:
-    cron = Cron(schedule, "Europe/Berlin")
+    cron = CronSchedule(schedule, "Europe/Berlin")
     after, last = datetime(2025, 3, 29, 9, tzinfo=UTC), datetime(2034, 1, 1, tzinfo=UTC)
     until = min(last, datetime(2025, 3, 31, tzinfo=UTC)) if schedule == "* * * * *" else last
     every = [tick for tick in cron.ticks(after, until) if tick > after.timestamp() * 1e6]
-    assert cron.following(after, 2, last) == every[:2]
-    assert cron.following(after, 2, after) == []
+    assert cron.next_ticks(after, 2, last) == every[:2]
+    assert cron.next_ticks(after, 2, after) == []

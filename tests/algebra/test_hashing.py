@@ -1,4 +1,4 @@
-"""Murmur3 over the bytes of each type: the vectors, a second opinion, and the canonical JSON of nested values."""
+"""Murmur3 hashes: the vectors, a comparison with pyiceberg, and the canonical JSON of nested values."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.algebra.hashing import canonical_json, hash_bytes, murmur3, shortest_bytes
+from partita.algebra.hashing import canonical_json, hash_bytes, murmur3_hash, twos_complement_bytes
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import STRING, LogicalType
 from partita.errors import SchemaError
-from tests.values import nested_types, of_type, texts
-from tests.vectors import load
+from tests.value_strategies import nested_types, texts, values_of_type
+from tests.vectors import load_vectors
 
-ROWS = load("murmur3")["rows"]
+ROWS = load_vectors("murmur3")["rows"]
 
 
 def typed(row: dict[str, Any]) -> object:
-    """The value of a row of the vectors as Python has it."""
+    """Return the Python value of a row of the vectors."""
     value = row["value"]
     read = {
         "date": date.fromisoformat,
@@ -39,7 +39,7 @@ def typed(row: dict[str, Any]) -> object:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['type']} {row['value']}")
 def test_a_row_of_the_vectors(row: dict[str, Any]) -> None:
-    hashed = murmur3(typed(row), parse_type(row["type"]))
+    hashed = murmur3_hash(typed(row), parse_type(row["type"]))
     assert hashed == row["hash"]
     assert (hashed & 0x7FFF_FFFF) % 16 == row["bucket_16"]
     assert f"{hashed & 0xFFFF_FFFF:08x}" == row["hex"]
@@ -47,7 +47,7 @@ def test_a_row_of_the_vectors(row: dict[str, Any]) -> None:
 
 @given(st.integers(-(2**127), 2**127 - 1))
 def test_shortest_bytes_are_the_shortest(number: int) -> None:
-    octets = shortest_bytes(number)
+    octets = twos_complement_bytes(number)
     assert int.from_bytes(octets, "big", signed=True) == number
     assert len(octets) == 1 or int.from_bytes(octets[1:], "big", signed=True) != number
 
@@ -74,12 +74,12 @@ def test_the_bytes_of_a_value(value: object, type_: str, octets: str) -> None:
 
 def test_every_nan_hashes_alike() -> None:
     odd = struct.unpack("<d", bytes.fromhex("010000000000f8ff"))[0]
-    assert murmur3(odd, parse_type("double")) == murmur3(float("nan"), parse_type("float"))
+    assert murmur3_hash(odd, parse_type("double")) == murmur3_hash(float("nan"), parse_type("float"))
 
 
 @given(texts)
 def test_text_hashes_by_its_utf8(text: str) -> None:
-    assert murmur3(text, STRING) == mmh3.hash(text.encode(), 0)
+    assert murmur3_hash(text, STRING) == mmh3.hash(text.encode(), 0)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_canonical_json(value: object, type_: str, text: str | None) -> None:
         assert hash_bytes(value, parse_type(type_)) == text.encode()
 
 
-@given(nested_types.flatmap(lambda type_: st.tuples(st.just(type_), of_type(type_))))
+@given(nested_types.flatmap(lambda type_: st.tuples(st.just(type_), values_of_type(type_))))
 def test_canonical_json_is_json_and_compact(pair: tuple[LogicalType, object]) -> None:
     type_, value = pair
     text = canonical_json(value, type_)
@@ -133,5 +133,5 @@ def test_hexadecimal_floats_are_exact(number: float) -> None:
 
 
 def test_a_map_with_a_key_twice_is_refused() -> None:
-    with pytest.raises(SchemaError, match="one key twice"):
+    with pytest.raises(SchemaError, match="a duplicate key"):
         canonical_json([(0.0, 1), (-0.0, 2)], parse_type("map<double,int>"))

@@ -1,4 +1,4 @@
-"""Partition sets: products by name, and what is refused."""
+"""Partition sets: products of dimensions, and invalid definitions."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 import partita as pt
-from partita.algebra.windows import Windows
+from partita.algebra.time_windows import TimeWindows
 
 
 def test_dimensions_stand_by_name_in_a_product_of_any_order() -> None:
     days, regions, shards = pt.daily("date", start="2025-01-01"), pt.static("region", ["us"]), pt.dynamic("shard")
     assert (shards * regions * days).names == ("date", "region", "shard")
     assert shards * regions * days == days * (regions * shards)
-    assert (shards * days).find("region") is None
+    assert (shards * days).find_dimension("region") is None
 
 
 def test_a_start_with_a_zone_is_taken_to_the_zone_of_the_windows() -> None:
     start = datetime(2025, 1, 1, tzinfo=timezone(timedelta(hours=-5)))
     (hours,) = pt.hourly("ts", start=start, time_zone="Europe/Berlin").dimensions
-    assert isinstance(hours, Windows)
+    assert isinstance(hours, TimeWindows)
     assert hours.start == datetime(2025, 1, 1, 6)  # noqa: DTZ001 - in Berlin
 
 

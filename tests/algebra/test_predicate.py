@@ -1,4 +1,4 @@
-"""Predicates from SQL text and from `col(...)`: what the tree holds, what stays residual, and what is refused."""
+"""Predicates from SQL text and `col(...)`: the parsed tree, residuals, and errors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from partita.algebra.literals import Lossy
-from partita.algebra.parse import parse_predicate, unescape
-from partita.algebra.predicate import And, Compare, In, IsNull, Not, Or, Predicate, Residual, StartsWith, Truth, col
+from partita.algebra.literals import LossyLiteral
+from partita.algebra.predicate import (
+    And,
+    BooleanLiteral,
+    Comparison,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    Residual,
+    StartsWith,
+    col,
+)
+from partita.algebra.predicate_text import parse_predicate, unescape_literal
 from partita.algebra.schema import Schema
 from partita.errors import PartitaError, PredicateError
 
@@ -48,57 +60,60 @@ def parsed(text: str | Any) -> Predicate:
 
 
 HELD = [
-    ("i = 5", Compare("i", "=", 5)),
-    ("5 = I", Compare("i", "=", 5)),
-    ("5 < i", Compare("i", ">", 5)),
-    ("i == 5", Compare("i", "=", 5)),
-    ("i <> 5", Compare("i", "!=", 5)),
-    ("i <=> 5", Compare("i", "<=>", 5)),
+    ("i = 5", Comparison("i", "=", 5)),
+    ("5 = I", Comparison("i", "=", 5)),
+    ("5 < i", Comparison("i", ">", 5)),
+    ("i == 5", Comparison("i", "=", 5)),
+    ("i <> 5", Comparison("i", "!=", 5)),
+    ("i <=> 5", Comparison("i", "<=>", 5)),
     ("i <=> NULL", IsNull("i")),
-    ("i = NULL", Truth(None)),
-    ("i = -5", Compare("i", "=", -5)),
-    ("i = '5'", Compare("i", "=", 5)),
-    ("i = 5.0", Compare("i", "=", 5)),
-    ("i = 5e0", Compare("i", "=", 5)),
-    ("l = 5L", Compare("l", "=", 5)),
-    ("i = CAST('5' AS INT)", Compare("i", "=", 5)),
-    ("x > 1.5", Compare("x", ">", 1.5)),
-    ("x > 5", Compare("x", ">", 5.0)),
-    ("f = CAST(0.1 AS FLOAT)", Compare("f", "=", 0.10000000149011612)),
-    ("x = double('Infinity')", Compare("x", "=", float("inf"))),
-    ("m = 1.5", Compare("m", "=", Decimal("1.5"))),
-    ("m < 2.50BD", Compare("m", "<", Decimal("2.50"))),
-    ("s = 'it\\'s'", Compare("s", "=", "it's")),
-    ('s = "x"', Compare("s", "=", "x")),
-    ("country = 'FR'", Compare("Country", "=", "FR")),
-    ("`a b` = ''", Compare("a b", "=", "")),
-    ("PLACE.CITY = 'Oslo'", Compare("place.city", "=", "Oslo")),
-    ("b", Compare("b", "=", True)),
-    ("NOT b", Not(Compare("b", "=", True))),
-    ("b IS TRUE", Compare("b", "<=>", True)),
-    ("z = X'00ff'", Compare("z", "=", b"\x00\xff")),
-    ("d = '2025-01-01'", Compare("d", "=", date(2025, 1, 1))),
-    ("d < DATE '2025-01-01'", Compare("d", "<", date(2025, 1, 1))),
-    ("d < TIMESTAMP '2025-01-01 00:00:00'", Compare("d", "<", date(2025, 1, 1))),
-    ("ts >= '2025-01-01'", Compare("ts", ">=", datetime(2025, 1, 1, tzinfo=UTC))),
-    ("ts >= '2025-01-01T14:00:00+02:00'", Compare("ts", ">=", NOON)),
-    ("ts >= TIMESTAMP '2025-01-01 12:00:00'", Compare("ts", ">=", NOON)),
-    ("ts >= DATE '2025-01-01'", Compare("ts", ">=", datetime(2025, 1, 1, tzinfo=UTC))),
-    ("n >= '2025-01-01 12:00:00.5'", Compare("n", ">=", datetime(2025, 1, 1, 12, 0, 0, 500_000))),  # noqa: DTZ001
+    ("i = NULL", BooleanLiteral(None)),
+    ("i = -5", Comparison("i", "=", -5)),
+    ("i = '5'", Comparison("i", "=", 5)),
+    ("i = 5.0", Comparison("i", "=", 5)),
+    ("i = 5e0", Comparison("i", "=", 5)),
+    ("l = 5L", Comparison("l", "=", 5)),
+    ("i = CAST('5' AS INT)", Comparison("i", "=", 5)),
+    ("x > 1.5", Comparison("x", ">", 1.5)),
+    ("x > 5", Comparison("x", ">", 5.0)),
+    ("f = CAST(0.1 AS FLOAT)", Comparison("f", "=", 0.10000000149011612)),
+    ("x = double('Infinity')", Comparison("x", "=", float("inf"))),
+    ("m = 1.5", Comparison("m", "=", Decimal("1.5"))),
+    ("m < 2.50BD", Comparison("m", "<", Decimal("2.50"))),
+    ("s = 'it\\'s'", Comparison("s", "=", "it's")),
+    ('s = "x"', Comparison("s", "=", "x")),
+    ("country = 'FR'", Comparison("Country", "=", "FR")),
+    ("`a b` = ''", Comparison("a b", "=", "")),
+    ("PLACE.CITY = 'Oslo'", Comparison("place.city", "=", "Oslo")),
+    ("b", Comparison("b", "=", True)),
+    ("NOT b", Not(Comparison("b", "=", True))),
+    ("b IS TRUE", Comparison("b", "<=>", True)),
+    ("z = X'00ff'", Comparison("z", "=", b"\x00\xff")),
+    ("d = '2025-01-01'", Comparison("d", "=", date(2025, 1, 1))),
+    ("d < DATE '2025-01-01'", Comparison("d", "<", date(2025, 1, 1))),
+    ("d < TIMESTAMP '2025-01-01 00:00:00'", Comparison("d", "<", date(2025, 1, 1))),
+    ("ts >= '2025-01-01'", Comparison("ts", ">=", datetime(2025, 1, 1, tzinfo=UTC))),
+    ("ts >= '2025-01-01T14:00:00+02:00'", Comparison("ts", ">=", NOON)),
+    ("ts >= TIMESTAMP '2025-01-01 12:00:00'", Comparison("ts", ">=", NOON)),
+    ("ts >= DATE '2025-01-01'", Comparison("ts", ">=", datetime(2025, 1, 1, tzinfo=UTC))),
+    ("n >= '2025-01-01 12:00:00.5'", Comparison("n", ">=", datetime(2025, 1, 1, 12, 0, 0, 500_000))),  # noqa: DTZ001
     ("i IN (1, 2, NULL)", In("i", (1, 2, None))),
     ("i NOT IN (1)", Not(In("i", (1,)))),
-    ("i BETWEEN 1 AND 2", And((Compare("i", ">=", 1), Compare("i", "<=", 2)))),
-    ("i NOT BETWEEN 1 AND 2", Not(And((Compare("i", ">=", 1), Compare("i", "<=", 2))))),
+    ("i BETWEEN 1 AND 2", And((Comparison("i", ">=", 1), Comparison("i", "<=", 2)))),
+    ("i NOT BETWEEN 1 AND 2", Not(And((Comparison("i", ">=", 1), Comparison("i", "<=", 2))))),
     ("i IS NULL", IsNull("i")),
     ("i IS NOT NULL", Not(IsNull("i"))),
-    ("i IS DISTINCT FROM 5", Not(Compare("i", "<=>", 5))),
+    ("i IS DISTINCT FROM 5", Not(Comparison("i", "<=>", 5))),
     ("s LIKE 'ab%'", StartsWith("s", "ab")),
     ("s LIKE 'a\\%b%%'", StartsWith("s", "a%b")),
     ("s NOT LIKE 'ab%'", Not(StartsWith("s", "ab"))),
-    ("s LIKE 'ab'", Compare("s", "=", "ab")),
+    ("s LIKE 'ab'", Comparison("s", "=", "ab")),
     ("startswith(s, 'a_')", StartsWith("s", "a_")),
-    ("TRUE", Truth(True)),
-    ("(i = 1 OR (b)) AND i = 2", And((Or((Compare("i", "=", 1), Compare("b", "=", True))), Compare("i", "=", 2)))),
+    ("TRUE", BooleanLiteral(True)),
+    (
+        "(i = 1 OR (b)) AND i = 2",
+        And((Or((Comparison("i", "=", 1), Comparison("b", "=", True))), Comparison("i", "=", 2))),
+    ),
     (
         "u = 'f79c3e09-677c-4bbd-a479-3f349cb785e7'",
         col("u") == __import__("uuid").UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"),
@@ -108,9 +123,9 @@ HELD = [
 
 @pytest.mark.parametrize(("text", "tree"), HELD, ids=[text for text, _ in HELD])
 def test_the_tree_holds(text: str, tree: Predicate) -> None:
-    found = parsed(text)
-    assert found == tree
-    assert str(found) == text.strip()
+    predicate = parsed(text)
+    assert predicate == tree
+    assert str(predicate) == text.strip()
 
 
 RESIDUAL = [
@@ -129,10 +144,10 @@ RESIDUAL = [
 
 @pytest.mark.parametrize("text", RESIDUAL)
 def test_what_the_tree_cannot_hold_is_residual(text: str) -> None:
-    found = parsed(text)
-    parts = found.parts if isinstance(found, And) else (found,)
+    predicate = parsed(text)
+    parts = predicate.operands if isinstance(predicate, And) else (predicate,)
     assert isinstance(parts[-1], Residual)
-    assert parts[-1].residual in text
+    assert parts[-1].expression in text
 
 
 DIGITS = "1" * 400
@@ -141,12 +156,12 @@ DIGITS = "1" * 400
 @pytest.mark.parametrize("text", ["x < 1e400", "x > -1e400", "f = 1e400", f"x = {DIGITS}.0", f"x = {DIGITS}",
                                   f"x IN (1.0, {DIGITS}.5)", f"x = CAST({DIGITS}.0 AS FLOAT)"])  # fmt: skip
 def test_a_number_that_no_double_holds_is_not_infinite(text: str) -> None:
-    """Spark refuses the literal; as infinity it would be more than all that a table has."""
+    """Spark refuses the literal; as infinity it would exceed every value of a table."""
     assert parsed(text) == Residual(text)
 
 
 def test_infinity_is_said_by_its_name() -> None:
-    assert parsed("x < 'Infinity'") == parsed(col("x") < float("inf")) == Compare("x", "<", float("inf"))
+    assert parsed("x < 'Infinity'") == parsed(col("x") < float("inf")) == Comparison("x", "<", float("inf"))
     assert isinstance(parsed(col("x") < Decimal("1e400")), Residual)
 
 
@@ -157,9 +172,9 @@ def test_a_column_called_like_a_word_of_case_does_not_split_one() -> None:
         "CASE WHEN end = 1 AND b THEN true END AND a = 1",
     ):
         assert parse_predicate(text, schema) == Residual(text)
-    found = parse_predicate("a = 1 AND CASE WHEN a = 1 AND b = 2 THEN true END", schema)
-    assert isinstance(found, And)
-    assert [str(part) for part in found.parts] == ["a = 1", "CASE WHEN a = 1 AND b = 2 THEN true END"]
+    predicate = parse_predicate("a = 1 AND CASE WHEN a = 1 AND b = 2 THEN true END", schema)
+    assert isinstance(predicate, And)
+    assert [str(part) for part in predicate.operands] == ["a = 1", "CASE WHEN a = 1 AND b = 2 THEN true END"]
 
 
 def test_a_pattern_with_more_than_a_prefix_keeps_both() -> None:
@@ -167,9 +182,13 @@ def test_a_pattern_with_more_than_a_prefix_keeps_both() -> None:
 
 
 def test_parts_keep_their_authors_words() -> None:
-    found = parsed("ts >= '2025-01-01'  AND (Country != 'FR' or i in (1,2)) -- why\n and year(ts)=2025")
-    assert isinstance(found, And)
-    assert [str(p) for p in found.parts] == ["ts >= '2025-01-01'", "Country != 'FR' or i in (1,2)", "year(ts)=2025"]
+    predicate = parsed("ts >= '2025-01-01'  AND (Country != 'FR' or i in (1,2)) -- why\n and year(ts)=2025")
+    assert isinstance(predicate, And)
+    assert [str(p) for p in predicate.operands] == [
+        "ts >= '2025-01-01'",
+        "Country != 'FR' or i in (1,2)",
+        "year(ts)=2025",
+    ]
 
 
 ERRORS = [
@@ -181,10 +200,10 @@ ERRORS = [
     ("i = 1 xor b", "does not parse", 6),
     ("i = 1\n  AND ) b", "does not parse", 12),
     ("s = 'unterminated", "does not parse", 17),
-    ("", "no predicate", 0),
-    ("   ", "no predicate", 0),
-    ("DELETE FROM t", "not one predicate", 0),
-    ("i = 1; i = 2", "not one predicate", 0),
+    ("", "the predicate is empty", 0),
+    ("   ", "the predicate is empty", 0),
+    ("DELETE FROM t", "a single predicate", 0),
+    ("i = 1; i = 2", "a single predicate", 0),
     ("i IN (5,)", "a list ends with a comma", 7),
     ("upper(s,) = 'X'", "a list ends with a comma", 7),
 ]
@@ -200,8 +219,8 @@ def test_errors_put_a_caret_under_the_place(text: str, says: str, position: int)
 
 
 def test_python_expressions_make_the_same_tree() -> None:
-    made = (col("ts") >= date(2025, 1, 1)) & (col("COUNTRY") != "FR") | ~col("b") & col("i").isin(1, None)
-    assert parsed(made) == parsed("ts >= DATE '2025-01-01' AND country != 'FR' OR NOT b AND i IN (1, NULL)")
+    predicate = (col("ts") >= date(2025, 1, 1)) & (col("COUNTRY") != "FR") | ~col("b") & col("i").isin(1, None)
+    assert parsed(predicate) == parsed("ts >= DATE '2025-01-01' AND country != 'FR' OR NOT b AND i IN (1, NULL)")
     assert parsed(col("i").between(1, 2)) == parsed("i BETWEEN 1 AND 2")
     assert parsed(col("i").eq_null_safe(None)) == IsNull("i")
     assert parsed(col("s").startswith("a")) == StartsWith("s", "a")
@@ -233,10 +252,10 @@ def test_values_of_numpy_pandas_and_enums_count_as_what_they_hold() -> None:
     class Region(str, Enum):  # noqa: UP042 - the older form, whose str() is another text
         NORTH = "n"
 
-    assert parsed(col("i") == np.int64(5)) == Compare("i", "=", 5)
+    assert parsed(col("i") == np.int64(5)) == Comparison("i", "=", 5)
     assert parsed(col("i").isin(range(2))) == In("i", (0, 1))
     assert (col("s") == Region.NORTH).sql() == "`s` = 'n'"
-    assert parsed(col("ts") == pd.Timestamp(NOON)) == Compare("ts", "=", NOON)
+    assert parsed(col("ts") == pd.Timestamp(NOON)) == Comparison("ts", "=", NOON)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +263,7 @@ def test_values_of_numpy_pandas_and_enums_count_as_what_they_hold() -> None:
     [
         ("\ud800", "surrogate"),
         (pd.NaT, "NaT"),
-        (pd.Timestamp("2025-01-01T00:00:00.000000001Z"), "finer"),
+        (pd.Timestamp("2025-01-01T00:00:00.000000001Z"), "below the microsecond"),
         (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=5))), "outside the years"),
         (Decimal("sNaN"), "NaN"),
     ],
@@ -269,7 +288,7 @@ def test_quoted_names_are_never_words() -> None:
     schema = Schema.of({"not": "int", "and": "int", "(": "int"})
     assert parse_predicate("`not` NOT IN (`and` + 1)", schema) == Residual("`not` NOT IN (`and` + 1)")
     assert parse_predicate("`not` = 1 AND `and` = 2 AND `(` = 3", schema) == And(
-        (Compare("not", "=", 1), Compare("and", "=", 2), Compare("(", "=", 3))
+        (Comparison("not", "=", 1), Comparison("and", "=", 2), Comparison("(", "=", 3))
     )
 
 
@@ -288,13 +307,13 @@ def test_a_name_that_could_be_two_columns_is_refused() -> None:
     ("raw", "text"), [(r"a\'b", "a'b"), (r"\n\t\\", "\n\t\\"), (r"\%\_", r"\%\_"), (r"\q", "q"), ("é", "é")]
 )
 def test_escapes_are_sparks(raw: str, text: str) -> None:
-    assert unescape(raw) == text
+    assert unescape_literal(raw) == text
 
 
 @pytest.mark.parametrize("raw", [r"\u0041", r"\U00000041", r"\101", r"\0", "a\\"])
 def test_escapes_by_number_are_left_to_spark(raw: str) -> None:
-    with pytest.raises(Lossy):
-        unescape(raw)
+    with pytest.raises(LossyLiteral):
+        unescape_literal(raw)
 
 
 def test_deep_nesting_is_an_error_and_long_chains_are_not() -> None:
@@ -309,7 +328,7 @@ def test_deep_nesting_is_an_error_and_long_chains_are_not() -> None:
 
 
 def test_sqlglot_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(PredicateError, match="not one predicate"):
+    with pytest.raises(PredicateError, match="a single predicate"):
         parsed("ALTER x")
     assert not caplog.records
 
@@ -328,8 +347,8 @@ PIECES = st.sampled_from(
 @settings(max_examples=500)
 def test_fuzz_raises_nothing_but_our_errors(text: str) -> None:
     try:
-        found = parsed(text)
+        predicate = parsed(text)
     except PartitaError:
         return
-    assert isinstance(found, Predicate)
-    assert isinstance(found.sql(), str)
+    assert isinstance(predicate, Predicate)
+    assert isinstance(predicate.sql(), str)

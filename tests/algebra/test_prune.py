@@ -1,4 +1,4 @@
-"""Pruning one partition at a time: the seed's examples by name, three-valued logic, and each kind of fact."""
+"""Pruning of one partition: examples, three-valued logic, and each kind of domain."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.algebra.facts import Calendar, Facts, Nulls, Within, facts_of, within_bounds
-from partita.algebra.functions import bucket
-from partita.algebra.parse import parse_predicate
-from partita.algebra.prune import compile_predicate, may_match, must_match, reason
+from partita.algebra.domains import (
+    CalendarDomain,
+    ColumnDomains,
+    IntervalDomain,
+    NullPresence,
+    domain_from_statistics,
+    domains_from_partition,
+)
+from partita.algebra.interval import Interval, prefix_interval
+from partita.algebra.partition_functions import bucket
+from partita.algebra.predicate_text import parse_predicate
+from partita.algebra.prune import compile_predicate, exclusion_reason, may_match, must_match
 from partita.algebra.schema import Schema
 from partita.algebra.spec_text import parse_spec
-from partita.algebra.steps import FALSE, NULL, TRUE, both, either, negated
-from partita.algebra.transforms import Range, prefix_range
+from partita.algebra.step_function import FALSE, NULL, TRUE, and_truths, negate_truths, or_truths
 from partita.errors import PartitionsError
 
 SCHEMA = Schema.of(
@@ -36,21 +43,21 @@ SCHEMA = Schema.of(
 MAYBE, NO, YES = "may", "no", "must"
 
 
-def verdict(where: str, facts: Facts) -> str:
+def verdict(where: str, facts: ColumnDomains) -> str:
     compiled = compile_predicate(parse_predicate(where, SCHEMA), SCHEMA)
     may, must = may_match(compiled, facts), must_match(compiled, facts)
-    assert (reason(compiled, facts) is None) == may
+    assert (exclusion_reason(compiled, facts) is None) == may
     assert may or not must
     return YES if must else MAYBE if may else NO
 
 
-def partition(spec: str, *values: object, family: str = "lance") -> Facts:
+def partition(spec: str, *values: object, family: str = "lance") -> ColumnDomains:
     parsed = parse_spec(spec, SCHEMA, family)
-    return facts_of(parsed, dict(zip(parsed.names, values, strict=True)))
+    return domains_from_partition(parsed, dict(zip(parsed.names, values, strict=True)))
 
 
-def why(where: str, facts: Facts) -> str | None:
-    return reason(compile_predicate(parse_predicate(where, SCHEMA), SCHEMA), facts)
+def why(where: str, facts: ColumnDomains) -> str | None:
+    return exclusion_reason(compile_predicate(parse_predicate(where, SCHEMA), SCHEMA), facts)
 
 
 def test_seed_001_section_3_4_pruning_example() -> None:
@@ -173,24 +180,26 @@ def test_void_and_unknown_say_nothing() -> None:
 
 
 def test_statistics() -> None:
-    def file(lower: object, upper: object, nulls: Nulls) -> Facts:
-        return {"i": (within_bounds(lower, upper, nulls, SCHEMA.find("i").type),)}
+    def file(lower: object, upper: object, nulls: NullPresence) -> ColumnDomains:
+        return {"i": (domain_from_statistics(lower, upper, nulls, SCHEMA.find_field("i").type),)}
 
-    assert verdict("i > 5", file(1, 5, Nulls.NEVER)) == NO
-    assert verdict("i >= 1", file(1, 5, Nulls.NEVER)) == YES
-    assert verdict("i >= 1", file(1, 5, Nulls.PERHAPS)) == MAYBE
-    assert verdict("i IS NULL", file(1, 5, Nulls.NEVER)) == NO
-    assert verdict("i IS NULL", file(None, None, Nulls.ALWAYS)) == YES
-    assert verdict("i IN (1, 2, 3)", file(1, 3, Nulls.NEVER)) == YES
-    assert verdict("i > 5", file(1, None, Nulls.NEVER)) == MAYBE
+    assert verdict("i > 5", file(1, 5, NullPresence.NEVER)) == NO
+    assert verdict("i >= 1", file(1, 5, NullPresence.NEVER)) == YES
+    assert verdict("i >= 1", file(1, 5, NullPresence.POSSIBLE)) == MAYBE
+    assert verdict("i IS NULL", file(1, 5, NullPresence.NEVER)) == NO
+    assert verdict("i IS NULL", file(None, None, NullPresence.ALWAYS)) == YES
+    assert verdict("i IN (1, 2, 3)", file(1, 3, NullPresence.NEVER)) == YES
+    assert verdict("i > 5", file(1, None, NullPresence.NEVER)) == MAYBE
     assert verdict("i > 5", {}) == MAYBE
-    floats: Facts = {"x": (within_bounds(1.0, 2.0, Nulls.NEVER, SCHEMA.find("x").type),)}
+    floats: ColumnDomains = {"x": (domain_from_statistics(1.0, 2.0, NullPresence.NEVER, SCHEMA.find_field("x").type),)}
     assert verdict("x > 3", floats) == MAYBE
     assert verdict("x < 1", floats) == NO
 
 
 def test_nan_as_an_end_of_statistics_says_nothing() -> None:
-    ends: Facts = {"x": (within_bounds(float("nan"), float("nan"), Nulls.NEVER, SCHEMA.find("x").type),)}
+    ends: ColumnDomains = {
+        "x": (domain_from_statistics(float("nan"), float("nan"), NullPresence.NEVER, SCHEMA.find_field("x").type),)
+    }
     assert verdict("x < 5", ends) == MAYBE
 
 
@@ -203,9 +212,9 @@ def test_leap_days_are_found_across_a_century_that_skips_one() -> None:
 
 
 def test_the_prefix_before_the_surrogates_ends_after_them() -> None:
-    assert prefix_range("\ud7ff") == Range("\ud7ff", "\ue000", upper_open=True)
-    assert prefix_range("a\U0010ffff") == Range("a\U0010ffff", "b", upper_open=True)
-    assert prefix_range("\U0010ffff") == Range("\U0010ffff", None)
+    assert prefix_interval("\ud7ff") == Interval("\ud7ff", "\ue000", upper_open=True)
+    assert prefix_interval("a\U0010ffff") == Interval("a\U0010ffff", "b", upper_open=True)
+    assert prefix_interval("\U0010ffff") == Interval("\U0010ffff", None)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +239,7 @@ def test_partitions_that_do_not_fit_their_spec() -> None:
     with pytest.raises(PartitionsError, match="no month 13"):
         partition("month(ts)", 13)
     with pytest.raises(PartitionsError, match="no value for its field 'i'"):
-        facts_of(parse_spec("i", SCHEMA, "lance"), {})
+        domains_from_partition(parse_spec("i", SCHEMA, "lance"), {})
 
 
 ANSWERS = {TRUE: True, FALSE: False, NULL: None}
@@ -244,21 +253,21 @@ def test_sets_of_answers_follow_kleene(a: int, b: int) -> None:
         return sum({bit for bit, answer in ANSWERS.items() if answer in answers})
 
     pairs = [(p, q) for p in members[0] for q in members[1]]
-    assert both(a, b) == mask([False if False in pair else None if None in pair else True for pair in pairs])
-    assert either(a, b) == mask([True if True in pair else None if None in pair else False for pair in pairs])
-    assert negated(a) == mask([None if p is None else not p for p in members[0]])
+    assert and_truths(a, b) == mask([False if False in pair else None if None in pair else True for pair in pairs])
+    assert or_truths(a, b) == mask([True if True in pair else None if None in pair else False for pair in pairs])
+    assert negate_truths(a) == mask([None if p is None else not p for p in members[0]])
 
 
 @given(st.text(max_size=4), st.text(max_size=6))
 def test_a_prefix_range_holds_just_what_starts_with_it(prefix: str, text: str) -> None:
-    def inside(known: Range, value: Any) -> bool:
+    def inside(known: Interval, value: Any) -> bool:
         below = known.upper is None or (value < known.upper if known.upper_open else value <= known.upper)
         return bool((known.lower is None or known.lower <= value) and below)
 
-    assert inside(prefix_range(prefix), text) == text.startswith(prefix)
-    assert inside(prefix_range(prefix), prefix + text)
+    assert inside(prefix_interval(prefix), text) == text.startswith(prefix)
+    assert inside(prefix_interval(prefix), prefix + text)
     octets, cut = text.encode(), prefix.encode()
-    assert inside(prefix_range(cut), octets) == octets.startswith(cut)
+    assert inside(prefix_interval(cut), octets) == octets.startswith(cut)
 
 
 moments = st.datetimes(min_value=datetime(1890, 1, 1), max_value=datetime(2110, 1, 1))  # noqa: DTZ001 - UTC is added
@@ -266,9 +275,9 @@ moments = st.datetimes(min_value=datetime(1890, 1, 1), max_value=datetime(2110, 
 
 @given(moments, moments, st.sets(st.sampled_from(["year", "month", "day", "hour"]), min_size=1))
 def test_parts_of_the_calendar_never_lose_a_moment(at: datetime, bound: datetime, names: set[str]) -> None:
-    parts = Calendar(**{name: getattr(at, name) for name in names})
+    parts = CalendarDomain(**{name: getattr(at, name) for name in names})
     compiled = compile_predicate(parse_predicate(f"ts < TIMESTAMP '{bound}Z'", SCHEMA), SCHEMA)
-    facts: Facts = {"ts": (parts,)}
+    facts: ColumnDomains = {"ts": (parts,)}
     assert may_match(compiled, facts) or at >= bound
     assert not must_match(compiled, facts) or at < bound
     same = compile_predicate(parse_predicate(f"ts = TIMESTAMP '{at}Z'", SCHEMA), SCHEMA)
@@ -278,5 +287,5 @@ def test_parts_of_the_calendar_never_lose_a_moment(at: datetime, bound: datetime
 
 
 def test_within_is_everything_by_default() -> None:
-    assert verdict("ts > '2025-01-01'", {"ts": (Within(),)}) == MAYBE
+    assert verdict("ts > '2025-01-01'", {"ts": (IntervalDomain(),)}) == MAYBE
     assert datetime(2025, 1, 1, tzinfo=UTC).year == 2025

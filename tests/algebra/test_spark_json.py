@@ -1,4 +1,4 @@
-"""Spark's JSON of schemas: read, written, read again, and refused with the place."""
+"""Spark schemas in JSON: parsed, formatted, parsed again, and refused with the path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from partita.algebra.schema import Schema
 from partita.algebra.spark_json import schema_from_json, schema_to_json
 from partita.algebra.type_text import parse_type
-from partita.algebra.types import Field, LogicalType, list_of, map_of, other, struct_of
+from partita.algebra.types import Field, LogicalType, list_type, map_type, other_type, struct_type
 from partita.errors import SchemaError
 
 NAMES = {
@@ -31,9 +31,9 @@ def structs(types: st.SearchStrategy[LogicalType]) -> st.SearchStrategy[tuple[Fi
 types = st.recursive(
     atoms,
     lambda inner: st.one_of(
-        structs(inner).map(lambda fields: struct_of(*fields)),
-        inner.map(list_of),
-        st.builds(map_of, inner, inner),
+        structs(inner).map(lambda fields: struct_type(*fields)),
+        inner.map(list_type),
+        st.builds(map_type, inner, inner),
     ),
     max_leaves=8,
 )
@@ -74,7 +74,7 @@ def test_nested_types_may_hold_nulls() -> None:
         (parse_type("fixed(3)"), "a"),
         (parse_type("time"), "a"),
         (parse_type("void"), "a"),
-        (other("variant"), "a"),
+        (other_type("variant"), "a"),
         (parse_type("list<uuid>"), "a.element"),
         (parse_type("map<uuid,int>"), "a.key"),
         (parse_type("struct<b:map<int,list<uuid>>>"), "a.b.value.element"),
@@ -83,7 +83,7 @@ def test_nested_types_may_hold_nulls() -> None:
 def test_a_type_that_delta_lacks_is_refused_by_column(type_: LogicalType, column: str) -> None:
     with pytest.raises(SchemaError) as caught:
         schema_to_json(Schema((Field("a", type_),)))
-    assert f"column {column!r} is of type" in str(caught.value)
+    assert f"column {column!r} has type" in str(caught.value)
 
 
 def field(**changes: Any) -> dict[str, Any]:
@@ -101,15 +101,15 @@ def test_what_may_be_left_out() -> None:
 
 def test_what_partita_does_not_know_is_an_other_type() -> None:
     udt = {"type": "udt", "class": "x.Point", "sqlType": "string"}
-    found = schema_from_json(of(field(type="variant"), field(type=udt), field(type="decimal(50,2)")))
-    assert [f.type for f in found] == [other("variant"), other("udt"), other("decimal(50,2)")]
+    schema = schema_from_json(of(field(type="variant"), field(type=udt), field(type="decimal(50,2)")))
+    assert [f.type for f in schema] == [other_type("variant"), other_type("udt"), other_type("decimal(50,2)")]
 
 
 def test_collations() -> None:
     inside = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
     metadata = {"__COLLATIONS": {"a.value": "icu.UNICODE_CI", "a.key": "spark.UTF8_BINARY"}}
-    found = schema_from_json(of(field(type=inside, metadata=metadata)))
-    assert found.fields[0].type == map_of(parse_type("string"), other("string collate UNICODE_CI"))
+    schema = schema_from_json(of(field(type=inside, metadata=metadata)))
+    assert schema.fields[0].type == map_type(parse_type("string"), other_type("string collate UNICODE_CI"))
 
 
 @pytest.mark.parametrize("json", [None, [], "struct", {}, {"type": "array"}, {"fields": []}])

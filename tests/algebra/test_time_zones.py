@@ -1,4 +1,4 @@
-"""Names of time zones as Spark reads them, and what local times mean in them."""
+"""Time zones by the names that Spark accepts, and local times in them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.algebra.parse import Condition, parse_predicate
-from partita.algebra.predicate import col
+from partita.algebra.predicate import UnboundPredicate, col
+from partita.algebra.predicate_text import parse_predicate
 from partita.algebra.schema import Schema
 from partita.algebra.time_zones import TimeZone, find_time_zone
 from partita.errors import TimeZoneError
-from tests.generated import has_residual
-from tests.values import NO_TIME_ZONES, TIME_ZONES
+from tests.pruning_cases import has_residual
+from tests.value_strategies import INVALID_TIME_ZONES, TIME_ZONES
 
 SCHEMA = Schema.of({"ts": "timestamp", "n": "timestamp_ntz", "d": "date"})
 BERLIN = find_time_zone("Europe/Berlin")
@@ -27,11 +27,11 @@ BERLIN = find_time_zone("Europe/Berlin")
 def test_a_name_that_spark_takes(name: str) -> None:
     zone = find_time_zone(name)
     at = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
-    assert zone.local(at) == (at + timedelta(minutes=TIME_ZONES[name])).replace(tzinfo=None)
-    assert zone.instant(datetime(2025, 1, 15, 10, 30)) == at - timedelta(minutes=TIME_ZONES[name])  # noqa: DTZ001
+    assert zone.to_local(at) == (at + timedelta(minutes=TIME_ZONES[name])).replace(tzinfo=None)
+    assert zone.to_instant(datetime(2025, 1, 15, 10, 30)) == at - timedelta(minutes=TIME_ZONES[name])  # noqa: DTZ001
 
 
-@pytest.mark.parametrize("name", [*NO_TIME_ZONES, "Mars/Base", "../../etc/passwd", "\0", None, 5, ["UTC"]])
+@pytest.mark.parametrize("name", [*INVALID_TIME_ZONES, "Mars/Base", "../../etc/passwd", "\0", None, 5, ["UTC"]])
 def test_a_name_that_no_zone_has(name: str) -> None:
     with pytest.raises(TimeZoneError, match="use names such as UTC, Europe/Berlin or") as raised:
         find_time_zone(name)
@@ -58,16 +58,16 @@ def local(text: str) -> datetime:
     ],
 )
 def test_gaps_and_overlaps_are_as_in_java(zone: str, text: str, instant: str) -> None:
-    assert find_time_zone(zone).instant(local(text)) == local(instant)
+    assert find_time_zone(zone).to_instant(local(text)) == local(instant)
 
 
 def test_what_is_not_known_is_none() -> None:
-    assert BERLIN.instant(local("1969-12-31 23:59:59")) is None
-    assert BERLIN.instant(local("2100-01-01")) is None
-    assert BERLIN.local(local("1969-12-31 00:00:00Z")) is None
-    assert find_time_zone("+01:00").instant(local("0001-01-01")) is None
-    assert find_time_zone("+01:00").local(local("9999-12-31 23:30:00Z")) is None
-    assert TimeZone("SystemV/PST8", None).instant(local("2025-01-01")) is None
+    assert BERLIN.to_instant(local("1969-12-31 23:59:59")) is None
+    assert BERLIN.to_instant(local("2100-01-01")) is None
+    assert BERLIN.to_local(local("1969-12-31 00:00:00Z")) is None
+    assert find_time_zone("+01:00").to_instant(local("0001-01-01")) is None
+    assert find_time_zone("+01:00").to_local(local("9999-12-31 23:30:00Z")) is None
+    assert TimeZone("SystemV/PST8", None).to_instant(local("2025-01-01")) is None
 
 
 @pytest.mark.parametrize(
@@ -133,20 +133,20 @@ LEFT_TO_SPARK = [
 
 @pytest.mark.parametrize(("text", "sql"), CASES)
 def test_literals_are_in_the_zone(text: str, sql: str) -> None:
-    assert parse_predicate(Condition(text, BERLIN), SCHEMA).sql() == sql
+    assert parse_predicate(UnboundPredicate(text, BERLIN), SCHEMA).sql() == sql
 
 
 @pytest.mark.parametrize("text", LEFT_TO_SPARK)
 def test_what_is_not_known_exactly_is_left_to_spark(text: str) -> None:
-    assert parse_predicate(Condition(text, BERLIN), SCHEMA).sql() == text
+    assert parse_predicate(UnboundPredicate(text, BERLIN), SCHEMA).sql() == text
 
 
 def test_without_rules_all_that_needs_them_is_left_to_spark() -> None:
     unknown = TimeZone("Europe/Berlin", None)
     for text, _ in CASES[:5]:
-        assert has_residual(parse_predicate(Condition(text, unknown), SCHEMA))
+        assert has_residual(parse_predicate(UnboundPredicate(text, unknown), SCHEMA))
     same = ("ts < '2025-01-01 08:00:00Z'", "n < DATE '2025-01-01'", "d = '2025-01-01'")
-    assert not any(has_residual(parse_predicate(Condition(text, unknown), SCHEMA)) for text in same)
+    assert not any(has_residual(parse_predicate(UnboundPredicate(text, unknown), SCHEMA)) for text in same)
 
 
 def test_python_values_follow_the_same_rule() -> None:
@@ -158,24 +158,24 @@ def test_python_values_follow_the_same_rule() -> None:
         col("n") < naive: "`n` < TIMESTAMP_NTZ '2025-01-01T08:00:00.000000'",
     }
     for predicate, sql in held.items():
-        bound = parse_predicate(Condition(predicate, BERLIN), SCHEMA)
+        bound = parse_predicate(UnboundPredicate(predicate, BERLIN), SCHEMA)
         assert bound.sql() == sql
         # What is bound means the same in every zone.
         assert parse_predicate(bound, SCHEMA) == bound
-    unknown = parse_predicate(Condition(col("ts") < naive, TimeZone("?", None)), SCHEMA)
+    unknown = parse_predicate(UnboundPredicate(col("ts") < naive, TimeZone("?", None)), SCHEMA)
     assert unknown.sql() == "`ts` < TIMESTAMP_NTZ '2025-01-01T08:00:00.000000'"
 
 
 @given(st.datetimes(datetime(1970, 1, 2), datetime(2099, 12, 30)), st.sampled_from(sorted(TIME_ZONES)))  # noqa: DTZ001
 def test_local_times_and_instants(at: datetime, name: str) -> None:
     zone = find_time_zone(name)
-    instant = zone.instant(at)
+    instant = zone.to_instant(at)
     assert instant is not None
-    shown = zone.local(instant)
+    shown = zone.to_local(instant)
     # A local time comes back, or the one behind the gap that it is in.
     assert shown is not None
     assert shown >= at
-    assert shown == at or zone.instant(shown) == instant
+    assert shown == at or zone.to_instant(shown) == instant
 
 
 @pytest.mark.parametrize("name", ["Europe/Berlin", "America/Los_Angeles", "Pacific/Apia", "+05:30"])

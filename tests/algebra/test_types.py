@@ -1,4 +1,4 @@
-"""Logical types, their texts, schemas and plain values."""
+"""Logical types, their names, schemas and physical values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.algebra.plain import float_rank, to_plain, type_of
+from partita.algebra.physical_values import float_rank, infer_type, to_physical_value
 from partita.algebra.schema import NameMatching, Schema, find_field
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import (
@@ -24,22 +24,29 @@ from partita.algebra.types import (
     STRING,
     Field,
     LogicalType,
-    char,
-    decimal,
-    fixed,
-    list_of,
-    map_of,
-    other,
-    struct_of,
-    varchar,
+    char_type,
+    decimal_type,
+    fixed_type,
+    list_type,
+    map_type,
+    other_type,
+    struct_type,
+    varchar_type,
 )
 from partita.errors import PartitaError, SchemaError, UnknownColumn
-from tests.values import ATOM_NAMES, ATOMS, naive_datetimes, of_type, utc_datetimes
+from tests.value_strategies import ATOMIC_TYPE_NAMES, ATOMIC_TYPES, naive_datetimes, utc_datetimes, values_of_type
 
 
 @pytest.mark.parametrize(
     "name",
-    [*ATOM_NAMES, "void", "list<int>", "map<string,list<date>>", "struct<a:int,b:struct<c:decimal(9,2)>>", "struct<>"],
+    [
+        *ATOMIC_TYPE_NAMES,
+        "void",
+        "list<int>",
+        "map<string,list<date>>",
+        "struct<a:int,b:struct<c:decimal(9,2)>>",
+        "struct<>",
+    ],
 )
 def test_a_type_is_its_text(name: str) -> None:
     assert str(parse_type(name)) == name
@@ -51,17 +58,17 @@ def test_a_type_is_its_text(name: str) -> None:
         ("BIGINT", LONG),
         (" integer ", INT),
         ("bool", BOOLEAN),
-        ("decimal", decimal(10, 0)),
-        ("decimal(5)", decimal(5, 0)),
-        ("decimal( 5 , 2 )", decimal(5, 2)),
-        ("varchar(3)", varchar(3)),
-        ("char(3)", char(3)),
-        ("CHARACTER(3)", char(3)),
-        ("fixed(0)", fixed(0)),
-        ("array<bigint>", list_of(LONG)),
-        ("map<string, double>", map_of(STRING, DOUBLE)),
+        ("decimal", decimal_type(10, 0)),
+        ("decimal(5)", decimal_type(5, 0)),
+        ("decimal( 5 , 2 )", decimal_type(5, 2)),
+        ("varchar(3)", varchar_type(3)),
+        ("char(3)", char_type(3)),
+        ("CHARACTER(3)", char_type(3)),
+        ("fixed(0)", fixed_type(0)),
+        ("array<bigint>", list_type(LONG)),
+        ("map<string, double>", map_type(STRING, DOUBLE)),
         ("null", NULL),
-        ("struct<`a b`:int, `c``d` : date>", struct_of(Field("a b", INT), Field("c`d", DATE))),
+        ("struct<`a b`:int, `c``d` : date>", struct_type(Field("a b", INT), Field("c`d", DATE))),
     ],
 )
 def test_other_names_of_types(text: str, type_: LogicalType) -> None:
@@ -99,7 +106,9 @@ def test_what_is_no_type_is_refused(text: str) -> None:
 
 type_like = st.lists(
     st.one_of(
-        st.sampled_from([*ATOM_NAMES, "list<", "map<", "struct<", ">", ",", "a:", "`", "(", ")", "decimal(", "9" * 5]),
+        st.sampled_from(
+            [*ATOMIC_TYPE_NAMES, "list<", "map<", "struct<", ">", ",", "a:", "`", "(", ")", "decimal(", "9" * 5]
+        ),
         st.text(max_size=3),
     )
 ).map("".join)
@@ -130,7 +139,7 @@ SCHEMA = Schema.of(
     ],
 )
 def test_a_name_finds_its_column(name: str, found: str, type_: str) -> None:
-    field = SCHEMA.find(name)
+    field = SCHEMA.find_field(name)
     assert (field.name, field.type) == (found, parse_type(type_))
 
 
@@ -139,7 +148,7 @@ def test_a_name_finds_its_column(name: str, found: str, type_: str) -> None:
 )
 def test_a_name_that_finds_none_says_what_there_is(name: str, reason: str) -> None:
     with pytest.raises(UnknownColumn, match=reason) as caught:
-        SCHEMA.find(name)
+        SCHEMA.find_field(name)
     assert caught.value.known == SCHEMA.names
 
 
@@ -147,7 +156,7 @@ def test_how_names_find_columns_that_differ_by_case() -> None:
     twins = Schema.of({"ab": "int", "AB": "date"})
     assert find_field(twins, "AB", NameMatching.CASE_SENSITIVE).type == parse_type("date")
     for name, matching, reason in (
-        ("ab", NameMatching.ANY_CASE, "ambiguous: it could be ab or AB"),
+        ("ab", NameMatching.CASE_INSENSITIVE, "ambiguous: it could be ab or AB"),
         ("aB", NameMatching.EXACT_FIRST, "ambiguous: it could be ab or AB"),
         ("aB", NameMatching.CASE_SENSITIVE, "has 'ab' and 'AB', and the session is case sensitive"),
     ):
@@ -178,13 +187,13 @@ def test_every_nan_is_one_value() -> None:
     assert float_rank(odd) == float_rank(float("nan")) > float_rank(float("inf"))
 
 
-@pytest.mark.parametrize("type_", ATOMS, ids=str)
+@pytest.mark.parametrize("type_", ATOMIC_TYPES, ids=str)
 @given(data=st.data())
 def test_plain_values_sort_as_the_typed_ones(type_: LogicalType, data: st.DataObject) -> None:
     if type_ in (DOUBLE, parse_type("float")):
         return  # the test above
-    left, right = data.draw(of_type(type_)), data.draw(of_type(type_))
-    plains = to_plain(left, type_), to_plain(right, type_)
+    left, right = data.draw(values_of_type(type_)), data.draw(values_of_type(type_))
+    plains = to_physical_value(left, type_), to_physical_value(right, type_)
     assert (plains[0] < plains[1], plains[0] == plains[1]) == (left < right, left == right)  # type: ignore[operator]
 
 
@@ -193,7 +202,7 @@ def test_timestamps_count_microseconds(at: datetime) -> None:
     epoch = datetime(1970, 1, 1, tzinfo=at.tzinfo)
     since = at - epoch
     type_ = parse_type("timestamp" if at.tzinfo else "timestamp_ntz")
-    assert to_plain(at, type_) == (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    assert to_physical_value(at, type_) == (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 @pytest.mark.parametrize(
@@ -224,7 +233,7 @@ def test_timestamps_count_microseconds(at: datetime) -> None:
 )
 def test_a_value_of_another_type_has_no_plain_value(value: object, type_: str) -> None:
     with pytest.raises(SchemaError, match="is not a value of type"):
-        to_plain(value, parse_type(type_))
+        to_physical_value(value, parse_type(type_))
 
 
 @pytest.mark.parametrize(
@@ -250,14 +259,14 @@ def test_a_value_of_another_type_has_no_plain_value(value: object, type_: str) -
     ],
 )
 def test_the_type_of_a_python_value(value: object, type_: str) -> None:
-    assert str(type_of(value)) == type_
+    assert str(infer_type(value)) == type_
 
 
 @pytest.mark.parametrize("value", [object(), None, {1}, Decimal("inf")])
 def test_a_python_value_without_a_type(value: object) -> None:
     with pytest.raises(SchemaError):
-        type_of(value)
+        infer_type(value)
 
 
 def test_other_types_keep_their_name() -> None:
-    assert str(other("geometry")) == "geometry"
+    assert str(other_type("geometry")) == "geometry"

@@ -1,4 +1,4 @@
-"""ULIDs: their form, their order, and that forked processes don't share any."""
+"""ULIDs: format, order, and uniqueness across forked processes."""
 
 from __future__ import annotations
 

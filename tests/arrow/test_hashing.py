@@ -1,4 +1,4 @@
-"""Hashes of whole Arrow arrays: as the scalar ones, value by value."""
+"""Hashes of Arrow arrays equal the hashes of their values."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.algebra.hashing import canonical_json, murmur3, shortest_bytes
+from partita.algebra.hashing import canonical_json, murmur3_hash, twos_complement_bytes
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import LogicalType
-from partita.arrow.buffers import Runs
+from partita.arrow.buffers import BinaryBuffers
 from partita.arrow.canonical_json import json_texts
-from partita.arrow.hashing import hashes, shortest_runs
-from partita.arrow.murmur3 import murmur3_longs, murmur3_runs
-from partita.arrow.schema import to_arrow, to_logical
+from partita.arrow.hashing import murmur3_hashes, twos_complement_buffers
+from partita.arrow.murmur3 import murmur3_binary, murmur3_longs
+from partita.arrow.schema import to_arrow_type, to_logical_type
 from partita.errors import PartitionsError, SchemaError
 from tests.algebra.test_hashing import ROWS, typed
-from tests.values import ATOMS, arrays, int64s, nested_types
+from tests.value_strategies import ATOMIC_TYPES, arrow_arrays, int64s, nested_types
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['type']} {row['value']}")
 def test_a_row_of_the_vectors(row: dict[str, Any]) -> None:
     type_ = parse_type(row["type"])
-    assert hashes(pa.array([typed(row)], to_arrow(type_)), type_).view(np.int32).tolist() == [row["hash"]]
+    assert murmur3_hashes(pa.array([typed(row)], to_arrow_type(type_)), type_).view(np.int32).tolist() == [row["hash"]]
 
 
 def assert_hashes_alike(array: Any, type_: LogicalType) -> None:
-    found = hashes(array, type_).view(np.int32).tolist()
+    found = murmur3_hashes(array, type_).view(np.int32).tolist()
     values = array.to_pylist()
     assert len(found) == len(values)
     for code, value in zip(found, values, strict=True):
-        assert value is None or code == murmur3(value, type_)
+        assert value is None or code == murmur3_hash(value, type_)
 
 
-@pytest.mark.parametrize("type_", ATOMS, ids=str)
+@pytest.mark.parametrize("type_", ATOMIC_TYPES, ids=str)
 @given(data=st.data())
 def test_hashes_are_the_scalar_ones(type_: LogicalType, data: st.DataObject) -> None:
-    assert_hashes_alike(data.draw(arrays(type_)), type_)
+    assert_hashes_alike(data.draw(arrow_arrays(type_)), type_)
 
 
-@given(nested_types.flatmap(lambda type_: st.tuples(st.just(type_), arrays(type_))))
+@given(nested_types.flatmap(lambda type_: st.tuples(st.just(type_), arrow_arrays(type_))))
 def test_nested_values_have_the_scalar_texts_and_hashes(pair: tuple[LogicalType, Any]) -> None:
     type_, array = pair
     assert json_texts(array, type_).to_pylist() == [canonical_json(value, type_) for value in array.to_pylist()]
@@ -73,13 +73,13 @@ VARIANTS = [
 
 @pytest.mark.parametrize("array", VARIANTS, ids=lambda array: str(array.type))
 def test_nested_values_of_every_arrow_type(array: Any) -> None:
-    type_ = to_logical(array.type)
+    type_ = to_logical_type(array.type)
     for part in (array, array[1:], array[:0], pa.chunked_array([array[1:], array])):
         assert json_texts(part, type_).to_pylist() == [canonical_json(_exact(v), type_) for v in part.to_pylist()]
 
 
 def _exact(value: Any) -> Any:
-    """What `uint64` holds as the decimal it counts as."""
+    """Return the values of a `uint64` array as decimals, its logical type."""
     if isinstance(value, dict) and isinstance(value.get("x"), int):
         return {"x": parse_decimal(value["x"])}
     return value
@@ -92,24 +92,24 @@ def parse_decimal(number: int) -> Any:
 def test_a_null_parent_hides_its_children() -> None:
     child = pa.array([1, 2])
     hidden = pa.StructArray.from_arrays([child], names=["a"], mask=pa.array([False, True]))
-    assert json_texts(hidden, to_logical(hidden.type)).to_pylist() == ['{"a":1}', "null"]
+    assert json_texts(hidden, to_logical_type(hidden.type)).to_pylist() == ['{"a":1}', "null"]
     lists = pa.ListArray.from_arrays([0, 1, 2], child, mask=pa.array([True, False]))
-    assert json_texts(lists, to_logical(lists.type)).to_pylist() == ["null", "[2]"]
+    assert json_texts(lists, to_logical_type(lists.type)).to_pylist() == ["null", "[2]"]
     maps = pa.MapArray.from_arrays([0, 1, 2], pa.array(["k", "k"]), child, mask=pa.array([True, False]))
-    assert json_texts(maps, to_logical(maps.type)).to_pylist() == ["null", '{"k":2}']
+    assert json_texts(maps, to_logical_type(maps.type)).to_pylist() == ["null", '{"k":2}']
 
 
 def test_maps_and_structs_without_a_canonical_text() -> None:
     twice = pa.array([[("a", 1)], [("a", 1), ("b", 2), ("a", 3)]], pa.map_(pa.string(), pa.int8()))
-    with pytest.raises(SchemaError, match="one key twice"):
-        json_texts(twice, to_logical(twice.type))
-    assert json_texts(twice[:1], to_logical(twice.type)).to_pylist() == ['{"a":1}']
+    with pytest.raises(SchemaError, match="a duplicate key"):
+        json_texts(twice, to_logical_type(twice.type))
+    assert json_texts(twice[:1], to_logical_type(twice.type)).to_pylist() == ['{"a":1}']
     same_names = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
-    with pytest.raises(SchemaError, match="one name twice"):
-        json_texts(same_names, to_logical(same_names.type))
+    with pytest.raises(SchemaError, match="a duplicate name"):
+        json_texts(same_names, to_logical_type(same_names.type))
     durations = pa.array([[1]], pa.list_(pa.duration("s")))
     with pytest.raises(SchemaError, match="no text in canonical JSON"):
-        json_texts(durations, to_logical(durations.type))
+        json_texts(durations, to_logical_type(durations.type))
 
 
 def test_a_struct_is_read_by_the_names_of_its_type() -> None:
@@ -128,19 +128,21 @@ def test_an_array_of_another_sort_is_refused(type_: str) -> None:
 def test_years_outside_the_calendar_have_no_text(days: int) -> None:
     dates = pa.ListArray.from_arrays([0, 1], pa.array([days], pa.int32()).view(pa.date32()))
     with pytest.raises(PartitionsError, match="years 0001 to 9999"):
-        json_texts(dates, to_logical(dates.type))
-    assert len(hashes(dates.values, to_logical(pa.date32()))) == 1
+        json_texts(dates, to_logical_type(dates.type))
+    assert len(murmur3_hashes(dates.values, to_logical_type(pa.date32()))) == 1
 
 
 @given(st.lists(st.binary(max_size=70), max_size=60), st.integers(0, 5))
 def test_runs_of_bytes_hash_as_mmh3_says(values: list[bytes], start: int) -> None:
-    runs = Runs.of(pa.array(values, pa.binary())[start:])
-    assert murmur3_runs(runs).tolist() == [mmh3.hash(value, 0, signed=False) for value in values[start:]]
+    runs = BinaryBuffers.from_array(pa.array(values, pa.binary())[start:])
+    assert murmur3_binary(runs).tolist() == [mmh3.hash(value, 0, signed=False) for value in values[start:]]
 
 
 def test_few_long_runs_among_many_short_ones() -> None:
     values = [bytes([n % 251]) * (n % 13 if n % 100 else 5_000 + n) for n in range(1, 1001)]
-    assert murmur3_runs(Runs.of(pa.array(values))).tolist() == [mmh3.hash(value, 0, signed=False) for value in values]
+    assert murmur3_binary(BinaryBuffers.from_array(pa.array(values))).tolist() == [
+        mmh3.hash(value, 0, signed=False) for value in values
+    ]
 
 
 @given(st.lists(int64s))
@@ -153,5 +155,5 @@ def test_longs_hash_as_mmh3_says(values: list[int]) -> None:
 def test_shortest_bytes_are_the_scalar_ones(numbers: list[int]) -> None:
     low = np.array([number & (2**64 - 1) for number in numbers], np.uint64)
     high = np.array([number >> 64 for number in numbers], np.int64)
-    found = shortest_runs(low, high).to_array(pa.large_binary()).to_pylist()
-    assert found == [shortest_bytes(number) for number in numbers]
+    found = twos_complement_buffers(low, high).to_array(pa.large_binary()).to_pylist()
+    assert found == [twos_complement_bytes(number) for number in numbers]

@@ -1,4 +1,4 @@
-"""Keys of whole Arrow tables: as PartitionKey says, row by row."""
+"""Keys of Arrow tables equal the `PartitionKey` of each row."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from partita.algebra.key import PartitionKey
-from partita.arrow.base64url import decode, encode
-from partita.arrow.buffers import Runs
+from partita.arrow.base64url import decode_base64url, encode_base64url
+from partita.arrow.buffers import BinaryBuffers
 from partita.arrow.key import key_columns, key_ids, key_texts
 from partita.errors import KeyFormatError, KeyValueError, PartitionsError
 from tests.algebra.test_key import VECTORS, key_like, mutated, value_of
-from tests.values import int64s, key_names, keys, texts, utc_datetimes
+from tests.value_strategies import int64s, key_dicts, key_names, texts, utc_datetimes
 
 COLUMN_TYPES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): int64s,
@@ -41,7 +41,7 @@ READ_AS = {"s": pa.string(), "i": pa.int64(), "b": pa.bool_(), "d": pa.date32(),
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[list[dict[str, Any]], Any]:
-    """Rows as Python has them, and the same as an Arrow table: whole, sliced or in chunks."""
+    """Rows of Python values, and the same rows as an Arrow table: as one array, sliced or chunked."""
     names = draw(st.lists(key_names, unique=True, min_size=1, max_size=4))
     columns = {name: draw(st.sampled_from(list(COLUMN_TYPES))) for name in names}
     row = st.fixed_dictionaries({name: st.none() | COLUMN_TYPES[type_] for name, type_ in columns.items()})
@@ -112,7 +112,7 @@ def encodable(text: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-@given(st.one_of(st.text(), key_like, mutated).filter(encodable), keys)
+@given(st.one_of(st.text(), key_like, mutated).filter(encodable), key_dicts)
 @example("a=s:7aCA", {"a": "x"})
 @example("a=d:0000-01-01", {"a": dt.date(2025, 1, 1)})
 @example("a=i:" + "9" * 40, {"a": 1})
@@ -141,9 +141,9 @@ def one_type(left: object, right: object) -> bool:
 @pytest.mark.parametrize(
     ("rows", "name", "reason"),
     [
-        (["a=i:1", "a=s:MQ"], "a", "row 1 holds string, and the rows before int64"),
-        (["a=n:null", "a=i:1", "a=n:null", "a=b:true"], "a", "row 3 holds bool, and the rows before int64"),
-        (["a=i:1,b=i:1", "a=i:1,b=d:2025-01-01"], "b", "row 1 holds date32"),
+        (["a=i:1", "a=s:MQ"], "a", "row 1 has type string, but the rows before have int64"),
+        (["a=n:null", "a=i:1", "a=n:null", "a=b:true"], "a", "row 3 has type bool, but the rows before have int64"),
+        (["a=i:1,b=i:1", "a=i:1,b=d:2025-01-01"], "b", "row 1 has type date32"),
         (["a=i:1", "a=i:1,b=i:2"], "b", "row 1 has it"),
         (["a=i:1,b=i:2", "a=i:1"], "b", "row 1 lacks it"),
         (["a=i:1", "b=i:1"], "a", "row 1 lacks it"),
@@ -175,7 +175,7 @@ def test_a_text_that_is_not_utf8_is_no_key(texts: Any) -> None:
 @pytest.mark.parametrize("texts", [pa.array([1]), pa.array([b"a=i:1"]), ["a=i:1"], "a=i:1", None], ids=str)
 def test_keys_are_an_array_of_text(texts: Any) -> None:
     for use in (key_columns, lambda given: key_ids("x", given)):
-        with pytest.raises(KeyFormatError, match="an Arrow array of text"):
+        with pytest.raises(KeyFormatError, match="an Arrow array of strings"):
             use(texts)
 
 
@@ -221,7 +221,7 @@ TZ = pa.timestamp("us", "UTC")
         (pa.array([1.5]).dictionary_encode(), "double can't be in a key"),
         (pa.array([1], pa.timestamp("us")), "has no time zone"),
         (pa.array([None], pa.timestamp("us")), "has no time zone"),
-        (pa.array([1], pa.timestamp("ns", "UTC")), "finer than a microsecond"),
+        (pa.array([1], pa.timestamp("ns", "UTC")), "digits below the microsecond"),
         (pa.array([2**63], pa.uint64()), "not in range"),
         (pa.array([0, 2_932_897], pa.int32()).view(pa.date32()), "row 1 is outside the years"),
         (pa.array([-719_163], pa.int32()).view(pa.date32()), "row 0 is outside the years"),
@@ -230,7 +230,7 @@ TZ = pa.timestamp("us", "UTC")
         (pa.array([2**62]).view(pa.timestamp("s", "UTC")), "row 0 is outside the years"),
         (pa.array([1]).view(pa.date64()), "would lose data"),
         (BROKEN_TEXT, "not Unicode text"),
-        ([1], "list is no Arrow array"),
+        ([1], "list is not an Arrow array"),
     ],
     ids=str,
 )
@@ -270,9 +270,9 @@ def test_what_stands_under_a_null_does_not_count() -> None:
 @given(st.lists(st.none() | st.binary(max_size=20), max_size=8), st.integers(0, 3))
 def test_base64url_comes_back(values: list[bytes | None], start: int) -> None:
     array = pa.array(values, pa.binary())[start:]
-    encoded = encode(array)
+    encoded = encode_base64url(array)
     assert encoded.null_count == array.null_count
-    decoded, bad = decode(Runs.of(encoded.fill_null("")))
+    decoded, bad = decode_base64url(BinaryBuffers.from_array(encoded.fill_null("")))
     assert not bad.any()
     assert decoded.to_array(pa.large_binary()).to_pylist() == [value or b"" for value in values[start:]]
 

@@ -1,4 +1,4 @@
-"""Pruning many partitions at once says what the scalar definition says of each."""
+"""Pruning of many partitions at once equals the pruning of each."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import partita as pt
-from partita.algebra.facts import facts_of
-from partita.algebra.parse import parse_predicate
-from partita.algebra.prune import compile_predicate, may_match, must_match, reason
+from partita.algebra.domains import domains_from_partition
+from partita.algebra.predicate_text import parse_predicate
+from partita.algebra.prune import compile_predicate, exclusion_reason, may_match, must_match
 from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.arrow import apply
 from partita.arrow.schema import to_schema
-from tests.generated import Case, cases
+from tests.pruning_cases import PruningCase, pruning_cases
 
 SCHEMA = pa.schema(
     [
@@ -31,20 +31,20 @@ SCHEMA = pa.schema(
 )
 
 
-@given(cases(predicates=5))
+@given(pruning_cases(predicates=5))
 @settings(suppress_health_check=list(HealthCheck))
-def test_arrow_equals_the_scalar_definition(case: Case) -> None:
+def test_arrow_equals_the_scalar_definition(case: PruningCase) -> None:
     schema = to_schema(case.table.schema)
     spec = PartitionSpec.of(case.functions, schema, case.family)
     results = {f.name: apply(f.function, case.table[f.source], family=spec.family) for f in spec.fields}
     partitions = pa.table(results) if results else pa.table({"unpartitioned": pa.nulls(len(case.table))})
-    facts = [facts_of(spec, row) for row in partitions.to_pylist()]
+    facts = [domains_from_partition(spec, row) for row in partitions.to_pylist()]
     for predicate in case.predicates:
         compiled = compile_predicate(parse_predicate(predicate, schema), schema)
         hit = pt.prune(predicate, schema=case.table.schema, spec=spec, partitions=partitions)
         assert hit.may_match.to_pylist() == [may_match(compiled, f) for f in facts]
         assert hit.must_match.to_pylist() == [must_match(compiled, f) for f in facts]
-        assert hit.reasons.to_pylist() == [reason(compiled, f) for f in facts]
+        assert hit.reasons.to_pylist() == [exclusion_reason(compiled, f) for f in facts]
 
 
 def kept(where: Any, spec: str, partitions: dict[str, Any], *, family: str = "lance") -> Any:
@@ -107,7 +107,7 @@ def test_truncated_texts_and_bytes() -> None:
 
 def test_each_file_is_judged_by_its_own_spec() -> None:
     schema = to_schema(SCHEMA)
-    history = SpecHistory.start(pt.parse_spec("day(ts)", SCHEMA, family="iceberg"), schema)
+    history = SpecHistory.from_spec(pt.parse_spec("day(ts)", SCHEMA, family="iceberg"), schema)
     history = history.evolve(add=["country"]).evolve(drop=["ts_day"])
     files = pa.table(
         {
@@ -127,7 +127,9 @@ def test_each_file_is_judged_by_its_own_spec() -> None:
 def test_statistics_join_the_partition_values() -> None:
     spec = pt.parse_spec("country", SCHEMA, family="iceberg")
     files = pa.table({"country": ["US", "US", "FR"]})
-    measured = pt.Statistics(pa.array([1, 100, 1]), pa.array([10, 200, 10]), pa.array([0, 0, 0]), pa.array([5, 5, 5]))
+    measured = pt.ColumnStatistics(
+        pa.array([1, 100, 1]), pa.array([10, 200, 10]), pa.array([0, 0, 0]), pa.array([5, 5, 5])
+    )
     hit = pt.prune(
         "country = 'US' AND user_id < 50", schema=SCHEMA, spec=spec, partitions=files, statistics={"USER_ID": measured}
     )
@@ -140,7 +142,7 @@ def test_statistics_of_floats_know_nothing_of_nan() -> None:
     schema = pa.schema([("x", pa.float64())])
     spec = pt.parse_spec("", schema, family="iceberg")
     ends = pa.array([1.0, float("nan")])
-    measured = {"x": pt.Statistics(lower=ends, upper=ends, null_count=pa.array([0, 0]))}
+    measured = {"x": pt.ColumnStatistics(lower=ends, upper=ends, null_count=pa.array([0, 0]))}
     files = pa.table({"file": [1, 2]})
 
     def may(where: str) -> Any:
@@ -168,17 +170,17 @@ def test_partitions_that_do_not_fit() -> None:
     refused("no column 'ts_month'; they have country", pa.table({"country": ["US"]}))
     refused("'country'", pa.table({"country": [5], "ts_month": [1]}))
     refused("a month is 1 to 12", pa.table({"country": ["US"], "ts_month": [13]}))
-    refused("'spec_id'", pa.table({"country": ["US"]}), SpecHistory.start(spec, to_schema(SCHEMA)))
+    refused("'spec_id'", pa.table({"country": ["US"]}), SpecHistory.from_spec(spec, to_schema(SCHEMA)))
     refused("not DataFrame", pd.DataFrame({"country": ["US"]}))
     refused("'country' twice", pa.table([["US"], ["US"], [1]], names=["country", "country", "ts_month"]))
     one = pa.table({"country": ["US"], "ts_month": [1]})
-    refused("Arrow arrays", one, statistics={"user_id": pt.Statistics(lower=[1])})
-    refused("counts are integers", one, statistics={"user_id": pt.Statistics(null_count=pa.array(["0"]))})
+    refused("Arrow arrays", one, statistics={"user_id": pt.ColumnStatistics(lower=[1])})
+    refused("counts must be integers", one, statistics={"user_id": pt.ColumnStatistics(null_count=pa.array(["0"]))})
     with pytest.raises(pt.SpecError, match="not str"):
         pt.prune("country = 'US'", schema=SCHEMA, spec="country", partitions=one)  # type: ignore[arg-type] # refused
-    short = {"user_id": pt.Statistics(lower=pa.array([1, 2]))}
+    short = {"user_id": pt.ColumnStatistics(lower=pa.array([1, 2]))}
     refused("2 values for 1 partitions", pa.table({"country": ["US"], "ts_month": [1]}), statistics=short)
-    history = SpecHistory.start(spec, to_schema(SCHEMA))
+    history = SpecHistory.from_spec(spec, to_schema(SCHEMA))
     with pytest.raises(pt.UnknownSpec):
         pt.prune(
             "country = 'US'", schema=SCHEMA, spec=history, partitions=pa.table({"spec_id": [7], "country": ["US"]})

@@ -1,4 +1,4 @@
-"""Casts to types with required fields: what is null below a null struct is no violation."""
+"""Casts to types with required fields, which may be null inside a null struct."""
 
 from __future__ import annotations
 

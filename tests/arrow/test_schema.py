@@ -1,4 +1,4 @@
-"""Schemas of Arrow and Spark as Partita's, and plain values of Arrow arrays."""
+"""Conversion of Arrow and Spark schemas, and physical values of Arrow arrays."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.algebra.plain import to_plain
+from partita.algebra.physical_values import to_physical_value
 from partita.algebra.schema import Schema
 from partita.algebra.type_text import parse_type
-from partita.algebra.types import Field, LogicalType, list_of, map_of, other, struct_of
-from partita.arrow.plain import Plains, ranks
-from partita.arrow.schema import to_arrow, to_logical, to_schema
+from partita.algebra.types import Field, LogicalType, list_type, map_type, other_type, struct_type
+from partita.arrow.physical_values import PhysicalArray, to_physical_array
+from partita.arrow.schema import to_arrow_type, to_logical_type, to_schema
 from partita.errors import PartitionsError, SchemaError
-from tests.values import ATOMS, arrays, nested_types, of_type
+from tests.value_strategies import ATOMIC_TYPES, arrow_arrays, nested_types, values_of_type
 
 ARROW_TYPES = [
     (pa.int8(), "byte"),
@@ -63,7 +63,7 @@ ARROW_TYPES = [
 
 @pytest.mark.parametrize(("arrow", "logical"), ARROW_TYPES, ids=str)
 def test_an_arrow_type_has_a_logical_type(arrow: pa.DataType, logical: str) -> None:
-    assert to_logical(arrow) == parse_type(logical)
+    assert to_logical_type(arrow) == parse_type(logical)
 
 
 @pytest.mark.parametrize(
@@ -83,17 +83,17 @@ def test_an_arrow_type_has_a_logical_type(arrow: pa.DataType, logical: str) -> N
     ids=str,
 )
 def test_other_arrow_types_keep_their_name(arrow: pa.DataType) -> None:
-    assert to_logical(arrow) == other(str(arrow))
+    assert to_logical_type(arrow) == other_type(str(arrow))
 
 
-@given(st.one_of(st.sampled_from(ATOMS), nested_types))
+@given(st.one_of(st.sampled_from(ATOMIC_TYPES), nested_types))
 def test_a_logical_type_comes_back_from_arrow(type_: LogicalType) -> None:
-    assert to_logical(to_arrow(type_)) == type_
+    assert to_logical_type(to_arrow_type(type_)) == type_
 
 
 def test_arrow_has_no_type_for_others() -> None:
     with pytest.raises(SchemaError, match="geometry"):
-        to_arrow(list_of(other("geometry")))
+        to_arrow_type(list_type(other_type("geometry")))
 
 
 SCHEMA = Schema((Field("id", parse_type("long"), nullable=False), Field("ts", parse_type("timestamp"))))
@@ -126,7 +126,7 @@ def test_what_says_no_schema(source: object) -> None:
 
 
 class SparkLike:
-    """What Partita uses of a Spark StructType."""
+    """The part of a Spark StructType that Partita uses."""
 
     def __init__(self, json: object) -> None:
         self.json = json
@@ -162,13 +162,13 @@ SPARK_TYPES: list[tuple[object, LogicalType]] = [
     ("char(7)", parse_type("char(7)")),
     ("decimal(10,2)", parse_type("decimal(10,2)")),
     ("time(6)", parse_type("time")),
-    ("variant", other("variant")),
-    ("interval day to second", other("interval day to second")),
-    ({"type": "udt", "class": "x"}, other("udt")),
-    ({"type": "array", "elementType": "date", "containsNull": True}, list_of(parse_type("date"))),
+    ("variant", other_type("variant")),
+    ("interval day to second", other_type("interval day to second")),
+    ({"type": "udt", "class": "x"}, other_type("udt")),
+    ({"type": "array", "elementType": "date", "containsNull": True}, list_type(parse_type("date"))),
     (
         {"type": "map", "keyType": "string", "valueType": {"type": "struct", "fields": [column("a", "integer")]}},
-        map_of(parse_type("string"), struct_of(Field("a", parse_type("int")))),
+        map_type(parse_type("string"), struct_type(Field("a", parse_type("int")))),
     ),
 ]
 
@@ -200,7 +200,7 @@ def test_collated_strings_are_other_types() -> None:
 
 
 def test_a_spark_type_that_is_no_struct_is_no_schema() -> None:
-    with pytest.raises(SchemaError, match="is a struct"):
+    with pytest.raises(SchemaError, match="must be a struct"):
         to_schema(SparkLike("integer"))
 
 
@@ -217,27 +217,27 @@ def test_pyspark_says_it_so() -> None:
     assert to_schema(schema) == Schema(
         (
             Field("id", parse_type("long"), nullable=False),
-            Field("name", other("string collate UTF8_LCASE")),
-            Field("days", list_of(parse_type("date"))),
+            Field("name", other_type("string collate UTF8_LCASE")),
+            Field("days", list_type(parse_type("date"))),
         )
     )
 
 
-def listed(plains: Plains) -> list[Any]:
-    """The plain values as Python has them, None where they are null."""
+def listed(plains: PhysicalArray) -> list[Any]:
+    """Return the physical values as Python values, None for null."""
     values = plains.values.tolist() if not isinstance(plains.values, pa.Array) else plains.values.to_pylist()
-    return [None if null else value for value, null in zip(values, plains.null, strict=True)]
+    return [None if null else value for value, null in zip(values, plains.nulls, strict=True)]
 
 
 def plains_of(array: Any, type_: LogicalType) -> list[Any]:
-    return [None if value is None else to_plain(value, type_) for value in array.to_pylist()]
+    return [None if value is None else to_physical_value(value, type_) for value in array.to_pylist()]
 
 
-@pytest.mark.parametrize("type_", ATOMS, ids=str)
+@pytest.mark.parametrize("type_", ATOMIC_TYPES, ids=str)
 @given(data=st.data())
 def test_plain_values_of_arrays_are_those_of_their_values(type_: LogicalType, data: st.DataObject) -> None:
-    array = data.draw(arrays(type_))
-    assert listed(ranks(array, type_)) == plains_of(array, type_)
+    array = data.draw(arrow_arrays(type_))
+    assert listed(to_physical_array(array, type_)) == plains_of(array, type_)
 
 
 D = Decimal
@@ -263,7 +263,7 @@ FORMS: list[tuple[Any, str, list[Any]]] = [
     (pa.array([None, None], pa.null()), "uuid", [None, None]),
     (pa.array([None, None], pa.null()), "decimal(30,2)", [None, None]),
     (pa.array([None], pa.null()), "void", [None]),
-    (pa.array([1, None], pa.int8()), "double", [to_plain(1.0, parse_type("double")), None]),
+    (pa.array([1, None], pa.int8()), "double", [to_physical_value(1.0, parse_type("double")), None]),
     (pa.chunked_array([], pa.string()), "string", []),
     (pa.chunked_array([], pa.dictionary(pa.int8(), pa.string())), "string", []),
 ]
@@ -271,7 +271,7 @@ FORMS: list[tuple[Any, str, list[Any]]] = [
 
 @pytest.mark.parametrize(("array", "type_", "expected"), FORMS, ids=lambda part: str(getattr(part, "type", part)))
 def test_values_come_under_many_arrow_types(array: Any, type_: str, expected: list[Any]) -> None:
-    assert listed(ranks(array, parse_type(type_))) == expected
+    assert listed(to_physical_array(array, parse_type(type_))) == expected
 
 
 BROKEN_TEXT = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
@@ -306,15 +306,17 @@ BROKEN_TEXT = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0
 )
 def test_values_that_do_not_fit_are_refused(array: Any, type_: str) -> None:
     with pytest.raises(PartitionsError):
-        ranks(array, parse_type(type_))
+        to_physical_array(array, parse_type(type_))
 
 
 def test_what_stands_under_a_null_does_not_count() -> None:
     hidden = pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.array([5, 2**40]).buffers()[1]])
-    assert listed(ranks(hidden, parse_type("byte"))) == [5, None]
+    assert listed(to_physical_array(hidden, parse_type("byte"))) == [5, None]
 
 
-@given(of_type(parse_type("timestamp")))
+@given(values_of_type(parse_type("timestamp")))
 def test_an_instant_is_one_in_every_zone(at: datetime) -> None:
     array = pa.array([at.astimezone(UTC)], pa.timestamp("us", "Pacific/Auckland"))
-    assert ranks(array, parse_type("timestamp")).values.tolist() == [to_plain(at, parse_type("timestamp"))]
+    assert to_physical_array(array, parse_type("timestamp")).values.tolist() == [
+        to_physical_value(at, parse_type("timestamp"))
+    ]

@@ -1,4 +1,4 @@
-"""Partition functions of whole Arrow arrays: as the scalar ones, value by value."""
+"""Partition functions over Arrow arrays equal those of their values."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.algebra import functions as f
-from partita.algebra.transforms import Family, PartitionFunction
+from partita.algebra import partition_functions as f
+from partita.algebra.transforms import PartitionFunction, TransformFamily
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import LogicalType
-from partita.arrow.schema import to_arrow, to_logical
+from partita.arrow.schema import to_arrow_type, to_logical_type
 from partita.arrow.transforms import apply
 from partita.errors import PartitionsError, SchemaError, SpecError, TransformError
 from tests.algebra.test_hashing import ROWS, typed
 from tests.algebra.test_transforms import FUNCTIONS, ICEBERG_TYPES, takes
-from tests.values import ATOMS, arrays, nested_types
+from tests.value_strategies import ATOMIC_TYPES, arrow_arrays, nested_types
 
 WIDE = (
     f.bucket("x", 2**31 - 1),
@@ -32,8 +32,8 @@ WIDE = (
 )
 
 
-def assert_applied_alike(function: PartitionFunction, array: Any, type_: LogicalType, family: Family) -> None:
-    """Both give the same results, or both refuse one."""
+def assert_applied_alike(function: PartitionFunction, array: Any, type_: LogicalType, family: TransformFamily) -> None:
+    """Check that both return the same results, or that both raise."""
     try:
         expected = [function.apply(value, family=family, type=type_) for value in array.to_pylist()]
     except SchemaError:
@@ -43,19 +43,19 @@ def assert_applied_alike(function: PartitionFunction, array: Any, type_: Logical
     found = apply(function, array, family=family)
     assert isinstance(found, pa.Array)
     found.validate(full=True)
-    assert found.type == to_arrow(function.transform.result_type(type_))
+    assert found.type == to_arrow_type(function.transform.result_type(type_))
     assert found.to_pylist() == pa.array(expected, found.type).to_pylist() or str(found.to_pylist()) == str(expected)
 
 
 some_functions = st.lists(st.sampled_from((*FUNCTIONS, *WIDE)), min_size=4, max_size=4, unique=True)
 
 
-@pytest.mark.parametrize("type_", ATOMS, ids=str)
-@given(functions=some_functions, family=st.sampled_from(Family), data=st.data())
+@pytest.mark.parametrize("type_", ATOMIC_TYPES, ids=str)
+@given(functions=some_functions, family=st.sampled_from(TransformFamily), data=st.data())
 def test_results_are_the_scalar_ones(
-    type_: LogicalType, functions: list[PartitionFunction], family: Family, data: st.DataObject
+    type_: LogicalType, functions: list[PartitionFunction], family: TransformFamily, data: st.DataObject
 ) -> None:
-    array = data.draw(arrays(type_))
+    array = data.draw(arrow_arrays(type_))
     for function in functions:
         if takes(function, type_, family):
             assert_applied_alike(function, array, type_, family)
@@ -64,10 +64,10 @@ def test_results_are_the_scalar_ones(
                 apply(function, array, family=family)
 
 
-@given(nested_types.flatmap(lambda type_: st.tuples(st.just(type_), arrays(type_))))
+@given(nested_types.flatmap(lambda type_: st.tuples(st.just(type_), arrow_arrays(type_))))
 def test_hashes_of_nested_values(pair: tuple[LogicalType, Any]) -> None:
     type_, array = pair
-    assert_applied_alike(f.hash("x"), array, type_, Family.LANCE)
+    assert_applied_alike(f.hash("x"), array, type_, TransformFamily.LANCE)
     assert apply(f.void("x"), array, family="iceberg").null_count == len(array)
     with pytest.raises(TransformError):
         apply(f.bucket("x", 4), array, family="lance")
@@ -75,7 +75,7 @@ def test_hashes_of_nested_values(pair: tuple[LogicalType, Any]) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['type']} {row['value']}")
 def test_a_row_of_the_vectors(row: dict[str, Any]) -> None:
-    array = pa.array([typed(row), None], to_arrow(parse_type(row["type"])))
+    array = pa.array([typed(row), None], to_arrow_type(parse_type(row["type"])))
     assert apply(f.bucket("x", 16), array, family="iceberg").to_pylist() == [row["bucket_16"], None]
     assert apply(f.hash("x"), array, family="lance").to_pylist() == [row["hex"], None]
 
@@ -184,7 +184,7 @@ def test_types_that_partita_does_not_compute_with(array: Any) -> None:
 
 
 def test_family_and_type_are_checked() -> None:
-    with pytest.raises(SpecError, match="there are"):
+    with pytest.raises(SpecError, match="use 'iceberg' or 'lance'"):
         apply(f.year("x"), pa.array([1]), family="hive")
     with pytest.raises(PartitionsError, match="does not hold"):
         apply(f.year("x"), pa.array([1]), family="lance", type="date")
@@ -205,16 +205,16 @@ PAIRS: tuple[tuple[PartitionFunction, theirs.Transform[Any, Any]], ...] = (
 @pytest.mark.parametrize("type_", ["int", "long", "date", "timestamp", "timestamp_ntz", "string", "binary"])
 @given(data=st.data())
 def test_results_are_pyicebergs(type_: str, data: st.DataObject) -> None:
-    """Its own transforms of Python values; those of Arrow arrays are in a package that it does not bring along."""
+    """Compare with pyiceberg's transforms of Python values; those of Arrow arrays are in a package of its own."""
     known = parse_type(type_)
-    array = data.draw(arrays(known))
+    array = data.draw(arrow_arrays(known))
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     plain = (
         array.view(pa.int32() if type_ == "date" else pa.int64()) if type_.startswith(("date", "timestamp")) else array
     )
     for ours, other in PAIRS:
-        if takes(ours, known, Family.ICEBERG) and to_logical(array.type) == known:
+        if takes(ours, known, TransformFamily.ICEBERG) and to_logical_type(array.type) == known:
             expected = [None if v is None else other.transform(ICEBERG_TYPES[type_])(v) for v in plain.to_pylist()]
             try:
                 assert apply(ours, array, family="iceberg").to_pylist() == expected

@@ -1,6 +1,6 @@
-"""A small shop: orders by day and region, what they come to by day, and by month; in any format.
+"""A small pipeline: orders by day and region, their sums by day and by month, in any format.
 
-The functions look at a `Shop`, so that a test can make some of them fail, or give other rows.
+The functions read a `Shop`, so that a test can make partitions fail or change the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCHEMA = "date date, region string, n long"
 
 @dataclass
 class Shop:
-    """What the functions do: partitions that fail, those that get no rows, and rows that are nobody's."""
+    """Partitions that fail, partitions that get no rows, and rows outside of the requested partitions."""
 
     poisoned: set[pt.PartitionKey] = field(default_factory=set)
     empty: set[pt.PartitionKey] = field(default_factory=set)
@@ -36,7 +36,7 @@ class Shop:
     reading: Callable[[DataFrame], DataFrame] = field(default=lambda frame: frame)
 
     def assets(self, format: str = "delta", version: str = "1", retries: int = 0) -> list[pt.Asset]:  # noqa: A002
-        """The three assets, which write tables of that format."""
+        """Return the three assets, which write tables of this format."""
         shop = self
 
         @pt.asset(table="shop.orders", format=format, partitions=self.days * pt.static("region", REGIONS),
@@ -52,9 +52,9 @@ class Shop:
             frame = ctx.spark.createDataFrame(rows + shop.stray, SCHEMA)
             for key in shop.poisoned & set(ctx.keys):
                 day, region = key["date"], str(key["region"]).replace("'", "''")
-                mine = f"date = date'{day}' AND region = '{region}'"
+                condition = f"date = date'{day}' AND region = '{region}'"
                 frame = frame.selectExpr(
-                    "date", "region", f"IF({mine}, CAST(raise_error('poisoned {day}') AS BIGINT), n) AS n"
+                    "date", "region", f"IF({condition}, CAST(raise_error('poisoned {day}') AS BIGINT), n) AS n"
                 )
             return frame
 
@@ -73,19 +73,19 @@ class Shop:
         return [orders, daily, monthly]
 
 
-def key(day: int, region: str | None = None, month: int = 1) -> pt.PartitionKey:
-    """The key of a day, or of a day and a region."""
-    one = pt.PartitionKey.of(date=date(2025, month, day))
-    return one if region is None else pt.PartitionKey.of({**one, "region": region})
+def day_key(day: int, region: str | None = None, month: int = 1) -> pt.PartitionKey:
+    """Return the key of a day, or of a day and a region."""
+    key = pt.PartitionKey.of(date=date(2025, month, day))
+    return key if region is None else pt.PartitionKey.of({**key, "region": region})
 
 
-def rows_of(lake: Lake, table: str) -> list[tuple[Any, ...]]:
-    """The rows of a table, in order."""
+def table_rows(lake: Lake, table: str) -> list[tuple[Any, ...]]:
+    """Return the sorted rows of a table."""
     return sorted(tuple(row) for row in lake.table(table).read().collect())
 
 
-def states(lake: Lake, assets: Iterable[str] = ("orders", "daily", "monthly")) -> dict[str, list[str]]:
-    """What is not current, by asset."""
+def partitions_not_current(lake: Lake, assets: Iterable[str] = ("orders", "daily", "monthly")) -> dict[str, list[str]]:
+    """Return the partitions that are not current, by asset."""
     rows = lake.status().select(["asset_key", "partition_key", "display_status"]).to_pylist()
     return {
         asset: [f"{r['partition_key']} {r['display_status']}" for r in rows

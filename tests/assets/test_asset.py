@@ -1,4 +1,4 @@
-"""`@asset`: what is defined, and what is refused."""
+"""`@asset`: the definitions that it makes, and the arguments that it refuses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import partita as pt
-from partita.status.definitions import Definition, Upstream, definition_of
+from partita.status.definitions import AssetDefinition, Upstream, definition_from_json
 
 
 def test_an_asset_is_its_function_with_a_definition() -> None:
@@ -26,12 +26,12 @@ def test_an_asset_is_its_function_with_a_definition() -> None:
 def test_upstreams_are_assets_or_names_with_or_without_a_mapping() -> None:
     orders = pt.asset(name="orders")(print)
     mapping = pt.window_offset("date", -1)
-    made = pt.asset(name="sales", upstream=[orders, "rates", (pt.asset(name="raw")(print), mapping)])(print)
-    assert made.definition.upstreams == (Upstream("orders"), Upstream("rates"), Upstream("raw", mapping))
+    sales = pt.asset(name="sales", upstream=[orders, "rates", (pt.asset(name="raw")(print), mapping)])(print)
+    assert sales.definition.upstreams == (Upstream("orders"), Upstream("rates"), Upstream("raw", mapping))
 
 
 @pytest.mark.parametrize(
-    "given",
+    "arguments",
     [
         {"freshness": timedelta(0)},
         {"freshness": "daily"},
@@ -45,27 +45,27 @@ def test_upstreams_are_assets_or_names_with_or_without_a_mapping() -> None:
         {"name": ""},
     ],
 )
-def test_what_cannot_be_an_asset_is_refused(given: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(pt.DefinitionError):
-        pt.asset(**({"name": "sales"} | given))(print)
+        pt.asset(**({"name": "sales"} | arguments))(print)
 
 
 DEFINITIONS = [
-    Definition("a"),
-    Definition("a", pt.daily("d", start="2025-01-01", end="2025-02-01", time_zone="Asia/Tokyo"), code_version="1"),
-    Definition("a", pt.hourly("h", start="2025-01-01T05:00", offset=timedelta(minutes=30)), table="s.t"),
-    Definition("a", pt.weekly("w", start="2025-01-01") * pt.monthly("m", start="2025-01-01") * pt.dynamic("x")),
-    Definition("a", pt.static("s", ["é,=", 1, True, None])),
-    Definition("a", upstreams=(Upstream("b"), Upstream("c", pt.all_partitions()))),
-    Definition("a", upstreams=(Upstream("b", pt.window_offset("d", -6, 0)), Upstream("c", pt.mapped_by(len)))),  # type: ignore[arg-type] # any function
-    Definition("a", freshness=pt.asset(name="x", freshness=timedelta(hours=26))(print).definition.freshness),
-    Definition("a", freshness=pt.cron("0 9 * * mon-fri", time_zone="Europe/Berlin", lag=timedelta(hours=1))),
+    AssetDefinition("a"),
+    AssetDefinition("a", pt.daily("d", start="2025-01-01", end="2025-02-01", time_zone="Asia/Tokyo"), code_version="1"),
+    AssetDefinition("a", pt.hourly("h", start="2025-01-01T05:00", offset=timedelta(minutes=30)), table="s.t"),
+    AssetDefinition("a", pt.weekly("w", start="2025-01-01") * pt.monthly("m", start="2025-01-01") * pt.dynamic("x")),
+    AssetDefinition("a", pt.static("s", ["é,=", 1, True, None])),
+    AssetDefinition("a", upstreams=(Upstream("b"), Upstream("c", pt.all_partitions()))),
+    AssetDefinition("a", upstreams=(Upstream("b", pt.window_offset("d", -6, 0)), Upstream("c", pt.mapped_by(len)))),  # type: ignore[arg-type] # any function
+    AssetDefinition("a", freshness=pt.asset(name="x", freshness=timedelta(hours=26))(print).definition.freshness),
+    AssetDefinition("a", freshness=pt.cron("0 9 * * mon-fri", time_zone="Europe/Berlin", lag=timedelta(hours=1))),
 ]
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS)
-def test_a_definition_survives_its_text(definition: Definition) -> None:
-    assert definition_of("a", definition.code_version, definition.text()) == definition
+def test_a_definition_survives_its_text(definition: AssetDefinition) -> None:
+    assert definition_from_json("a", definition.code_version, definition.to_json()) == definition
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_a_definition_survives_its_text(definition: Definition) -> None:
 )
 def test_a_definition_of_a_newer_version_is_refused_by_name(text: str) -> None:
     with pytest.raises(pt.DefinitionError, match="version of Partita"):
-        definition_of("a", None, text)
+        definition_from_json("a", None, text)
 
 
 @pytest.mark.parametrize(
-    "made",
+    "create",
     [
         lambda: pt.cron("0 9 * * *", lag=timedelta.max),
         lambda: pt.cron("0 9 * * *", lag=5),  # type: ignore[arg-type] # what is refused
@@ -91,6 +91,6 @@ def test_a_definition_of_a_newer_version_is_refused_by_name(text: str) -> None:
         lambda: pt.window_offset("d", "x"),  # type: ignore[arg-type] # the same
     ],
 )
-def test_parts_of_a_definition_that_cannot_be_are_refused(made: Callable[[], object]) -> None:
+def test_invalid_parts_of_a_definition_are_refused(create: Callable[[], object]) -> None:
     with pytest.raises(pt.DefinitionError):
-        made()
+        create()

@@ -1,4 +1,4 @@
-"""The fingerprint of a function: what changes it, and what doesn't."""
+"""The fingerprint of a function: which changes change it, and which don't."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ BASE = """
 def load(tmp_path: Path) -> Load:
     numbers = iter(range(100))
 
-    def loaded(text: str) -> ModuleType:
-        # Under one name: where a function comes from is not what it does.
+    def load_module(text: str) -> ModuleType:
+        # All have the name `jobs`: the file of a function is no part of its fingerprint.
         file = tmp_path / f"{next(numbers)}" / "jobs.py"
         file.parent.mkdir()
         file.write_text(textwrap.dedent(text))
@@ -76,10 +76,10 @@ def load(tmp_path: Path) -> Load:
         spec.loader.exec_module(module)
         return module
 
-    return loaded
+    return load_module
 
 
-def of(load: Load, text: str) -> str:
+def daily_fingerprint(load: Load, text: str) -> str:
     return fingerprint(load(text).daily)
 
 
@@ -94,7 +94,7 @@ def of(load: Load, text: str) -> str:
 )
 def test_what_does_not_change_it(load: Load, old: str, new: str) -> None:
     assert old in BASE
-    assert of(load, BASE) == of(load, BASE.replace(old, new))
+    assert daily_fingerprint(load, BASE) == daily_fingerprint(load, BASE.replace(old, new))
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,11 @@ def test_what_does_not_change_it(load: Load, old: str, new: str) -> None:
 )
 def test_what_changes_it(load: Load, old: str, new: str) -> None:
     assert old in BASE
-    assert of(load, BASE) != of(load, BASE.replace(old, new))
+    assert daily_fingerprint(load, BASE) != daily_fingerprint(load, BASE.replace(old, new))
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("value", "other"),
     [
         (re.compile("a+"), re.compile("b+")),
         (re.compile("a+"), re.compile("a+", re.IGNORECASE)),
@@ -134,23 +134,23 @@ def test_what_changes_it(load: Load, old: str, new: str) -> None:
         (Colour.RED, Colour.BLUE),
     ],
 )
-def test_values_that_a_function_closes_over_are_told_apart(one: object, other: object) -> None:
-    def closed(value: object) -> Callable[[], object]:
-        return lambda: value
+def test_values_that_a_function_closes_over_are_told_apart(value: object, other: object) -> None:
+    def close_over(captured: object) -> Callable[[], object]:
+        return lambda: captured
 
-    assert fingerprint(closed(one)) == fingerprint(closed(copy(one)))
-    assert fingerprint(closed(one)) != fingerprint(closed(other))
+    assert fingerprint(close_over(value)) == fingerprint(close_over(copy(value)))
+    assert fingerprint(close_over(value)) != fingerprint(close_over(other))
 
 
 def test_what_a_function_closes_over_counts() -> None:
-    def made(rate: int) -> Callable[[Any], int]:
+    def make_job(rate: int) -> Callable[[Any], int]:
         def job(_: Any) -> int:
             return rate
 
         return job
 
-    assert fingerprint(made(1)) == fingerprint(made(1))
-    assert fingerprint(made(1)) != fingerprint(made(2))
+    assert fingerprint(make_job(1)) == fingerprint(make_job(1))
+    assert fingerprint(make_job(1)) != fingerprint(make_job(2))
 
 
 def test_lambdas_and_what_calls_itself() -> None:

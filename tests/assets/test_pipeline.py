@@ -1,4 +1,4 @@
-"""Pipelines: what is loaded from a module, and what is refused with the line that it stands in."""
+"""Pipelines: the assets that are loaded from a module, and errors with their file and line."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_the_assets_of_a_module_upstreams_first(tmp_path: Path, module: str) -> 
     assert len(pipeline) == 3
     source = pipeline.assets["raw.orders"]
     assert source.is_source
-    assert source.place.endswith("jobs.py:4")
-    assert pipeline.assets["daily"].place.endswith("jobs.py:6")
+    assert source.definition_location.endswith("jobs.py:4")
+    assert pipeline.assets["daily"].definition_location.endswith("jobs.py:6")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,9 @@ def test_the_assets_of_a_module_upstreams_first(tmp_path: Path, module: str) -> 
         ("pt.all_partitions()", 'pt.window_offset("date", -1)', 10, "'report' has no time windows of that name"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, old: str, new: str, line: int, reason: str) -> None:
+def test_an_invalid_pipeline_is_refused_with_the_line(
+    tmp_path: Path, old: str, new: str, line: int, reason: str
+) -> None:
     assert old in GOOD
     with pytest.raises(pt.DefinitionError) as caught:
         load(tmp_path, GOOD.replace(old, new))
@@ -102,11 +104,11 @@ def test_a_folder_that_isnt_there_stays_off_pythons_path(tmp_path: Path) -> None
         ("x = 1\ny = (", r"jobs.py:2: SyntaxError"),
         ("def f():\n    return 1 / 0\nf()", r"jobs.py:2: ZeroDivisionError"),
         ("import sys\nsys.exit(0)", r"jobs.py:2: SystemExit: 0"),
-        ("import partita as pt\n\npt.asset(retries='3')", r"jobs.py:3: retries are counted"),
+        ("import partita as pt\n\npt.asset(retries='3')", r"jobs.py:3: retries must be"),
         ("import partita as pt\n\npt.asset(format='parquet')", r"jobs.py:3: there is no format 'parquet'"),
     ],
 )
-def test_what_fails_in_a_module_is_told_with_its_line(tmp_path: Path, text: str, reason: str) -> None:
+def test_an_error_in_a_module_has_its_line(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(pt.DefinitionError, match=reason):
         load(tmp_path, text)
 

@@ -1,4 +1,4 @@
-"""A run that is killed anywhere and resumed leaves what a run without the kill does: tables, status, commits."""
+"""A run that is killed at any step and resumed leaves the same tables, status and commits as one that is not."""
 
 from __future__ import annotations
 
@@ -12,98 +12,99 @@ import pytest
 
 import partita as pt
 from partita.lake import Lake
-from tests.assets.dying import Killed, Steps, dying
-from tests.assets.shop import Shop, key, rows_of, states
+from tests.assets.killed_run import ProcessKilled, StepCounter, kill_at_step
+from tests.assets.shop import Shop, day_key, partitions_not_current, table_rows
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 TABLES = ("shop.orders", "shop.daily", "shop.monthly")
-POISONED = {key(31, "us")}
+POISONED = {day_key(31, "us")}
 FEW = pt.daily("date", start="2025-01-31", end="2025-02-02")
 
 
 def outcome(lake: Lake) -> dict[str, Any]:
-    """All that a run leaves, but for times and ids."""
+    """Return what a run leaves, without times and ids."""
     status = lake.status().select(
         ["asset_key", "partition_key", "display_status", "running", "last_materialization_rows"]
     )
     return {
-        "rows": {table: rows_of(lake, table) for table in TABLES},
-        "states": states(lake),
+        "rows": {table: table_rows(lake, table) for table in TABLES},
+        "states": partitions_not_current(lake),
         "status": status.to_pylist(),
     }
 
 
-def twice(lake: Lake) -> list[str]:
-    """The partitions that were committed more than once."""
-    touched = Counter(
+def partitions_committed_twice(lake: Lake) -> list[str]:
+    """Return the partitions that were committed more than once."""
+    commit_counts = Counter(
         f"{table} {partition}"
         for table in TABLES
-        for commit in lake.table(table).commits().commits
+        for commit in lake.table(table).change_feed().commits
         for partition in commit.partitions.to_pylist()
     )
-    return [one for one, times in touched.items() if times > 1]
+    return [partition for partition, commits in commit_counts.items() if commits > 1]
 
 
-def begun(folder: Path, form: str) -> tuple[Lake, Shop]:
+def create_shop_lake(folder: Path, format_name: str) -> tuple[Lake, Shop]:
     shop = Shop(poisoned=set(POISONED), days=FEW)
     lake = Lake(str(folder))
-    lake.register(*shop.assets(form))
+    lake.register(*shop.assets(format_name))
     return lake, shop
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> dict[str, Any]:
-    """For each format, what a run without a kill leaves, and how many steps it has."""
+def uninterrupted_runs(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> dict[str, Any]:
+    """For each format, the outcome of a run that is not killed, and how many steps it has."""
     assert spark is not None
-    found = {}
-    for form in ("delta", "iceberg", "lance"):
-        lake, _ = begun(tmp_path_factory.mktemp("whole") / form, form)
+    runs = {}
+    for format_name in ("delta", "iceberg", "lance"):
+        lake, _ = create_shop_lake(tmp_path_factory.mktemp("whole") / format_name, format_name)
         plan = lake.plan()
-        with dying(Steps()) as steps:
+        with kill_at_step(StepCounter()) as steps:
             assert lake.run(plan, parallel=1).failed == 1
-        assert not twice(lake)
-        found[form] = (outcome(lake), steps.count)
-    return found
+        assert not partitions_committed_twice(lake)
+        runs[format_name] = (outcome(lake), steps.count)
+    return runs
 
 
 CASES = [
-    pytest.param(form, number, marks=() if number < 2 else pytest.mark.long)
-    for form in ("delta", "iceberg", "lance")
+    pytest.param(format_name, number, marks=() if number < 2 else pytest.mark.long)
+    for format_name in ("delta", "iceberg", "lance")
     for number in range(4)
 ]
 
 
-@pytest.mark.parametrize(("form", "number"), CASES)
-def test_killed_at_a_random_step_and_resumed(form: str, number: int, tmp_path: Path, whole: dict[str, Any]) -> None:
-    wanted, count = whole[form]
-    rng = random.Random(f"{form} {number}")  # noqa: S311 - no secret
+@pytest.mark.parametrize(("format_name", "number"), CASES)
+def test_killed_at_a_random_step_and_resumed(
+    format_name: str, number: int, tmp_path: Path, uninterrupted_runs: dict[str, Any]
+) -> None:
+    expected, count = uninterrupted_runs[format_name]
+    rng = random.Random(f"{format_name} {number}")  # noqa: S311 - no secret
     last = rng.randrange(3, count + 1)
-    lake, _ = begun(tmp_path / "lake", form)
+    lake, _ = create_shop_lake(tmp_path / "lake", format_name)
     plan = lake.plan()
-    with dying(Steps(last, after=rng.random() < 0.5)) as steps, suppress(Killed):
+    with kill_at_step(StepCounter(last, after=rng.random() < 0.5)) as steps, suppress(ProcessKilled):
         lake.run(plan, parallel=1)
     assert steps.dead
     resumed = Lake(lake.uri)
-    resumed.register(*Shop(poisoned=set(POISONED), days=FEW).assets(form))
+    resumed.register(*Shop(poisoned=set(POISONED), days=FEW).assets(format_name))
     with suppress_nothing_left():
         resumed.resume(parallel=1)
-    found = outcome(resumed)
-    assert found == wanted, f"killed at step {last} of {count}"
-    assert not twice(resumed), f"killed at step {last} of {count}"
+    assert outcome(resumed) == expected, f"killed at step {last} of {count}"
+    assert not partitions_committed_twice(resumed), f"killed at step {last} of {count}"
 
 
 def suppress_nothing_left() -> Any:
-    """A run that died after its last word has ended."""
+    """A run that was killed after its result was stored has ended, and resuming it is refused."""
     return suppress(pt.PlanError)
 
 
 def killed_at_its_first_rows(folder: Path) -> tuple[Lake, Shop]:
-    """A lake in which a run over orders died at its second commit, which is the first after the table was made."""
-    lake, shop = begun(folder / "lake", "delta")
+    """Return a lake whose run over orders was killed at its second commit, the first after creating the table."""
+    lake, shop = create_shop_lake(folder / "lake", "delta")
     shop.poisoned = set()
     plan = lake.plan(select="orders")
-    with dying(Steps(2, only="DeltaLog.commit")) as steps, suppress(Killed):
+    with kill_at_step(StepCounter(2, only="DeltaLog.write_commit")) as steps, suppress(ProcessKilled):
         lake.run(plan, parallel=1)
     assert steps.dead
     return lake, shop
@@ -113,39 +114,41 @@ def test_what_was_running_when_it_died_is_recorded_as_failed(tmp_path: Path) -> 
     lake, _ = killed_at_its_first_rows(tmp_path)
     assert lake.status("orders", state="running").num_rows == 4
     assert lake.resume().ok
-    kinds = lake.history("orders", key(31, "us")).select(["kind", "attempt"]).to_pylist()
+    kinds = lake.history("orders", day_key(31, "us")).select(["kind", "attempt"]).to_pylist()
     assert [(row["kind"], row["attempt"]) for row in kinds] == [
         ("started", 1), ("failed", 1), ("started", 2), ("succeeded", 2),
     ]  # fmt: skip
-    assert "ended before it did" in str(lake.history("orders", key(31, "us"))["error"].to_pylist())
+    assert "ended before it did" in str(lake.history("orders", day_key(31, "us"))["error"].to_pylist())
     with pytest.raises(pt.PlanError, match="nothing to resume"):
         lake.resume()
 
 
 def test_what_a_dead_run_began_is_settled_by_the_next_and_not_made_again(tmp_path: Path) -> None:
     lake, shop = killed_at_its_first_rows(tmp_path)
-    lake.record("orders", key(31, "us"), outcome="started", run_id="elsewhere")
-    made = lake.run(lake.plan())
-    assert made.ok
+    lake.record("orders", day_key(31, "us"), outcome="started", run_id="elsewhere")
+    result = lake.run(lake.plan())
+    assert result.ok
     running = lake.status("orders", state="running")
     assert running["running_run_id"].to_pylist() == ["elsewhere"], "which is not ours to settle"
-    kinds = [(row["kind"], row["run_id"] == made.run_id) for row in lake.history("orders", key(1, "us", 2)).to_pylist()]
+    kinds = [
+        (row["kind"], row["run_id"] == result.run_id) for row in lake.history("orders", day_key(1, "us", 2)).to_pylist()
+    ]
     assert kinds == [("started", False), ("failed", False), ("started", True), ("succeeded", True)]
     calls, before = list(shop.calls), outcome(lake)
-    dead = lake.resume()
-    assert (dead.ok, dead.succeeded, dead.run_id == made.run_id) == (True, 4, False)
+    resumed_run = lake.resume()
+    assert (resumed_run.ok, resumed_run.succeeded, resumed_run.run_id == result.run_id) == (True, 4, False)
     assert (shop.calls, outcome(lake)) == (calls, before)
-    assert not twice(lake)
+    assert not partitions_committed_twice(lake)
 
 
 def test_what_others_made_since_is_not_shown_as_failed_by_a_resume(tmp_path: Path) -> None:
     lake, shop = killed_at_its_first_rows(tmp_path)
-    lake.record("orders", key(31, "us"), outcome="succeeded", run_id="elsewhere", code_version="1")
+    lake.record("orders", day_key(31, "us"), outcome="succeeded", run_id="elsewhere", code_version="1")
     assert lake.resume().ok
     assert shop.calls == [("orders", 4), ("orders", 3)]
-    assert states(lake)["orders"] == []
-    last = [row["kind"] for row in lake.history("orders", key(31, "us")).to_pylist()]
-    assert last == ["started", "failed", "succeeded"]
+    assert partitions_not_current(lake)["orders"] == []
+    kinds = [row["kind"] for row in lake.history("orders", day_key(31, "us")).to_pylist()]
+    assert kinds == ["started", "failed", "succeeded"]
 
 
 def test_a_run_without_such_an_id(lake: Lake) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.terminal import Partita, run_here
+from tests.cli.terminal import CommandRunner, in_process_runner
 
 
 @pytest.fixture
-def partita(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Partita:
+def partita(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandRunner:
     """`partita("key", "encode", "a=b").out` is what it printed."""
-    return run_here(monkeypatch, capsys)
+    return in_process_runner(monkeypatch, capsys)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-PIPELINE = """
+PIPELINE_SOURCE = """
 import os
 
 import partita as pt
@@ -31,10 +31,10 @@ def orders(ctx):
 def sums(ctx):
     return ctx.read(orders).groupBy("date").sum("n").withColumnRenamed("sum(n)", "n")
 """
-TOML = '[lake]\nuri = "lake"\n[pipeline]\nmodule = "shop_pipeline"\n[run]\nparallel = 1\n'
+PROJECT_TOML = '[lake]\nuri = "lake"\n[pipeline]\nmodule = "shop_pipeline"\n[run]\nparallel = 1\n'
 
 
-def write_project(folder: Path, toml: str = TOML, pipeline: str = PIPELINE) -> Path:
+def write_project(folder: Path, toml: str = PROJECT_TOML, pipeline: str = PIPELINE_SOURCE) -> Path:
     """A project in a folder: two assets and a source, over four days."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "partita.toml").write_text(toml, encoding="utf-8")
@@ -42,7 +42,7 @@ def write_project(folder: Path, toml: str = TOML, pipeline: str = PIPELINE) -> P
     return folder
 
 
-def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def change_directory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work in a folder, as after `cd`; what is imported from there is forgotten at the end."""
     for name in ("PARTITA_LAKE", "PARTITA_TENANT", "PARTITA_WORKSPACE"):
         monkeypatch.delenv(name, raising=False)

@@ -14,10 +14,10 @@ from partita.cli import main
 if TYPE_CHECKING:
     import pytest
 
-PARTITA = Path(sys.executable).with_name("partita")
+PARTITA_COMMAND = Path(sys.executable).with_name("partita")
 
 
-class Outcome(NamedTuple):
+class CommandOutcome(NamedTuple):
     """What a command left behind."""
 
     code: int
@@ -25,42 +25,42 @@ class Outcome(NamedTuple):
     err: str
 
 
-class Partita(Protocol):
+class CommandRunner(Protocol):
     """Runs `partita` with these words and that input; None is a terminal where nobody types."""
 
-    def __call__(self, *words: str, stdin: str | bytes | None = None) -> Outcome: ...
+    def __call__(self, *words: str, stdin: str | bytes | None = None) -> CommandOutcome: ...
 
 
-class Terminal(io.StringIO):
+class TerminalInput(io.StringIO):
     """A standard input that is a person's."""
 
     def isatty(self) -> bool:
         return True
 
 
-def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Partita:
+def in_process_runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandRunner:
     """Runs commands in this process."""
 
-    def run(*words: str, stdin: str | bytes | None = None) -> Outcome:
+    def run(*words: str, stdin: str | bytes | None = None) -> CommandOutcome:
         octets = stdin.encode() if isinstance(stdin, str) else stdin
-        monkeypatch.setattr(sys, "stdin", Terminal() if octets is None else io.TextIOWrapper(io.BytesIO(octets)))
+        monkeypatch.setattr(sys, "stdin", TerminalInput() if octets is None else io.TextIOWrapper(io.BytesIO(octets)))
         try:
             code = main(words)
         except SystemExit as left:
             code = int(left.code or 0)
-        return Outcome(code, *capsys.readouterr())
+        return CommandOutcome(code, *capsys.readouterr())
 
     return run
 
 
-def run_installed(*words: str, stdin: str = "", **env: str) -> Outcome:
+def run_installed_command(*words: str, stdin: str = "", **env: str) -> CommandOutcome:
     """Runs the entry point in a process of its own."""
     done = subprocess.run(
-        [PARTITA, *words],
+        [PARTITA_COMMAND, *words],
         input=stdin,
         env={**os.environ, **env},
         capture_output=True,
         encoding="utf-8",
         check=False,
     )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return CommandOutcome(done.returncode, done.stdout, done.stderr)

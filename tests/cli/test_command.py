@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from partita.cli.command import COMMANDS
-from tests.cli.terminal import PARTITA, Outcome, Partita, run_installed
+from tests.cli.terminal import PARTITA_COMMAND, CommandOutcome, CommandRunner, run_installed_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,8 @@ print(",".join(name for name in heavy if name in sys.modules), file=sys.stderr)
 
 
 def test_the_installed_command_runs() -> None:
-    done = run_installed("key", "encode", "date=2025-01-15", "region=us-east")
-    assert done == Outcome(0, "date=d:2025-01-15,region=s:dXMtZWFzdA\n", "")
+    done = run_installed_command("key", "encode", "date=2025-01-15", "region=us-east")
+    assert done == CommandOutcome(0, "date=d:2025-01-15,region=s:dXMtZWFzdA\n", "")
 
 
 def test_the_module_is_the_command() -> None:
@@ -44,11 +44,11 @@ def test_the_module_is_the_command() -> None:
     assert done.stdout == "a=s:Yg\n"
 
 
-def test_the_version(partita: Partita) -> None:
-    assert partita("--version") == Outcome(0, f"partita {version('partita')}\n", "")
+def test_the_version(partita: CommandRunner) -> None:
+    assert partita("--version") == CommandOutcome(0, f"partita {version('partita')}\n", "")
 
 
-def test_help_lists_the_commands(partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_lists_the_commands(partita: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     code, out, err = partita("--help")
     assert (code, err) == (0, "")
@@ -58,7 +58,7 @@ def test_help_lists_the_commands(partita: Partita, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("words", [["key", "encode"], ["key", "decode"], ["key", "id"], *([name] for name in COMMANDS)])
 def test_each_command_has_help_with_an_example(
-    partita: Partita, words: list[str], monkeypatch: pytest.MonkeyPatch
+    partita: CommandRunner, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     code, out, err = partita(*words, "--help")
@@ -79,18 +79,18 @@ def test_each_command_has_help_with_an_example(
         (["key", "encode", "--nonsense"], "--nonsense"),
         (["key", "decode", "--js", "a=i:1"], "--js"),
         (["key", "id"], "ASSET"),
-        (["run", "plan.jsonl", "--resume"], "give a plan, or --resume"),
-        (["run", "plan.jsonl", "--stale"], "what runs is said by the plan"),
-        (["run", "--resume", "--select", "a"], "what runs is said by the plan"),
-        (["run", "--parallel", "0"], "'0' is not a number of batches at once from 1 on"),
+        (["run", "plan.jsonl", "--resume"], "give either a PLANFILE or --resume"),
+        (["run", "plan.jsonl", "--stale"], "a PLANFILE or --resume determines what runs"),
+        (["run", "--resume", "--select", "a"], "a PLANFILE or --resume determines what runs"),
+        (["run", "--parallel", "0"], "'0' is not a number of batches at once of at least 1"),
         (["run", "--wait", "soon"], "'soon' is not a number of seconds"),
-        (["run", "--conf", "a"], "'a' is no setting"),
-        (["evolve", "t"], "--add, --drop or --rename"),
+        (["run", "--conf", "a"], "'a' is not a setting"),
+        (["evolve", "t"], "--add, --drop and --rename"),
         (["demo", "--size", "0"], "'0' is not a number of events"),
         (["demo", "--size", "many"], "'many' is not a number of events"),
     ],
 )
-def test_a_wrong_command_line_is_refused(partita: Partita, words: list[str], message: str) -> None:
+def test_a_wrong_command_line_is_refused(partita: CommandRunner, words: list[str], message: str) -> None:
     code, out, err = partita(*words)
     assert (code, out) == (2, "")
     assert err.startswith("usage: partita")
@@ -98,7 +98,7 @@ def test_a_wrong_command_line_is_refused(partita: Partita, words: list[str], mes
 
 
 def test_an_error_is_a_message_and_no_traceback() -> None:
-    assert run_installed("key", "decode", "date=d:2025-02-30") == Outcome(
+    assert run_installed_command("key", "decode", "date=d:2025-02-30") == CommandOutcome(
         2,
         "",
         "partita: not a canonical partition key, at position 7: no such date: day is out of range for month\n"
@@ -120,7 +120,7 @@ def test_a_cold_start_imports_nothing_heavy(words: list[str]) -> None:
 
 def test_a_closed_pipe_is_quiet() -> None:
     with subprocess.Popen(
-        [PARTITA, "key", "encode"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [PARTITA_COMMAND, "key", "encode"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as running:
         assert running.stdin and running.stdout and running.stderr  # noqa: PT018 - for mypy
         running.stdout.close()
@@ -141,7 +141,7 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 def test_lines_leave_as_they_come_and_an_interrupt_ends_it() -> None:
     with subprocess.Popen(
-        [PARTITA, "key", "encode"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [PARTITA_COMMAND, "key", "encode"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as running:
         assert running.stdin and running.stdout and running.stderr  # noqa: PT018 - for mypy
         running.stdin.write(b"a=b\n")
@@ -154,12 +154,14 @@ def test_lines_leave_as_they_come_and_an_interrupt_ends_it() -> None:
 
 def test_text_is_utf8_whatever_the_locale() -> None:
     key = "name=s:w7xzw6k"
-    done = run_installed("key", "encode", stdin="name=üsé\n", PYTHONIOENCODING="latin-1")
-    assert done == Outcome(0, f"{key}\n", "")
-    assert run_installed("key", "decode", key, PYTHONIOENCODING="latin-1").out == "name  string  üsé\n"
+    done = run_installed_command("key", "encode", stdin="name=üsé\n", PYTHONIOENCODING="latin-1")
+    assert done == CommandOutcome(0, f"{key}\n", "")
+    assert run_installed_command("key", "decode", key, PYTHONIOENCODING="latin-1").out == "name  string  üsé\n"
 
 
 def test_an_argument_that_is_not_utf8_is_refused() -> None:
-    done = subprocess.run([os.fsencode(PARTITA), b"key", b"encode", b"a=\xff"], capture_output=True, check=False)
+    done = subprocess.run(
+        [os.fsencode(PARTITA_COMMAND), b"key", b"encode", b"a=\xff"], capture_output=True, check=False
+    )
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"a lone surrogate" in done.stderr

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.cli import demo_look
-from partita.cli.demo_stage import FILES, Stage
+from partita.cli import demo_inspection
+from partita.cli.demo_session import PROJECT_FILES, DemoSession
 from partita.errors import ProjectError
-from tests.cli.terminal import Partita, run_installed
+from tests.cli.terminal import CommandRunner, run_installed_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 @pytest.mark.jvm
 def test_the_demo_lives_through_its_story(tmp_path: Path) -> None:
     folder = tmp_path / "shop"
-    done = run_installed("demo", "--size", "2000", "--folder", str(folder), COLUMNS="100", PARTITA_LAKE="/nowhere")
+    done = run_installed_command(
+        "demo", "--size", "2000", "--folder", str(folder), COLUMNS="100", PARTITA_LAKE="/nowhere"
+    )
     assert done.code == 0, f"{done.out}\n{done.err}"
     for said in (
         "$ partita evolve raw.events --add region",
-        "catalog.products is a source now, partitioned by product_bucket",
-        "✓ partitions with the id that the library gives them: 126",
+        "catalog.products is now a source, partitioned by product_bucket",
+        "✓ partitions whose id is the same in Spark and in Python: 126",
         "skipped by customer = 'ada'",
         "13 partitions made, 1 failed, 4 skipped",
         "region=us                ■■■■■■■■■■■▲■■■■■■■■■",
@@ -40,10 +42,10 @@ def test_the_demo_lives_through_its_story(tmp_path: Path) -> None:
         "product_bucket=3  UPSTREAM_CHANGED (catalog.products product_bucket=3)",
         r"date=2025-01-31,region=two\nlines 🛒  UPSTREAM_CHANGED",
         "3 rows deleted",
-        "✓ orders in all: orders 2,009, daily 2,009, monthly 2,009",
+        "✓ number of orders: orders 2,009, daily 2,009, monthly 2,009",
         "orders: 126 current",
-        f"Where to look next, in {folder}",
-        "Everything is as it should be",
+        f"What to try next, in {folder}:",
+        "All checks passed",
     ):
         assert said in done.out
     assert "✗ " not in done.out.replace("✗ failed  ▶", "")
@@ -54,21 +56,21 @@ def test_the_demo_lives_through_its_story(tmp_path: Path) -> None:
     assert kept.tables() == [
         "catalog.products", "raw.events", "shop.change", "shop.daily", "shop.embeddings", "shop.monthly", "shop.orders",
     ]  # fmt: skip
-    assert run_installed("demo", "--folder", str(folder)).code == 2
+    assert run_installed_command("demo", "--folder", str(folder)).code == 2
 
 
 def test_a_stage_says_what_is_run_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = Path.cwd(), list(sys.path)
-    with Stage(tmp_path / "shop") as stage:
+    with DemoSession(tmp_path / "shop") as stage:
         assert Path.cwd() == tmp_path / "shop"
-        assert sorted(path.name for path in Path().iterdir()) == sorted(FILES)
-        stage.step("First", "A step.")
-        stage.partita("key", "encode", "region=it's")
-        stage.edit("pipeline.py", "TAX = 0.19", "TAX = 0.20")
-        stage.check("rows", 1234, 1234)
-        stage.check("files", {"a": 1}, {"a": 2})
+        assert sorted(path.name for path in Path().iterdir()) == sorted(PROJECT_FILES)
+        stage.begin_step("First", "A step.")
+        stage.run_partita("key", "encode", "region=it's")
+        stage.edit_file("pipeline.py", "TAX = 0.19", "TAX = 0.20")
+        stage.check_equal("rows", 1234, 1234)
+        stage.check_equal("files", {"a": 1}, {"a": 2})
     assert (Path.cwd(), sys.path) == before
-    assert not stage.agrees
+    assert not stage.is_correct
     assert "TAX = 0.20" in (tmp_path / "shop" / "pipeline.py").read_text(encoding="utf-8")
     lines = [line for line in capsys.readouterr().out.splitlines() if line and not line.startswith("(")]
     assert lines == [
@@ -78,14 +80,14 @@ def test_a_stage_says_what_is_run_and_checked(tmp_path: Path, capsys: pytest.Cap
         "region=s:aXQncw",
         "$ sed -i 's/TAX = 0.19/TAX = 0.20/' pipeline.py",
         "✓ rows: 1,234",
-        "✗ files: a 1, and there should be a 2",
+        "✗ files: a 1, expected a 2",
     ]
 
 
 def test_a_command_that_goes_wrong_ends_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Stage(tmp_path, as_json=True) as stage:
-        stage.step("First", "A step.")
-        stage.partita("status", "nobody")
+    with DemoSession(tmp_path, as_json=True) as stage:
+        stage.begin_step("First", "A step.")
+        stage.run_partita("status", "nobody")
         pytest.fail("it should have stopped")
     document = stage.document()
     assert not document["agree"]
@@ -99,37 +101,39 @@ def test_a_command_that_goes_wrong_ends_the_story(tmp_path: Path, capsys: pytest
 def test_a_project_that_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "pipeline.py").write_text("mine")
     with pytest.raises(ProjectError, match="nothing was written"):
-        Stage(tmp_path).__enter__()
+        DemoSession(tmp_path).__enter__()
     assert [path.name for path in tmp_path.iterdir()] == ["pipeline.py"]
 
 
 @pytest.mark.parametrize(("agrees", "code"), [(True, 0), (False, 1)])
-def test_json_and_the_exit_code(partita: Partita, monkeypatch: pytest.MonkeyPatch, agrees: bool, code: int) -> None:
-    def told(stage: Stage, size: int, stays: bool) -> None:
-        stage.step("Only", "A step.")
-        stage.check("size", size if agrees else 0, 3000)
-        stage.check("stays", stays, False)
-        stage.check("amount", Decimal("1.5"), Decimal("1.50"))
+def test_json_and_the_exit_code(
+    partita: CommandRunner, monkeypatch: pytest.MonkeyPatch, agrees: bool, code: int
+) -> None:
+    def told(stage: DemoSession, size: int, stays: bool) -> None:
+        stage.begin_step("Only", "A step.")
+        stage.check_equal("size", size if agrees else 0, 3000)
+        stage.check_equal("stays", stays, False)
+        stage.check_equal("amount", Decimal("1.5"), Decimal("1.50"))
 
-    monkeypatch.setattr("partita.cli.demo_story.tell", told)
+    monkeypatch.setattr("partita.cli.demo_steps.run_demo", told)
     done = partita("demo", "--json", "--size", "3000")
     document = json.loads(done.out)
     assert (done.code, document["agree"]) == (code, agrees)
     assert not Path(document["folder"]).exists()
 
 
-def test_too_few_events_are_refused(partita: Partita) -> None:
+def test_too_few_events_are_refused(partita: CommandRunner) -> None:
     done = partita("demo", "--size", "999")
     assert done.code == 2
-    assert "number of events from 1000 on" in done.err
+    assert "number of events of at least 1000" in done.err
 
 
 def test_keys_and_ids_are_those_of_the_library(spark: SparkSession) -> None:
     events = spark.range(40).selectExpr(
         "timestamp_seconds(1735689600 + id * 7200) AS ts", "CASE WHEN id % 2 = 0 THEN 'a/b=c,ü' END AS region"
     )
-    found = demo_look.tagged(events, "raw.events")
-    assert demo_look.of_library(found, "raw.events") == found.num_rows == 8
+    found = demo_inspection.spark_partitions(events, "raw.events")
+    assert demo_inspection.count_matching_ids(found, "raw.events") == found.num_rows == 8
     for row in found.to_pylist():
         assert row["id"] == pt.PartitionKey.parse(row["key"]).id("raw.events")
 
@@ -140,5 +144,5 @@ def test_what_is_skipped_and_why(lake: Lake, spark: SparkSession) -> None:
         "t", pa.schema([("d", pa.int64()), ("n", pa.int64())]), format="delta", partition_by=["d"]
     )
     table.append(pa.table({"d": [1, 1, 2, 3], "n": [1, 2, 3, 9]}))
-    found = demo_look.parts(table, "d < 3 AND n < 3")
+    found = demo_inspection.file_groups(table, "d < 3 AND n < 3")
     assert [(part.reason, part.files, part.rows) for part in found] == [(None, 1, 2), ("d < 3", 1, 1), ("n < 3", 1, 1)]

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from partita.lake import Lake
-from tests.cli.projects import stand_in
-from tests.cli.terminal import Partita
+from tests.cli.projects import change_directory
+from tests.cli.terminal import CommandRunner
 
 
-def test_it_says_what_comes_next(partita: Partita, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(tmp_path, monkeypatch)
+def test_it_says_what_comes_next(partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_directory(tmp_path, monkeypatch)
     done = partita("init", "my shop")
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines()[0] == "my shop/partita.toml, my shop/pipeline.py: written. Next:"
+    assert done.out.splitlines()[0] == "Created my shop/partita.toml, my shop/pipeline.py. Next:"
     assert done.out.splitlines()[1:3] == ["  cd 'my shop'", "  partita plan      # what would run, and why"]
     assert "cd" not in partita("init").out
     assert json.loads(partita("init", "third", "--json").out) == {
@@ -25,16 +25,16 @@ def test_it_says_what_comes_next(partita: Partita, tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("name", ["partita.toml", "pipeline.py"])
-def test_what_is_there_stays(partita: Partita, tmp_path: Path, name: str) -> None:
+def test_what_is_there_stays(partita: CommandRunner, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     done = partita("init", str(tmp_path))
     assert (done.code, done.out) == (2, "")
-    assert f"{tmp_path / name}: it is there already" in done.err
+    assert f"{tmp_path / name}: the file exists already" in done.err
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert (tmp_path / name).read_text() == "mine"
 
 
-def test_a_folder_that_cannot_be(partita: Partita, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be(partita: CommandRunner, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = partita("init", str(tmp_path / "file" / "below"))
     assert done.code == 2
@@ -42,8 +42,8 @@ def test_a_folder_that_cannot_be(partita: Partita, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_example_runs(partita: Partita, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(tmp_path, monkeypatch)
+def test_the_example_runs(partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_directory(tmp_path, monkeypatch)
     partita("init")
     assert partita("plan").out.startswith("238 partitions in 3 batches, 0 held back\n")
     done = partita("run")

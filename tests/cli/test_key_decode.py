@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.terminal import Outcome, Partita
-from tests.vectors import load
+from tests.cli.terminal import CommandOutcome, CommandRunner
+from tests.vectors import load_vectors
 
-VECTORS = load("identity")
+VECTORS = load_vectors("identity")
 VALID: list[dict[str, Any]] = VECTORS["valid"]
 INVALID: list[dict[str, Any]] = VECTORS["invalid"]
 ASSET: str = VECTORS["asset_id"]
@@ -27,8 +27,8 @@ region   string     us-east
 """
 
 
-def test_a_key_is_shown_as_lines(partita: Partita) -> None:
-    assert partita("key", "decode", KEY) == Outcome(0, SHOWN, "")
+def test_a_key_is_shown_as_lines(partita: CommandRunner) -> None:
+    assert partita("key", "decode", KEY) == CommandOutcome(0, SHOWN, "")
 
 
 @pytest.mark.parametrize(
@@ -43,18 +43,18 @@ def test_a_key_is_shown_as_lines(partita: Partita) -> None:
         ("a=s:4oCuYQ", '"\\u202ea"'),
     ],
 )
-def test_text_that_can_t_be_printed_is_quoted(partita: Partita, key: str, shown: str) -> None:
+def test_text_that_can_t_be_printed_is_quoted(partita: CommandRunner, key: str, shown: str) -> None:
     assert partita("key", "decode", key).out == f"a  string  {shown}\n"
 
 
-def test_many_keys_are_blocks(partita: Partita) -> None:
+def test_many_keys_are_blocks(partita: CommandRunner) -> None:
     expected = "a  int  1\n\n(the empty key)\n\nb  int  2\n"
-    assert partita("key", "decode", "a=i:1", "", "b=i:2") == Outcome(0, expected, "")
-    assert partita("key", "decode", stdin="a=i:1\n\nb=i:2\n") == Outcome(0, expected, "")
-    assert partita("key", "decode", "-", stdin="a=i:1\r\n\r\nb=i:2") == Outcome(0, expected, "")
+    assert partita("key", "decode", "a=i:1", "", "b=i:2") == CommandOutcome(0, expected, "")
+    assert partita("key", "decode", stdin="a=i:1\n\nb=i:2\n") == CommandOutcome(0, expected, "")
+    assert partita("key", "decode", "-", stdin="a=i:1\r\n\r\nb=i:2") == CommandOutcome(0, expected, "")
 
 
-def test_json(partita: Partita) -> None:
+def test_json(partita: CommandRunner) -> None:
     assert partita("key", "decode", "--json", "a=i:1,b=n:null", "").out == (
         '{"key": "a=i:1,b=n:null", "dimensions": [{"name": "a", "type": "int", "value": 1}, '
         '{"name": "b", "type": "null", "value": null}]}\n'
@@ -62,7 +62,7 @@ def test_json(partita: Partita) -> None:
     )
 
 
-def test_the_first_wrong_line_ends_it(partita: Partita) -> None:
+def test_the_first_wrong_line_ends_it(partita: CommandRunner) -> None:
     code, out, err = partita("key", "decode", "--json", stdin="a=i:1\na=i:01\na=i:2\n")
     assert (code, len(out.splitlines())) == (2, 1)
     assert err.startswith("partita: line 2: not a canonical partition key, at position 5: an int is decimal digits")
@@ -70,7 +70,7 @@ def test_the_first_wrong_line_ends_it(partita: Partita) -> None:
 
 
 @pytest.mark.parametrize("row", range(len(VALID)))
-def test_the_vectors(partita: Partita, row: int) -> None:
+def test_the_vectors(partita: CommandRunner, row: int) -> None:
     key, dimensions = VALID[row]["key"], sorted(VALID[row]["dimensions"], key=lambda d: d["name"])
     decoded = json.loads(partita("key", "decode", "--json", key).out)
     assert decoded == {"key": key, "dimensions": [_as_in_the_key(d) for d in dimensions]}, f"row {row}"
@@ -85,24 +85,24 @@ def _as_in_the_key(dimension: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", range(len(INVALID)))
-def test_the_invalid_vectors(partita: Partita, row: int) -> None:
+def test_the_invalid_vectors(partita: CommandRunner, row: int) -> None:
     code, out, err = partita("key", "decode", INVALID[row]["key"])
     assert (code, out) == (2, ""), f"row {row}"
     assert err.startswith("partita: not a canonical partition key, at position "), f"row {row}"
 
 
 @pytest.mark.parametrize("row", range(len(VALID)))
-def test_the_ids_of_the_vectors(partita: Partita, row: int) -> None:
+def test_the_ids_of_the_vectors(partita: CommandRunner, row: int) -> None:
     assert partita("key", "id", ASSET, VALID[row]["key"]).out == f"{VALID[row]['id']}\n", f"row {row}"
 
 
-def test_ids_of_lines(partita: Partita) -> None:
+def test_ids_of_lines(partita: CommandRunner) -> None:
     keys = "".join(f"{row['key']}\n" for row in VALID)
     ids = "".join(f"{row['id']}\n" for row in VALID)
-    assert partita("key", "id", ASSET, stdin=keys) == Outcome(0, ids, "")
+    assert partita("key", "id", ASSET, stdin=keys) == CommandOutcome(0, ids, "")
 
 
-def test_an_id_as_json(partita: Partita) -> None:
+def test_an_id_as_json(partita: CommandRunner) -> None:
     assert json.loads(partita("key", "id", ASSET, VALID[0]["key"], "--json").out) == {
         "asset": ASSET,
         "key": VALID[0]["key"],
@@ -113,12 +113,12 @@ def test_an_id_as_json(partita: Partita) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["", "a=i:1"], "an asset's id is text and not empty"),
+        (["", "a=i:1"], "an asset's id must be a non-empty string"),
         (["orders", "date=2025-01-15"], "a value is a type tag of one letter"),
-        (["orders"], "one on each line of standard input"),
+        (["orders"], "one key per line on standard input"),
     ],
 )
-def test_refused_ids(partita: Partita, words: list[str], message: str) -> None:
+def test_refused_ids(partita: CommandRunner, words: list[str], message: str) -> None:
     code, out, err = partita("key", "id", *words)
     assert (code, out) == (2, "")
     assert message in err

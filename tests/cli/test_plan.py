@@ -14,8 +14,8 @@ from deltalake import write_deltalake
 
 import partita as pt
 from partita.lake import Lake
-from tests.cli.projects import TOML, stand_in, write_project
-from tests.cli.terminal import Partita
+from tests.cli.projects import PROJECT_TOML, change_directory, write_project
+from tests.cli.terminal import CommandRunner
 
 ALL = {"orders": 4, "sums": 4}
 
@@ -24,11 +24,11 @@ ALL = {"orders": 4, "sums": 4}
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """The lake of a project in which the commands run, without Spark."""
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    stand_in(write_project(tmp_path / "shop"), monkeypatch)
+    change_directory(write_project(tmp_path / "shop"), monkeypatch)
     return Lake(str(tmp_path / "shop" / "lake"))
 
 
-def planned(partita: Partita, *words: str) -> list[tuple[str, str]]:
+def planned(partita: CommandRunner, *words: str) -> list[tuple[str, str]]:
     """The assets and days of a plan."""
     done = partita("plan", "--json", *words)
     assert done.code == 0, done.err
@@ -36,7 +36,7 @@ def planned(partita: Partita, *words: str) -> list[tuple[str, str]]:
     return [(row["asset_key"], row["partition_key"].removeprefix("date=d:2025-01-")) for row in rows]
 
 
-def test_a_plan_of_all(shop: Lake, partita: Partita) -> None:
+def test_a_plan_of_all(shop: Lake, partita: CommandRunner) -> None:
     done = partita("plan")
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[:3] == [
@@ -47,7 +47,7 @@ def test_a_plan_of_all(shop: Lake, partita: Partita) -> None:
     assert shop.partitions_of("sums") is not None
 
 
-def test_what_is_asked_for(shop: Lake, partita: Partita) -> None:
+def test_what_is_asked_for(shop: Lake, partita: CommandRunner) -> None:
     partita("plan")
     for day in (1, 2, 3):
         shop.record("orders", {"date": date(2025, 1, day)}, outcome="succeeded", code_version="1")
@@ -62,14 +62,16 @@ def test_what_is_asked_for(shop: Lake, partita: Partita) -> None:
     assert partita("plan", "--where", "no_such = 1").code == 2
 
 
-def test_batches_are_as_the_project_says(tmp_path: Path, partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(write_project(tmp_path, TOML + "batch_partitions = 3\n"), monkeypatch)
+def test_batches_are_as_the_project_says(
+    tmp_path: Path, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_directory(write_project(tmp_path, PROJECT_TOML + "batch_partitions = 3\n"), monkeypatch)
     assert partita("plan").out.startswith("8 partitions in 4 batches")
 
 
-def test_a_plan_is_a_file(shop: Lake, partita: Partita) -> None:
+def test_a_plan_is_a_file(shop: Lake, partita: CommandRunner) -> None:
     done = partita("plan", "--out", "plan.jsonl", "--select", "orders")
-    assert done.err == "plan.jsonl: run it by `partita run plan.jsonl`\n"
+    assert done.err == "plan.jsonl: run the plan with `partita run plan.jsonl`\n"
     assert len(pt.load_plan("plan.jsonl")) == 4
     assert (
         Path("plan.jsonl").read_text().splitlines()[1:]
@@ -78,7 +80,7 @@ def test_a_plan_is_a_file(shop: Lake, partita: Partita) -> None:
     assert "can't be written" in partita("plan", "--out", "no/such/plan").err
 
 
-def test_one_partition_is_explained(shop: Lake, partita: Partita) -> None:
+def test_one_partition_is_explained(shop: Lake, partita: CommandRunner) -> None:
     done = partita("plan", "--explain", "sums", "date=2025-01-02")
     said, *why = done.out.splitlines()
     assert said.startswith("sums date=2025-01-02 runs in batch 1 of sums: MISSING, UPSTREAM_PLANNED")
@@ -87,53 +89,53 @@ def test_one_partition_is_explained(shop: Lake, partita: Partita) -> None:
     assert (document["asset"], document["key"]) == ("sums", "date=d:2025-01-02")
     assert document["why"]["display_status"] == "NEVER_MATERIALIZED"
     held = partita("plan", "--explain", "sums", "date=2025-01-02", "--select", "sums").out
-    assert held.startswith("sums date=2025-01-02 is held back: orders date=2025-01-02 is not there")
+    assert held.startswith("sums date=2025-01-02 is held back: orders date=2025-01-02 is missing")
     assert partita("plan", "--explain", "sums", "date=2025-01-02", "more").code == 2
     assert partita("plan", "--explain", "nothing").code == 2
 
 
 def test_a_lake_without_a_project_is_planned_from_what_was_registered(
-    lake: Lake, partita: Partita, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(tmp_path, monkeypatch)
+    change_directory(tmp_path, monkeypatch)
     lake.register(pt.asset(name="report")(print))
     assert partita("plan", "--lake", lake.uri).out.splitlines()[-1] == "  -  MISSING"
     assert partita("plan", "--lake", lake.uri, "--explain", "report", "-").out.startswith("report - runs in batch 1")
     done = partita("run", "--lake", lake.uri)
     assert done.code == 2
-    assert "there is no partita.toml here or above; `partita init` writes one" in done.err
+    assert "there is no partita.toml here or above; `partita init` creates one" in done.err
 
 
-def test_what_the_pipeline_has_no_more_is_left_out_and_can_be_retired(shop: Lake, partita: Partita) -> None:
+def test_what_the_pipeline_has_no_more_is_left_out_and_can_be_retired(shop: Lake, partita: CommandRunner) -> None:
     shop.register(pt.asset(name="old name", partitions=pt.static("p", ["a"]))(print), pt.source("raw.old"))
     done = partita("plan")
     assert done.out.startswith("8 partitions in 2 batches")
     assert done.err == (
-        "the pipeline doesn't have old name; `partita retire 'old name'` where that is no longer made\n"
+        "the pipeline does not define old name; if they are no longer made: `partita retire 'old name'`\n"
     )
     assert partita("plan", "--select", "orders").err == ""
     assert "nothing is selected by 'old name'" in partita("plan", "--select", "old name").err
     assert "1 missing" in partita("status", "old name").out
-    assert partita("retire", "old name").out == "old name is no longer made\n"
+    assert partita("retire", "old name").out == "old name is retired\n"
     assert "missing" not in partita("status", "old name").out
     assert json.loads(partita("retire", "raw.old", "--json").out) == {"asset": "raw.old", "retired": True}
     assert partita("plan").err == ""
     held = partita("retire", "raw.old", "orders")
     assert held.code == 2
-    assert "the pipeline has 'orders', and would register it again; take it out first" in held.err
+    assert "the pipeline still defines 'orders' and would register it again; remove the definition first" in held.err
     assert "shop_pipeline.py:" in held.err
     assert partita("retire", "nobody").code == 2
 
 
-def test_a_pipeline_that_is_not_there(tmp_path: Path, partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(write_project(tmp_path, '[pipeline]\nmodule = "no_such"\n'), monkeypatch)
+def test_a_pipeline_that_is_not_there(tmp_path: Path, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_directory(write_project(tmp_path, '[pipeline]\nmodule = "no_such"\n'), monkeypatch)
     done = partita("plan")
     assert done.code == 2
-    assert "say in partita.toml which module" in done.err
+    assert "name the module that has the assets in partita.toml" in done.err
     (tmp_path / "partita.toml").write_text("")
     done = partita("run")
     assert done.code == 2
-    assert "pipeline.module is not said" in done.err
+    assert "pipeline.module is not set" in done.err
 
 
 def written(shop: Lake, *days: int) -> None:
@@ -142,8 +144,8 @@ def written(shop: Lake, *days: int) -> None:
     write_deltalake(f"{shop.uri}/raw/events", rows, partition_by=["date"], mode="append")
 
 
-def test_observe_says_what_others_wrote(shop: Lake, partita: Partita) -> None:
-    assert partita("observe").err == "nothing new\n"
+def test_observe_says_what_others_wrote(shop: Lake, partita: CommandRunner) -> None:
+    assert partita("observe").err == "no new commits\n"
     written(shop, 1, 2)
     written(shop, 2)
     assert partita("observe").out == "raw.events: 2 commits, 3 partitions\n"
@@ -158,7 +160,7 @@ def test_observe_says_what_others_wrote(shop: Lake, partita: Partita) -> None:
     assert (done.code, json.loads(done.out)["commits"], json.loads(done.out)["error"] is None) == (1, 0, False)
 
 
-def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: Partita) -> None:
+def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: CommandRunner) -> None:
     partita("plan")
     written(shop, 1)
     key = ("raw.events", "date=2025-01-01")
@@ -169,12 +171,12 @@ def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: Partit
     assert "NEVER_MATERIALIZED" not in partita("why", *key, "--no-observe").out
 
 
-def test_adopt_brings_a_table_in(shop: Lake, partita: Partita, tmp_path: Path) -> None:
+def test_adopt_brings_a_table_in(shop: Lake, partita: CommandRunner, tmp_path: Path) -> None:
     there = Lake(str(tmp_path / "there"))
     written(there, 1, 2)
     uri = f"{there.uri}/raw/events"
     assert partita("adopt", uri, "--format", "delta", "--name", "theirs").out == (
-        "theirs is a source now, partitioned by date\n"
+        "theirs is now a source, partitioned by date\n"
     )
     assert "theirs: 2 current" in partita("status", "theirs").out
     assert json.loads(partita("adopt", uri, "--format", "delta", "--json").out) == {
@@ -186,11 +188,11 @@ def test_adopt_brings_a_table_in(shop: Lake, partita: Partita, tmp_path: Path) -
     assert partita("adopt", "db.t", "--format", "csv").code == 2
 
 
-def test_adopt_takes_a_catalog(shop: Lake, partita: Partita, tmp_path: Path) -> None:
+def test_adopt_takes_a_catalog(shop: Lake, partita: CommandRunner, tmp_path: Path) -> None:
     there = Lake(str(tmp_path / "there"))
     there.create_table("db.t", pt.Schema.of({"day": "date"}), format="iceberg", partition_by=["day"])
     words = ("--catalog", "type=sql", "--catalog", f"uri=sqlite:///{there.uri}/catalog.db", "--catalog", "name=partita")
-    assert partita("adopt", "db.t", "--format", "iceberg", *words).out == "db.t is a source now, partitioned by day\n"
+    assert partita("adopt", "db.t", "--format", "iceberg", *words).out == "db.t is now a source, partitioned by day\n"
     assert partita("adopt", "db.t", "--format", "iceberg", "--catalog", "odd").code == 2
 
 
@@ -207,7 +209,7 @@ def tables(shop: Lake) -> Lake:
     return shop
 
 
-def test_tables_of_all_formats(tables: Lake, partita: Partita) -> None:
+def test_tables_of_all_formats(tables: Lake, partita: CommandRunner) -> None:
     assert tables.tables() == ["logs.clicks", "plain", "sales.orders", "vectors"]
     assert [tables.table(name).format for name in tables.tables()] == ["delta", "iceberg", "iceberg", "lance"]
     shown = partita("tables").out.splitlines()
@@ -222,7 +224,7 @@ def test_tables_of_all_formats(tables: Lake, partita: Partita) -> None:
     ]
 
 
-def test_the_tables_of_status_are_none_of_the_lakes(shop: Lake, partita: Partita) -> None:
+def test_the_tables_of_status_are_none_of_the_lakes(shop: Lake, partita: CommandRunner) -> None:
     shop.record("a", outcome="succeeded")
     shop.fold()
     done = partita("tables")
@@ -230,7 +232,7 @@ def test_the_tables_of_status_are_none_of_the_lakes(shop: Lake, partita: Partita
     assert done.err == f"there are no tables in {shop.uri}\n"
 
 
-def test_a_table_that_cannot_be_opened_is_named(tables: Lake, partita: Partita) -> None:
+def test_a_table_that_cannot_be_opened_is_named(tables: Lake, partita: CommandRunner) -> None:
     next(Path(tables.uri, "logs/clicks/_delta_log").glob("*.json")).write_text("{}")
     done = partita("tables")
     assert done.code == 1
@@ -238,7 +240,7 @@ def test_a_table_that_cannot_be_opened_is_named(tables: Lake, partita: Partita) 
     assert len(done.out.splitlines()) == 4
 
 
-def test_partitions_of_a_table(shop: Lake, partita: Partita) -> None:
+def test_partitions_of_a_table(shop: Lake, partita: CommandRunner) -> None:
     written(shop, 1, 2, 3)
     shown = partita("partitions", "raw.events")
     assert shown.code == 0
@@ -253,7 +255,7 @@ def test_partitions_of_a_table(shop: Lake, partita: Partita) -> None:
     assert partita("partitions", "no.such").code == 2
 
 
-def test_evolve_changes_how_a_table_is_partitioned(tables: Lake, partita: Partita) -> None:
+def test_evolve_changes_how_a_table_is_partitioned(tables: Lake, partita: CommandRunner) -> None:
     done = partita("evolve", "sales.orders", "--add", "bucket(16, user_id)", "--add", "region", "--drop", "ts_day")
     assert done.out == "sales.orders is partitioned by bucket(16, user_id), region\n"
     said = json.loads(partita("evolve", "sales.orders", "--rename", "user_id_bucket=shard", "--json").out)

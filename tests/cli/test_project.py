@@ -11,11 +11,11 @@ import pytest
 
 import partita as pt
 from partita.cli.lake_option import open_lake
-from partita.cli.project import KEYS, find_project, read_project
-from partita.cli.spark_option import Chosen, chosen
+from partita.cli.project import PROJECT_KEYS, find_project, read_project
+from partita.cli.spark_option import SparkSettings, spark_settings
 from partita.errors import ProjectError
-from tests.cli.projects import stand_in
-from tests.cli.terminal import Partita
+from tests.cli.projects import change_directory
+from tests.cli.terminal import CommandRunner
 from tests.cli.test_command import HEAVY, WHAT_IS_LOADED
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
@@ -58,16 +58,16 @@ def test_all_that_a_file_may_say(tmp_path: Path) -> None:
     said = read_project(written(tmp_path, WHOLE))
     assert (said.lake_uri, said.tenant, said.workspace) == (str(tmp_path / "warehouse"), "acme", "prod")
     assert said.time_zone == "Europe/Berlin"
-    assert said.options == {"region": "eu-west-1", "allow_http": "true"}
-    assert said.catalog == {"type": "rest", "uri": "https://ice", "s3.endpoint": "http://minio"}
-    assert (said.master, said.remote, said.module) == ("spark://host:7077", None, "shop.pipeline")
-    assert said.conf == {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8"}
-    assert said.run == {
+    assert said.lake_options == {"region": "eu-west-1", "allow_http": "true"}
+    assert said.lake_catalog == {"type": "rest", "uri": "https://ice", "s3.endpoint": "http://minio"}
+    assert (said.spark_master, said.spark_remote, said.pipeline_module) == ("spark://host:7077", None, "shop.pipeline")
+    assert said.spark_conf == {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "8"}
+    assert said.run_options == {
         "parallel": 4, "max_failures": 0, "batch_partitions": 100, "batch_bytes": 1_000_000, "wait": 1.5
     }  # fmt: skip
-    assert {key for table in KEYS.values() for key in table} <= {*WHOLE.replace("]", " ").replace(".", " ").split()} | {
-        "remote"
-    }
+    assert {key for table in PROJECT_KEYS.values() for key in table} <= {
+        *WHOLE.replace("]", " ").replace(".", " ").split()
+    } | {"remote"}
 
 
 def test_an_empty_file_is_a_project_whose_lake_is_its_folder(tmp_path: Path) -> None:
@@ -82,20 +82,20 @@ def test_a_uri_that_is_not_relative_stays(tmp_path: Path, uri: str) -> None:
 @pytest.mark.parametrize(
     ("text", "key", "words"),
     [
-        ("[lakes]", "lakes", "there is [lake], [spark], [pipeline], [run]"),
-        ("lake = 1", "lake", "is a table, [lake], and not 1"),
-        ("[lake]\nurl = ''", "lake.url", "[lake] has uri, tenant, workspace, time_zone, options"),
-        ("[lake]\nuri = 1", "lake.uri", "is text, and not 1"),
-        ("[lake]\nuri = ''", "lake.uri", "is text, and not ''"),
+        ("[lakes]", "lakes", "there are [lake], [spark], [pipeline], [run]"),
+        ("lake = 1", "lake", "must be a table, [lake], not 1"),
+        ("[lake]\nurl = ''", "lake.url", "not a key of [lake]; there are uri, tenant, workspace, time_zone, options"),
+        ("[lake]\nuri = 1", "lake.uri", "must be text, not 1"),
+        ("[lake]\nuri = ''", "lake.uri", "must be text, not ''"),
         ("[lake]\ntime_zone = 'Mars'", "lake.time_zone", "the name of a time zone, such as UTC"),
         ("[lake]\ntime_zone = 2", "lake.time_zone", "the name of a time zone"),
         ("[lake]\noptions = 'x'", "lake.options", "a table of settings"),
         ("[spark.conf]\na.b = [1]", "spark.conf", "a table of settings"),
         ("[spark]\nmaster = 'local'\nremote = 'sc://x'", "spark.remote", "spark.master"),
-        ("[run]\nparallel = 0", "run.parallel", "a whole number from 1 on, and not 0"),
-        ("[run]\nparallel = true", "run.parallel", "a whole number from 1 on, and not True"),
-        ("[run]\nmax_failures = -1", "run.max_failures", "a whole number from 0 on"),
-        ("[run]\nwait = inf", "run.wait", "a number of seconds"),
+        ("[run]\nparallel = 0", "run.parallel", "a positive integer, not 0"),
+        ("[run]\nparallel = true", "run.parallel", "a positive integer, not True"),
+        ("[run]\nmax_failures = -1", "run.max_failures", "a non-negative integer"),
+        ("[run]\nwait = inf", "run.wait", "a non-negative number of seconds"),
         ("[run", None, "TOML"),
     ],
 )
@@ -117,7 +117,7 @@ def test_code_outside_of_the_project_is_refused(tmp_path: Path, module: str) -> 
     (project / "folder").symlink_to(tmp_path)
     given = str(tmp_path / "x.py") if module == "ABSOLUTE" else module
     (project / "partita.toml").write_text(f'[pipeline]\nmodule = "{given}"')
-    with pytest.raises(ProjectError, match=r"pipeline\.module is the path of a file in the project's folder"):
+    with pytest.raises(ProjectError, match=r"pipeline\.module must be the path of a file in the project's folder"):
         find_project(project)
     assert not mark.exists()
 
@@ -125,7 +125,7 @@ def test_code_outside_of_the_project_is_refused(tmp_path: Path, module: str) -> 
 @pytest.mark.parametrize("module", ["../pk", ".", "..", ".pk", "a/b", "a..b", "/x/y", "shop.", "..\\\\\\\\pk"])
 def test_a_module_that_is_no_name_is_refused(tmp_path: Path, module: str) -> None:
     (tmp_path / "partita.toml").write_text(f'[pipeline]\nmodule = "{module}"')
-    with pytest.raises(ProjectError, match=r"pipeline\.module is the name of a module, .* and not"):
+    with pytest.raises(ProjectError, match=r"pipeline\.module must be the name of a module, .* not"):
         read_project(tmp_path / "partita.toml")
     with pytest.raises(pt.DefinitionError, match="a pipeline is the name of a module"):
         pt.load_pipeline(module.replace("\\\\", "\\"), str(tmp_path))
@@ -136,7 +136,7 @@ def test_code_in_the_project_is_found_by_any_path(tmp_path: Path, module: str) -
     (tmp_path / "sub").mkdir()
     (tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "partita.toml").write_text(f'[pipeline]\nmodule = "{module}"')
-    assert read_project(tmp_path / "partita.toml").module == module
+    assert read_project(tmp_path / "partita.toml").pipeline_module == module
 
 
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def where(**said: str) -> argparse.Namespace:
 
 
 def test_arguments_and_the_environment_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(tmp_path, monkeypatch)
+    change_directory(tmp_path, monkeypatch)
     said = 'uri = "w"\ntenant = "t"\nworkspace = "s"\ntime_zone = "Asia/Kolkata"'
     written(tmp_path, f"[lake]\n{said}\n[lake.options]\nallow_http = true")
     lake = open_lake(where())
@@ -185,15 +185,15 @@ def test_arguments_and_the_environment_win(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_without_a_project_the_lake_is_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in(tmp_path, monkeypatch)
+    change_directory(tmp_path, monkeypatch)
     lake = open_lake(where())
     assert (lake.uri, lake.tenant, lake.workspace) == (str(tmp_path), "default", "default")
 
 
 def test_every_command_with_a_lake_reads_the_file(
-    partita: Partita, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(tmp_path, monkeypatch)
+    change_directory(tmp_path, monkeypatch)
     written(tmp_path, "[lak]")
     for words in (
         ["status"], ["why", "a"], ["history", "a"], ["record", "a", "--outcome", "failed"], ["fold"], ["sweep"],
@@ -202,17 +202,17 @@ def test_every_command_with_a_lake_reads_the_file(
     ):  # fmt: skip
         done = partita(*words)
         assert (done.code, done.out) == (2, ""), words
-        assert f"{tmp_path / 'partita.toml'}: lak is not known" in done.err, words
+        assert f"{tmp_path / 'partita.toml'}: lak is not a table" in done.err, words
 
 
 @pytest.mark.parametrize(
     ("said", "remote_here", "expected"),
     [
-        ((None, []), None, Chosen(None, {"a": "1", "spark.master": "yarn"})),
-        (("local[2]", [("a", "2")]), None, Chosen(None, {"a": "2", "spark.master": "local[2]"})),
-        ((None, []), "sc://env", Chosen("sc://env", {"a": "1"})),
-        (("local[2]", []), "sc://env", Chosen(None, {"a": "1", "spark.master": "local[2]"})),
-        (("sc://said", []), None, Chosen("sc://said", {"a": "1"})),
+        ((None, []), None, SparkSettings(None, {"a": "1", "spark.master": "yarn"})),
+        (("local[2]", [("a", "2")]), None, SparkSettings(None, {"a": "2", "spark.master": "local[2]"})),
+        ((None, []), "sc://env", SparkSettings("sc://env", {"a": "1"})),
+        (("local[2]", []), "sc://env", SparkSettings(None, {"a": "1", "spark.master": "local[2]"})),
+        (("sc://said", []), None, SparkSettings("sc://said", {"a": "1"})),
     ],
 )
 def test_which_spark(
@@ -220,25 +220,27 @@ def test_which_spark(
     monkeypatch: pytest.MonkeyPatch,
     said: tuple[str | None, list[tuple[str, str]]],
     remote_here: str | None,
-    expected: Chosen,
+    expected: SparkSettings,
 ) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     if remote_here is not None:
         monkeypatch.setenv("SPARK_REMOTE", remote_here)
     project = read_project(written(tmp_path, '[spark]\nmaster = "yarn"\n[spark.conf]\na = 1'))
-    assert chosen(argparse.Namespace(master=said[0], conf=said[1]), project) == expected
+    assert spark_settings(argparse.Namespace(master=said[0], conf=said[1]), project) == expected
 
 
 def test_a_remote_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     project = read_project(written(tmp_path, '[spark]\nremote = "sc://there"'))
-    assert chosen(argparse.Namespace(master=None, conf=[]), project) == Chosen("sc://there")
-    assert chosen(argparse.Namespace(master=None, conf=[]), None) == Chosen()
+    assert spark_settings(argparse.Namespace(master=None, conf=[]), project) == SparkSettings("sc://there")
+    assert spark_settings(argparse.Namespace(master=None, conf=[]), None) == SparkSettings()
 
 
 def test_every_key_is_in_the_reference() -> None:
     text = REFERENCE.read_text(encoding="utf-8")
-    assert not [f"{table}.{key}" for table, keys in KEYS.items() for key in keys if f"`{table}.{key}`" not in text]
+    assert not [
+        f"{table}.{key}" for table, keys in PROJECT_KEYS.items() for key in keys if f"`{table}.{key}`" not in text
+    ]
 
 
 def test_a_project_file_costs_no_heavy_import(tmp_path: Path) -> None:

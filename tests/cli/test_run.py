@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from partita.cli.interrupting import interruptible
+from partita.cli.signals import interrupt_on_signals
 from partita.lake import Lake
-from tests.cli.projects import TOML, stand_in, write_project
-from tests.cli.terminal import PARTITA, Partita
+from tests.cli.projects import PROJECT_TOML, change_directory, write_project
+from tests.cli.terminal import PARTITA_COMMAND, CommandRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """The lake of a project in which the commands run."""
-    stand_in(write_project(tmp_path / "shop"), monkeypatch)
+    change_directory(write_project(tmp_path / "shop"), monkeypatch)
     monkeypatch.delenv("POISON", raising=False)
     return Lake(str(tmp_path / "shop" / "lake"))
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_run_plans_and_makes_all(shop: Lake, partita: Partita) -> None:
+def test_a_run_plans_and_makes_all(shop: Lake, partita: CommandRunner) -> None:
     done = partita("run")
     lines = done.out.splitlines()
     assert done.code == 0, done.out + done.err
@@ -53,7 +53,7 @@ def test_a_run_plans_and_makes_all(shop: Lake, partita: Partita) -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_what_fails_and_what_is_skipped_for_it_is_exit_code_1(
-    shop: Lake, partita: Partita, monkeypatch: pytest.MonkeyPatch
+    shop: Lake, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POISON", "2025-01-03")
     done = partita("run", "--json")
@@ -77,7 +77,7 @@ def test_what_fails_and_what_is_skipped_for_it_is_exit_code_1(
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_plan_is_run_later_unless_the_world_has_moved(shop: Lake, partita: Partita) -> None:
+def test_a_plan_is_run_later_unless_the_world_has_moved(shop: Lake, partita: CommandRunner) -> None:
     partita("plan", "--out", "plan.jsonl", "--select", "orders", "--where", "date = '2025-01-01'")
     assert partita("run", "plan.jsonl").code == 0
     moved = partita("run", "plan.jsonl")
@@ -85,33 +85,35 @@ def test_a_plan_is_run_later_unless_the_world_has_moved(shop: Lake, partita: Par
     assert "the plan is out of date: orders changed" in moved.err
     assert partita("run", "no-such-file").code == 2
     Path("plan.jsonl").write_text("{}")
-    assert "no plan of Partita's" in partita("run", "plan.jsonl").err
+    assert "is not a plan of Partita" in partita("run", "plan.jsonl").err
 
 
 @pytest.mark.usefixtures("spark")
 def test_what_another_recorded_since_the_plan_is_planned_again(
-    shop: Lake, partita: Partita, monkeypatch: pytest.MonkeyPatch
+    shop: Lake, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from partita.cli import run
-    from partita.cli.plan_option import make_plan
+    from partita.cli.plan_option import plan_from_arguments
 
     made = []
 
     def disturbed(*given: Any) -> object:
-        plan = make_plan(*given)
+        plan = plan_from_arguments(*given)
         made.append(plan)
         if len(made) == 1:
             shop.record("orders", {"date": date(2025, 1, 1)}, outcome="failed")
         return plan
 
-    monkeypatch.setattr(run, "make_plan", disturbed)
+    monkeypatch.setattr(run, "plan_from_arguments", disturbed)
     done = partita("run")
     assert done.code == 0, done.err
     assert len(made) == 2
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_is_held_back_does_not_start_spark(shop: Lake, partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_held_back_does_not_start_spark(
+    shop: Lake, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from partita.cli import run
 
     monkeypatch.setattr(run, "start_spark", pytest.fail)
@@ -119,16 +121,16 @@ def test_what_is_held_back_does_not_start_spark(shop: Lake, partita: Partita, mo
     assert (done.code, done.out, done.err) == (0, "", "nothing to run, 4 held back\n")
 
 
-def test_a_run_is_of_now(partita: Partita) -> None:
+def test_a_run_is_of_now(partita: CommandRunner) -> None:
     done = partita("run", "--now", "2025-01-02")
     assert done.code == 2
     assert "unrecognized arguments: --now" in done.err
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_cannot_be_resumed(shop: Lake, partita: Partita) -> None:
+def test_what_cannot_be_resumed(shop: Lake, partita: CommandRunner) -> None:
     assert "there is nothing to resume" in partita("run", "--resume").err
-    assert "'nonsense' is no run's id" in partita("run", "--resume", "nonsense").err
+    assert "'nonsense' is not the id of a run" in partita("run", "--resume", "nonsense").err
 
 
 SLOW = """
@@ -159,13 +161,14 @@ def slowly(batches):
 @pytest.mark.jvm
 @pytest.mark.parametrize("how", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_signal_cancels_and_the_run_is_resumed(tmp_path: Path, how: signal.Signals) -> None:
-    shop = write_project(tmp_path / "shop", TOML + "batch_partitions = 1\n", SLOW)
+    shop = write_project(tmp_path / "shop", PROJECT_TOML + "batch_partitions = 1\n", SLOW)
     at_work = tmp_path / "at_work"
     (shop / "stop").touch()
     environ = {**os.environ, "AT_WORK": str(at_work)}
     environ.pop("PARTITA_LAKE", None)
     with subprocess.Popen(
-        [PARTITA, "run", "--json"], cwd=shop, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [PARTITA_COMMAND, "run", "--json"],
+        cwd=shop, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=_hear_interrupts,  # noqa: PLW1509 - a background shell ignores them, and processes inherit that
     ) as running:  # fmt: skip
         _wait_for(at_work.exists, running)
@@ -176,12 +179,12 @@ def test_a_signal_cancels_and_the_run_is_resumed(tmp_path: Path, how: signal.Sig
     assert (ended["event"], ended["succeeded"], ended["cancelled"], ended["left"]) == ("ended", 1, 1, 1)
     run_id = ended["run_id"]
     assert f"run {run_id} was interrupted: 1 succeeded, 0 failed, 1 cancelled, 1 left" in err
-    assert f"`partita run --resume {run_id}` goes on" in err
+    assert f"resume it with `partita run --resume {run_id}`" in err
     history = Lake(str(shop / "lake")).history("orders", "date=d:2025-01-02").to_pylist()
     assert [event["kind"] for event in history] == ["started", "cancelled"]
     (shop / "stop").unlink()
     done = subprocess.run(
-        [PARTITA, "run", "--resume"], cwd=shop, env=environ, capture_output=True, text=True, check=False
+        [PARTITA_COMMAND, "run", "--resume"], cwd=shop, env=environ, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"run {run_id}: 3 partitions made" in done.stdout
@@ -205,7 +208,11 @@ def test_a_terminal_gets_a_live_display(tmp_path: Path) -> None:
     shop = write_project(tmp_path / "shop")
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [PARTITA, "run"], cwd=shop, env={**os.environ, "TERM": "xterm", "COLUMNS": "100"}, stdout=theirs, stderr=theirs
+        [PARTITA_COMMAND, "run"],
+        cwd=shop,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        stdout=theirs,
+        stderr=theirs,
     ) as running:
         os.close(theirs)
         shown = b""
@@ -221,7 +228,7 @@ def test_a_terminal_gets_a_live_display(tmp_path: Path) -> None:
     os.close(ours)
     text = shown.decode()
     assert running.returncode == 0, text
-    assert "at work on orders: 4 partitions" in text
+    assert "running orders: 4 partitions" in text
     assert "partitions/s" in text
     assert "8/8" in text
     assert text.rstrip().endswith(" s")
@@ -233,7 +240,7 @@ def test_both_signals_interrupt_and_are_as_before_after(monkeypatch: pytest.Monk
     try:
         handler = signal.getsignal(signal.SIGTERM)
         for number in (signal.SIGINT, signal.SIGTERM):
-            with pytest.raises(KeyboardInterrupt), interruptible():
+            with pytest.raises(KeyboardInterrupt), interrupt_on_signals():
                 signal.raise_signal(number)
         assert signal.getsignal(signal.SIGTERM) == handler
         assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
@@ -243,8 +250,9 @@ def test_both_signals_interrupt_and_are_as_before_after(monkeypatch: pytest.Monk
 
 def test_only_the_main_thread_hears_signals() -> None:
     script = (
-        "import threading\nfrom partita.cli.interrupting import interruptible\n"
-        "def f():\n    with interruptible():\n        print('ok')\nt = threading.Thread(target=f); t.start(); t.join()"
+        "import threading\nfrom partita.cli.signals import interrupt_on_signals\n"
+        "def f():\n    with interrupt_on_signals():\n        print('ok')\n"
+        "t = threading.Thread(target=f); t.start(); t.join()"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "ok\n"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from partita.assets.progress import Failure, RunResult
-from partita.cli.run_display import JsonLines, PlainLines, display_on, duration, line_of
-from partita.cli.run_live import LiveState, live_display
+from partita.assets.progress import PartitionFailure, RunResult, duration_text
+from partita.cli.run_display import JsonRunDisplay, TextRunDisplay, open_display, progress_line
+from partita.cli.run_live_display import LiveProgress, open_live_display
 
 HOSTILE = "\x1b[31mred\nfake: line"
 COUNTS = {"total": 10, "done": 0, "succeeded": 0, "failed": 0, "skipped": 0, "cancelled": 0, "seconds_so_far": 0.0}
@@ -34,12 +34,12 @@ EVENTS = [
     ({**COUNTS, "event": "ended", "run_id": "R", "ok": True, "left": 0}, None),
     ({"event": "something new", "run_id": "R"}, None),
 ]
-RESULT = RunResult("R", 7, 1, 1, 0, 1, 61.0, (Failure("a", "k=i:1", f"ValueError: {HOSTILE}"),))
+RESULT = RunResult("R", 7, 1, 1, 0, 1, 61.0, (PartitionFailure("a", "k=i:1", f"ValueError: {HOSTILE}"),))
 
 
 @pytest.mark.parametrize(("said", "line"), EVENTS)
 def test_an_event_is_a_line(said: dict[str, Any], line: str | None) -> None:
-    found = line_of(said)
+    found = progress_line(said)
     if line is None:
         assert found is None
     else:
@@ -50,15 +50,15 @@ def test_an_event_is_a_line(said: dict[str, Any], line: str | None) -> None:
 
 def test_plain_lines_end_with_what_failed_and_how_to_go_on() -> None:
     out = io.StringIO()
-    display = PlainLines(out)
+    display = TextRunDisplay(out)
     for said, _ in EVENTS:
-        display.hear(said)
-    display.show(RESULT)
+        display.on_event(said)
+    display.on_result(RESULT)
     lines = out.getvalue().splitlines()
     assert lines[-5] == "failed: a k=1"
     assert lines[-2:] == [
         "run R: 7 partitions made, 1 failed, 1 skipped, 1 left, in 1:01 min",
-        "`partita run --resume R` goes on",
+        "resume the run with `partita run --resume R`",
     ]
     assert "\x1b" not in out.getvalue()
     assert not [line for line in lines if line.startswith("fake")]
@@ -66,18 +66,18 @@ def test_plain_lines_end_with_what_failed_and_how_to_go_on() -> None:
 
 def test_many_failures_are_counted() -> None:
     out = io.StringIO()
-    failures = tuple(Failure("a", f"k=i:{n}", "boom") for n in range(25))
-    PlainLines(out).show(RunResult("R", 0, 25, failures=failures))
+    failures = tuple(PartitionFailure("a", f"k=i:{n}", "boom") for n in range(25))
+    TextRunDisplay(out).on_result(RunResult("R", 0, 25, failures=failures))
     assert out.getvalue().count("failed: a") == 20
     assert "and 5 more failures; `partita status --failed` lists them" in out.getvalue()
 
 
 def test_json_lines_are_the_events_and_then_the_result() -> None:
     out = io.StringIO()
-    display = JsonLines(out)
+    display = JsonRunDisplay(out)
     for said, _ in EVENTS:
-        display.hear(said)
-    display.show(RESULT)
+        display.on_event(said)
+    display.on_result(RESULT)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert lines[:-1] == [said for said, _ in EVENTS]
     assert (lines[-1]["event"], lines[-1]["ok"], lines[-1]["left"]) == ("result", False, 1)
@@ -85,43 +85,43 @@ def test_json_lines_are_the_events_and_then_the_result() -> None:
 
 def test_the_rate_counts_what_this_run_did() -> None:
     now = 100.0
-    state = LiveState(lambda: now)
-    state.hear({**BEGUN, "total": 100, "done": 20})
+    state = LiveProgress(lambda: now)
+    state.on_event({**BEGUN, "total": 100, "done": 20})
     now = 110.0
-    state.hear(event("succeeded", total=100, done=40))
+    state.on_event(event("succeeded", total=100, done=40))
     assert (state.rate, state.seconds_left) == (2.0, 30.0)
     now = 120.0
     assert state.rate == 1.0
 
 
 def test_there_is_no_rate_while_nothing_is_done() -> None:
-    state = LiveState()
+    state = LiveProgress()
     assert (state.rate, state.seconds_left) == (None, None)
-    state.hear({**BEGUN, "done": 4})
+    state.on_event({**BEGUN, "done": 4})
     assert state.seconds_left is None
 
 
 def test_assets_are_at_work_from_their_start_to_their_end() -> None:
-    state = LiveState()
+    state = LiveProgress()
     for said in (BEGUN, event("started", "a", 4), event("started", "b", 2), event("started", "a", 1)):
-        state.hear(said)
-    assert state.at_work == {"a": 5, "b": 2}
-    state.hear(event("failed", "a", 4))
-    state.hear(event("succeeded", "b", 2))
-    assert state.at_work == {"a": 1}
+        state.on_event(said)
+    assert state.running_partitions == {"a": 5, "b": 2}
+    state.on_event(event("failed", "a", 4))
+    state.on_event(event("succeeded", "b", 2))
+    assert state.running_partitions == {"a": 1}
 
 
 def test_a_live_display_has_it_all() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, highlight=False, color_system=None)
-    with live_display(out, console) as display:
+    with open_live_display(out, console) as display:
         for said, _ in EVENTS:
-            display.hear(said)
-        display.hear(event("started", HOSTILE, 3, done=6, failed=1, attempt=1))
+            display.on_event(said)
+        display.on_event(event("started", HOSTILE, 3, done=6, failed=1, attempt=1))
         display._live.refresh()
         shown = out.getvalue()
-        display.show(RESULT)
-    for text in ("6/10", "partitions/s", "left", "1 failed", "at work on", "could not be made", "waits for run Q"):
+        display.on_result(RESULT)
+    for text in ("6/10", "partitions/s", "left", "1 failed", "running ", "could not be made", "waits for run Q"):
         assert text in shown, text
     assert "\x1b[31m" not in shown
     assert "run R: 7 partitions made" in out.getvalue()
@@ -130,13 +130,13 @@ def test_a_live_display_has_it_all() -> None:
 def test_what_assets_log_is_shown_beside(capsys: pytest.CaptureFixture[str]) -> None:
     out = io.StringIO()
     log = logging.getLogger("partita.asset.orders")
-    with display_on(out, as_json=True) as display:
-        assert isinstance(display, JsonLines)
+    with open_display(out, as_json=True) as display:
+        assert isinstance(display, JsonRunDisplay)
         log.info("half %s", "done")
     log.info("after")
     assert capsys.readouterr().err == "orders: half done\n"
-    with display_on(out, as_json=False) as plain:
-        assert isinstance(plain, PlainLines)
+    with open_display(out, as_json=False) as plain:
+        assert isinstance(plain, TextRunDisplay)
     assert out.getvalue() == ""
 
 
@@ -144,4 +144,4 @@ def test_what_assets_log_is_shown_beside(capsys: pytest.CaptureFixture[str]) -> 
     ("seconds", "text"), [(0.04, "0.0 s"), (59.9, "59.9 s"), (60, "1:00 min"), (3599, "59:59 min"), (7260, "2:01 h")]
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert duration_text(seconds) == text

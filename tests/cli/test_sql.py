@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from partita.cli import sql_report
-from partita.formats.on_spark.job import Outcome as Done
-from tests.cli.terminal import Outcome, Partita
+from partita.formats.operations.write_operation import ChangeResult as Done
+from tests.cli.terminal import CommandOutcome, CommandRunner
 from tests.cli.test_command import HEAVY, WHAT_IS_LOADED
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ ODD = pa.table(
 )
 
 
-def test_help_has_examples(partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_has_examples(partita: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     code, out, err = partita("sql", "--help")
     assert (code, err) == (0, "")
@@ -49,11 +49,13 @@ def test_help_has_examples(partita: Partita, monkeypatch: pytest.MonkeyPatch) ->
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_create_and_alter_need_no_spark(partita: Partita, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_create_and_alter_need_no_spark(
+    partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     lake = str(tmp_path)
     done = partita("sql", "--lake", lake, CREATE)
-    assert done == Outcome(0, "sales.orders is partitioned by country\n", "")
+    assert done == CommandOutcome(0, "sales.orders is partitioned by country\n", "")
     done = partita(
         "sql", "--lake", lake, "--json", "-", stdin="ALTER TABLE sales.orders ADD PARTITION FIELD days(at)\n"
     )
@@ -65,14 +67,14 @@ def test_create_and_alter_need_no_spark(partita: Partita, tmp_path: Path, monkey
     }
 
 
-def test_the_lake_is_this_folder(partita: Partita, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lake_is_this_folder(partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert partita("sql", stdin=CREATE).code == 0
     assert (tmp_path / "catalog.db").exists()
 
 
-def test_statements_on_spark(partita: Partita, tmp_path: Path, spark: SparkSession) -> None:
-    def run(statement: str, *words: str) -> Outcome:
+def test_statements_on_spark(partita: CommandRunner, tmp_path: Path, spark: SparkSession) -> None:
+    def run(statement: str, *words: str) -> CommandOutcome:
         return partita("sql", "--lake", str(tmp_path), *words, statement)
 
     run(CREATE)
@@ -81,7 +83,7 @@ def test_statements_on_spark(partita: Partita, tmp_path: Path, spark: SparkSessi
     assert added.out.startswith("3 rows inserted; version ")
     gone = run("DELETE FROM sales.orders WHERE id = 3", "--json")
     assert json.loads(gone.out)["counts"]["rows_deleted"] == 1
-    assert run("DELETE FROM sales.orders WHERE id = 3") == Outcome(0, "no rows changed\n", "")
+    assert run("DELETE FROM sales.orders WHERE id = 3") == CommandOutcome(0, "no rows changed\n", "")
     found = run("SELECT * FROM sales.orders ORDER BY id", "--json")
     assert list(map(json.loads, found.out.splitlines())) == [
         {"id": 1, "country": "FR", "at": "2025-01-01T05:00:00Z"},
@@ -105,7 +107,7 @@ def test_statements_on_spark(partita: Partita, tmp_path: Path, spark: SparkSessi
         ("ALTER TABLE sales.orders ADD PARTITION FIELD id", "partita: no table at "),
     ],
 )
-def test_what_is_wrong_is_told(partita: Partita, tmp_path: Path, statement: str, message: str) -> None:
+def test_what_is_wrong_is_told(partita: CommandRunner, tmp_path: Path, statement: str, message: str) -> None:
     lake = ("sql", "--lake", str(tmp_path))
     for done in (partita(*lake, statement), partita(*lake, stdin=statement)):
         assert (done.code, done.out) == (2, "")
@@ -120,7 +122,7 @@ def test_what_is_wrong_is_told(partita: Partita, tmp_path: Path, statement: str,
         (["--limit", "all", "SELECT 1"], "'all' is not a number of rows"),
     ],
 )
-def test_a_wrong_command_line_is_refused(partita: Partita, words: list[str], message: str) -> None:
+def test_a_wrong_command_line_is_refused(partita: CommandRunner, words: list[str], message: str) -> None:
     code, out, err = partita("sql", *words)
     assert (code, out) == (2, "")
     assert err.startswith("usage: partita sql")
@@ -128,7 +130,7 @@ def test_a_wrong_command_line_is_refused(partita: Partita, words: list[str], mes
 
 
 def test_values_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    sql_report.show_rows_json(ODD)
+    sql_report.print_rows_json(ODD)
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert first == {
         "n": 1,
@@ -145,7 +147,7 @@ def test_values_in_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_values_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    sql_report.show_rows(ODD, 5)
+    sql_report.print_rows(ODD, 5)
     out, err = capsys.readouterr()
     assert err == "2 rows\n"
     lines = [line.split() for line in out.splitlines() if line.strip()]
@@ -157,8 +159,8 @@ def test_values_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_names_that_json_can_not_tell_apart(capsys: pytest.CaptureFixture[str]) -> None:
     twice = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
-    with pytest.raises(ValueError, match="two columns are called 'a'"):
-        sql_report.show_rows_json(twice)
+    with pytest.raises(ValueError, match="two columns have the name 'a'"):
+        sql_report.print_rows_json(twice)
     assert capsys.readouterr().out == ""
 
 
@@ -170,7 +172,7 @@ def test_names_that_json_can_not_tell_apart(capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_what_was_done(capsys: pytest.CaptureFixture[str], done: Any, said: str) -> None:
-    sql_report.show(done, 5)
+    sql_report.print_result(done, 5)
     assert capsys.readouterr().out == f"{said}\n"
 
 

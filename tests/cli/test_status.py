@@ -12,9 +12,9 @@ import pytest
 import partita as pt
 from partita.cli.command import COMMANDS
 from partita.lake import Lake
-from tests.cli.projects import stand_in, write_project
-from tests.cli.terminal import Partita, run_installed
-from tests.status.histories import at
+from tests.cli.projects import change_directory, write_project
+from tests.cli.terminal import CommandRunner, run_installed_command
+from tests.status.histories import hours_after_start
 
 DAYS = pt.daily("date", start="2025-01-01", end="2025-01-05")
 
@@ -28,16 +28,25 @@ def where(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
         orders, pt.asset(name="sales", partitions=DAYS * pt.static("shard", [1, 2]), upstream=[orders])(print)
     )
     lake.record(
-        "sales", [{"date": date(2025, 1, d), "shard": 1} for d in (1, 2, 3)], outcome="succeeded", at=at(1), run_id="r1"
+        "sales",
+        [{"date": date(2025, 1, d), "shard": 1} for d in (1, 2, 3)],
+        outcome="succeeded",
+        at=hours_after_start(1),
+        run_id="r1",
     )
-    lake.record("orders", {"date": date(2025, 1, 2)}, outcome="succeeded", at=at(2), run_id="r2")
+    lake.record("orders", {"date": date(2025, 1, 2)}, outcome="succeeded", at=hours_after_start(2), run_id="r2")
     lake.record(
-        "sales", {"date": date(2025, 1, 3), "shard": 1}, outcome="failed", at=at(3), run_id="r3", error="boom\nmore"
+        "sales",
+        {"date": date(2025, 1, 3), "shard": 1},
+        outcome="failed",
+        at=hours_after_start(3),
+        run_id="r3",
+        error="boom\nmore",
     )
     return lake
 
 
-def test_status_is_a_grid_for_each_asset(where: Lake, partita: Partita) -> None:
+def test_status_is_a_grid_for_each_asset(where: Lake, partita: CommandRunner) -> None:
     shown = partita("status")
     assert shown.code == 0
     assert shown.out.splitlines() == [
@@ -54,7 +63,7 @@ def test_status_is_a_grid_for_each_asset(where: Lake, partita: Partita) -> None:
     ]
 
 
-def test_status_lists_what_is_asked_for(where: Lake, partita: Partita) -> None:
+def test_status_lists_what_is_asked_for(where: Lake, partita: CommandRunner) -> None:
     assert partita("status", "sales", "--stale").out == (
         "sales  date=2025-01-02,shard=1  STALE  UPSTREAM_CHANGED since 2025-01-01T02:00:00Z\n"
     )
@@ -69,7 +78,7 @@ def test_status_lists_what_is_asked_for(where: Lake, partita: Partita) -> None:
     ]
 
 
-def test_status_as_json_and_as_of_a_moment(where: Lake, partita: Partita) -> None:
+def test_status_as_json_and_as_of_a_moment(where: Lake, partita: CommandRunner) -> None:
     rows = [json.loads(line) for line in partita("status", "sales", "--json").out.splitlines()]
     assert len(rows) == 8
     (stale,) = [row for row in rows if row["display_status"] == "STALE"]
@@ -80,7 +89,7 @@ def test_status_as_json_and_as_of_a_moment(where: Lake, partita: Partita) -> Non
     assert [row["display_status"] for row in then] == ["MATERIALIZED"] * 3
 
 
-def test_status_check_exits_with_1_when_something_is_not_current(where: Lake, partita: Partita) -> None:
+def test_status_check_exits_with_1_when_something_is_not_current(where: Lake, partita: CommandRunner) -> None:
     assert partita("status", "--check").code == 1
     assert partita("status", "--check", "sales", "--where", "date = '2025-01-01' AND shard = 1").code == 0
     where.record("report", outcome="succeeded")
@@ -88,7 +97,9 @@ def test_status_check_exits_with_1_when_something_is_not_current(where: Lake, pa
     assert partita("status", "nothing").code == 2
 
 
-def test_a_check_says_how_many_are_not_current_when_what_is_listed_does_not(where: Lake, partita: Partita) -> None:
+def test_a_check_says_how_many_are_not_current_when_what_is_listed_does_not(
+    where: Lake, partita: CommandRunner
+) -> None:
     shown = partita("status", "--check", "--running")
     assert (shown.code, shown.out) == (1, "")
     assert shown.err == "partita: 10 partitions are not current\n"
@@ -97,7 +108,7 @@ def test_a_check_says_how_many_are_not_current_when_what_is_listed_does_not(wher
 @pytest.mark.parametrize(
     "words", [("--lake", "/proc/nope"), ("--tenant", "typo"), ("--where", "date = '1999-01-01'"), ("typo",)]
 )
-def test_a_check_of_nothing_is_not_green(words: tuple[str, ...], where: Lake, partita: Partita) -> None:
+def test_a_check_of_nothing_is_not_green(words: tuple[str, ...], where: Lake, partita: CommandRunner) -> None:
     assert partita("status", "--check", *words).code == 2
     if words[0] == "--where":
         assert partita("status", *words).out == "no partition matches\n"
@@ -107,7 +118,7 @@ def by_function(_: pt.PartitionKey) -> list[pt.PartitionKey]:
     return [pt.PartitionKey.of()]
 
 
-def test_what_cannot_be_judged_here_is_marked_and_not_green(where: Lake, partita: Partita) -> None:
+def test_what_cannot_be_judged_here_is_marked_and_not_green(where: Lake, partita: CommandRunner) -> None:
     there = Lake(where.uri, workspace="other")
     there.register(pt.asset(name="a")(print), pt.asset(name="b", upstream=[("a", pt.mapped_by(by_function))])(print))
     there.record("a", outcome="succeeded")
@@ -121,7 +132,7 @@ def test_what_cannot_be_judged_here_is_marked_and_not_green(where: Lake, partita
     assert partita("status", "--check", "--workspace", "other").code == 0
 
 
-def test_hours_stand_in_the_grid_from_the_first_to_the_last(where: Lake, partita: Partita) -> None:
+def test_hours_stand_in_the_grid_from_the_first_to_the_last(where: Lake, partita: CommandRunner) -> None:
     hours = pt.hourly("ts", start="2025-01-01", end="2025-01-01T03:00")
     where.register(pt.asset(name="hours", partitions=hours * pt.static("k", ["a,b"]))(print))
     assert partita("status", "hours").out.splitlines()[1:3] == [
@@ -139,10 +150,10 @@ HOSTILE = "\x1b[31mred\x07\nfake line: MATERIALIZED"
 
 @pytest.mark.parametrize("error", ["", "\n", HOSTILE, "x" * 1_000_000])
 def test_texts_that_others_wrote_are_one_line_and_command_no_terminal(
-    error: str, where: Lake, partita: Partita
+    error: str, where: Lake, partita: CommandRunner
 ) -> None:
     asset = f"a{HOSTILE}"
-    where.record(asset, {"k": HOSTILE}, outcome="failed", error=error, run_id="r", at=at(1))
+    where.record(asset, {"k": HOSTILE}, outcome="failed", error=error, run_id="r", at=hours_after_start(1))
     key = str(pt.PartitionKey.of(k=HOSTILE))
     for words in (("status",), ("status", "--failed"), ("why", asset, key), ("history", asset, key)):
         shown = partita(*words)
@@ -152,7 +163,7 @@ def test_texts_that_others_wrote_are_one_line_and_command_no_terminal(
         assert len(shown.out) < 3_000
 
 
-def test_status_export_writes_the_seeds_file(where: Lake, partita: Partita, tmp_path: Path) -> None:
+def test_status_export_writes_the_seeds_file(where: Lake, partita: CommandRunner, tmp_path: Path) -> None:
     file = tmp_path / "partition_status.parquet"
     assert partita("status", "export", str(file)).code == 0
     assert pq.read_table(file).num_rows == 4
@@ -166,12 +177,12 @@ def test_status_export_writes_the_seeds_file(where: Lake, partita: Partita, tmp_
     "words", [("--stale",), ("--where", "shard = 1"), ("--where", ""), ("--check",), ("--json",), ("--transitive",)]
 )
 def test_an_export_takes_no_word_that_it_would_not_heed(
-    words: tuple[str, ...], where: Lake, partita: Partita, tmp_path: Path
+    words: tuple[str, ...], where: Lake, partita: CommandRunner, tmp_path: Path
 ) -> None:
     file = tmp_path / "partition_status.parquet"
     shown = partita("status", "export", str(file), *words)
     assert shown.code == 2
-    assert f"takes no {words[0]}" in shown.err
+    assert f"does not take {words[0]}" in shown.err
     assert not file.exists()
     assert partita("status", "export", str(file), "--no-observe", "--now", "2025-01-01T01:30").code == 0
     assert pq.read_table(file).num_rows == 3
@@ -186,9 +197,9 @@ sales = pt.asset(name="sales", upstream=[(orders, pt.mapped_by(lambda key: [key]
 
 
 def test_a_sweep_in_a_project_judges_what_its_pipeline_maps_by_functions(
-    partita: Partita, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stand_in(write_project(tmp_path / "shop", pipeline=BY_FUNCTION), monkeypatch)
+    change_directory(write_project(tmp_path / "shop", pipeline=BY_FUNCTION), monkeypatch)
     assert partita("sweep").code == 0
     assert partita("record", "sales", "--outcome", "succeeded").code == 0
     assert "run `lake.sweep()`" in partita("status", "sales").err
@@ -196,7 +207,7 @@ def test_a_sweep_in_a_project_judges_what_its_pipeline_maps_by_functions(
     assert partita("status", "sales", "--check").code == 0
 
 
-def test_why_takes_human_keys(where: Lake, partita: Partita) -> None:
+def test_why_takes_human_keys(where: Lake, partita: CommandRunner) -> None:
     shown = partita("why", "sales", "date=2025-01-02,shard=1")
     assert shown.out.splitlines()[0] == "sales[date=2025-01-02, shard=1]: STALE"
     assert partita("why", "sales", "date=d:2025-01-02,shard=i:1").out == shown.out
@@ -209,14 +220,14 @@ def test_why_takes_human_keys(where: Lake, partita: Partita) -> None:
     assert partita("why", "nothing").code == 2
 
 
-def test_a_key_of_a_dynamic_dimension_has_the_type_of_its_values(where: Lake, partita: Partita) -> None:
+def test_a_key_of_a_dynamic_dimension_has_the_type_of_its_values(where: Lake, partita: CommandRunner) -> None:
     where.register(pt.asset(name="by_customer", partitions=pt.dynamic("customer"))(print))
     assert partita("why", "by_customer", "customer=42").code == 2
     where.add_partitions("by_customer", [{"customer": "41"}, {"customer": "42"}])
     assert "never tried" in partita("why", "by_customer", "customer=42").out
 
 
-def test_record_history_fold_and_sweep(where: Lake, partita: Partita) -> None:
+def test_record_history_fold_and_sweep(where: Lake, partita: CommandRunner) -> None:
     words = ("--run", "r9", "--at", "2025-01-01T05:00:00Z", "--rows", "1000", "--code-version", "3")
     assert partita("record", "sales", "date=2025-01-04,shard=2", "--outcome", "succeeded", *words).code == 0
     assert partita("history", "sales", "date=2025-01-04,shard=2").out == (
@@ -234,7 +245,7 @@ def test_record_history_fold_and_sweep(where: Lake, partita: Partita) -> None:
     assert (refused.code, "its dimensions are: date, shard" in refused.err) == (2, True)
 
 
-def test_record_says_what_it_recorded_as_json(where: Lake, partita: Partita) -> None:
+def test_record_says_what_it_recorded_as_json(where: Lake, partita: CommandRunner) -> None:
     shown = partita(
         "record", "sales", "date=2025-01-04,shard=2", "date=2025-01-04,shard=1", "--outcome", "failed", "--json"
     )
@@ -245,24 +256,24 @@ def test_record_says_what_it_recorded_as_json(where: Lake, partita: Partita) -> 
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "key"])
-def test_every_command_has_json(name: str, partita: Partita) -> None:
+def test_every_command_has_json(name: str, partita: CommandRunner) -> None:
     assert "--json" in partita(name, "--help").out
 
 
-def test_the_history_of_what_is_not_there_is_said(where: Lake, partita: Partita) -> None:
+def test_the_history_of_what_is_not_there_is_said(where: Lake, partita: CommandRunner) -> None:
     assert partita("history", "nothing").code == 2
     shown = partita("history", "sales", "date=2025-01-04,shard=2")
-    assert (shown.code, shown.out, shown.err) == (0, "", "nothing was recorded of this partition\n")
+    assert (shown.code, shown.out, shown.err) == (0, "", "no events are recorded for this partition\n")
 
 
-def test_other_workspaces_are_others(where: Lake, partita: Partita) -> None:
-    assert partita("status", "--workspace", "other").out == "nothing is registered or recorded here\n"
+def test_other_workspaces_are_others(where: Lake, partita: CommandRunner) -> None:
+    assert partita("status", "--workspace", "other").out == "no asset is registered or recorded here\n"
     assert partita("status", "--lake", where.uri, "--tenant", "default").out == partita("status").out
 
 
 def test_the_installed_command_answers_without_arrow(where: Lake) -> None:
     """Loading Arrow, numpy and pandas takes longer than the answer."""
-    shown = run_installed("status", PARTITA_LAKE=where.uri, PYTHONPROFILEIMPORTTIME="1")
+    shown = run_installed_command("status", PARTITA_LAKE=where.uri, PYTHONPROFILEIMPORTTIME="1")
     assert shown.code == 0
     loaded = {line.rpartition("|")[2].strip() for line in shown.err.splitlines()}
     assert "duckdb" in loaded

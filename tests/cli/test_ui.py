@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from partita.lake import Lake
-from tests.cli.terminal import Partita
+from tests.cli.terminal import CommandRunner
 
 
-def test_another_host_needs_a_token(lake: Lake, partita: Partita, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_host_needs_a_token(lake: Lake, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PARTITA_TOKEN", raising=False)
     shown = partita("ui", "--host", "0.0.0.0", "--no-open", "--lake", lake.uri)  # noqa: S104 - refused
     assert shown.code == 2
@@ -26,7 +26,7 @@ def test_another_host_needs_a_token(lake: Lake, partita: Partita, monkeypatch: p
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])
-def test_a_port_is_a_number(partita: Partita, port: str) -> None:
+def test_a_port_is_a_number(partita: CommandRunner, port: str) -> None:
     assert partita("ui", "--port", port).code == 2
 
 
@@ -50,11 +50,11 @@ def test_it_serves_and_stops(lake: Lake) -> None:
         said = server.stderr.read()
         assert server.wait() in {0, 130}
     assert "Traceback" not in said
-    assert "nothing is recorded there yet" in said
+    assert "no event is recorded there yet" in said
     assert "a-token-of-one-test" not in said
 
 
-def test_a_port_that_is_taken_is_said(lake: Lake, partita: Partita) -> None:
+def test_a_port_that_is_taken_is_said(lake: Lake, partita: CommandRunner) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -63,7 +63,9 @@ def test_a_port_that_is_taken_is_said(lake: Lake, partita: Partita) -> None:
     assert "choose another --port" in shown.err
 
 
-def test_runs_need_a_project(partita: Partita, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_need_a_project(
+    partita: CommandRunner, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     shown = partita("ui", "--allow-run", "--no-open", "--port", "0", "--lake", lake.uri)
     assert shown.code == 2

@@ -1,4 +1,4 @@
-"""Runs under Spark Connect (see `run_in_connect`): all checks in one process, which starts one server."""
+"""A script for Spark Connect (see `run_in_connect`): all checks in one process, which starts one server."""
 
 from __future__ import annotations
 

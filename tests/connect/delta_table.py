@@ -1,4 +1,4 @@
-"""A Delta table over Spark Connect, written, changed and read."""
+"""Write, change and read a Delta table over Spark Connect."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import partita as pt
-from partita.spark import session
+from partita.spark import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def check_delta_table() -> None:
-    spark = session()
+    spark = spark_session()
     with tempfile.TemporaryDirectory() as folder:
         schema = pt.Schema.of({"id": "long", "ts": "timestamp", "country": "string", "price": "double"})
         by = [pt.day("ts"), pt.identity("country")]
@@ -38,7 +38,7 @@ def check_delta_table() -> None:
         assert rows[99] == ("moved", 9.9), rows[99]
         assert rows[200] == (None, 7.0), rows[200]
         assert [row.id for row in table.read("ts < '1970-01-01T06:00:00Z'", ["id"]).orderBy("id").collect()] == [1, 2]
-        limited(folder)
+        check_char_columns(folder)
         spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
         where = "ts < '1970-01-01 07:00:00' AND hour(ts) > 1"
         assert table.plan(where).time_zone == "Europe/Berlin"
@@ -58,8 +58,8 @@ def merge_prices(table: pt.Table, source: DataFrame) -> None:
     )
 
 
-def limited(folder: str) -> None:
-    """CHAR columns are padded, compared and checked over Connect too."""
+def check_char_columns(folder: str) -> None:
+    """Check that CHAR columns are padded, compared and checked over Connect."""
     schema = pt.Schema.of({"id": "long", "c": "char(3)", "p": "char(2)"})
     table = pt.Lake(folder).create_table("codes", schema, format="delta", partition_by=["p"])
     table.append(pa.table({"id": [1, 2], "c": ["a", "b"], "p": ["D", "US"]}))
@@ -70,4 +70,4 @@ def limited(folder: str) -> None:
     except pt.ConstraintError as error:
         assert "CHAR(3)" in str(error), error  # noqa: PT017 - no test of pytest's
     else:
-        raise AssertionError("too long, and taken")
+        raise AssertionError("a string that is too long was accepted")

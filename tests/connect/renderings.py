@@ -1,4 +1,4 @@
-"""Every rendering of a partition function over Spark Connect, on a few values, against the scalar meaning."""
+"""Compare each partition function over Spark Connect with its scalar definition, on a few values."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from decimal import Decimal
 
 from pyspark.sql import functions as F
 
-from partita.algebra import functions
+from partita.algebra import partition_functions
 from partita.algebra.key import PartitionKey
-from partita.algebra.transforms import Family
+from partita.algebra.transforms import TRANSFORMS, TransformFamily
 from partita.errors import TransformError
-from partita.spark import apply, id_column, key_column, session, to_schema, with_partitions
+from partita.spark import apply, id_column, key_column, spark_session, to_schema, with_key, with_partitions
 
 SCHEMA = (
     "day date, at timestamp, n timestamp_ntz, id long, name string, octets binary, price decimal(38,10), flag boolean, "
     "items array<struct<b:string,a:double>>, tags map<string,int>"
 )
-ROW = (
+SAMPLE_ROW = (
     date(1969, 12, 31), datetime(2025, 3, 9, 2, 30, tzinfo=UTC), datetime(2025, 3, 9, 2, 30),  # noqa: DTZ001
     -5, "日本語🎉\x1f", b"\x00\x01\x02", Decimal("-14.2000000001"), True,
     [{"b": 'x"', "a": -0.5}, None], {"z": 1, "a": None},
@@ -25,17 +25,19 @@ ROW = (
 
 
 def check_renderings() -> None:
-    spark = session()
+    spark = spark_session()
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    df = spark.createDataFrame([ROW, (None,) * len(ROW)], SCHEMA)
+    df = spark.createDataFrame([SAMPLE_ROW, (None,) * len(SAMPLE_ROW)], SCHEMA)
     columns, expected = [], []
-    for field, value in zip(to_schema(df.schema), ROW, strict=True):
-        for name, width in (("year", None), ("month", None), ("day", None), ("hour", None), ("hash", None),
-                            ("bucket", 16), ("truncate", 3)):  # fmt: skip
-            f = functions.function(name, field.name, width)
-            for family in Family:
+    for field, value in zip(to_schema(df.schema), SAMPLE_ROW, strict=True):
+        for transform in TRANSFORMS:
+            if transform.is_identity or transform.is_void:
+                continue
+            parameter = None if transform.parameter_name is None else 3
+            f = partition_functions.partition_function(transform, field.name, parameter)
+            for family in TransformFamily:
                 try:
-                    f.transform.check(field.type, family)
+                    f.transform.check_type(field.type, family)
                 except TransformError:
                     continue
                 columns.append(apply(f, field.name, df.schema[field.name].dataType, family=family))
@@ -44,14 +46,14 @@ def check_renderings() -> None:
     for (function, family, value), result in zip(expected, results, strict=True):
         assert result == value, (function, family, result, value)
     assert set(nulls) == {None}, nulls
-    dimensions = dict(zip(df.columns, ROW, strict=True))
+    dimensions = dict(zip(df.columns, SAMPLE_ROW, strict=True))
     keyed = {name: dimensions[name] for name in ("day", "at", "id", "name", "flag")}
     typed = key_column(**{name: (F.col(name), df.schema[name].dataType) for name in keyed})
-    untyped = key_column(**{name: F.col(name) for name in keyed})
-    first = df.select(typed, untyped, id_column("orders", typed)).first()
+    framed = with_key(df, dimensions={name: F.col(name) for name in keyed})
+    first = framed.select(typed, "partition_key", id_column("orders", typed)).first()
     key = PartitionKey.of(keyed)
     assert first == (str(key), str(key), key.id("orders")), first
-    shards = with_partitions(df, {"shard": functions.bucket("name", 16)}, family="lance")
+    shards = with_partitions(df, {"shard": partition_functions.bucket("name", 16)}, family="lance")
     assert shards.columns == [*df.columns, "shard"]
     print(f"{len(columns)} functions")  # noqa: T201 - read by the test
     spark.conf.set("spark.sql.session.timeZone", "UTC")

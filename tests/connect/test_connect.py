@@ -1,4 +1,4 @@
-"""What Partita does on Spark works on Spark Connect too."""
+"""Keys, partition functions and tables work over Spark Connect."""
 
 from __future__ import annotations
 

@@ -10,16 +10,16 @@ import pytest
 
 from partita.errors import TableError
 from partita.formats.containment import (
-    LINK,
-    OTHER_NAME,
-    OTHER_TABLE,
-    SHARED,
-    YOUNG,
-    Listing,
-    Place,
+    REASON_OTHER_TABLE,
+    REASON_SHARED_FOLDER,
+    REASON_SYMBOLIC_LINK,
+    REASON_TOO_YOUNG,
+    REASON_UNKNOWN_NAME,
+    FolderListing,
+    FolderLocation,
     absolute_paths,
     check_inside,
-    check_no_dots,
+    check_no_parent_segments,
     plain_location,
 )
 from partita.storage import Storage, StoredFile
@@ -60,8 +60,8 @@ INSIDE = {
 
 @pytest.mark.parametrize(("path", "relative"), INSIDE.items())
 def test_what_lies_below_a_local_folder(path: str, relative: str | None) -> None:
-    assert Place.at("/t").relative(path) == relative
-    assert Place.at("file:///t/").relative(path) == relative
+    assert FolderLocation.from_uri("/t").relative_path(path) == relative
+    assert FolderLocation.from_uri("file:///t/").relative_path(path) == relative
 
 
 OBJECTS = {
@@ -78,7 +78,7 @@ OBJECTS = {
 
 @pytest.mark.parametrize(("path", "relative"), OBJECTS.items())
 def test_what_lies_below_a_prefix(path: str, relative: str | None) -> None:
-    assert Place.at("s3a://b/t/").relative(path) == relative
+    assert FolderLocation.from_uri("s3a://b/t/").relative_path(path) == relative
 
 
 def test_links_are_resolved(tmp_path: Path) -> None:
@@ -86,11 +86,11 @@ def test_links_are_resolved(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "t" / "out").symlink_to(tmp_path / "other")
     (tmp_path / "again").symlink_to(tmp_path / "t")
-    place = Place.at(str(tmp_path / "again"))
-    assert place.relative(f"{tmp_path}/t/a") == "a"
-    assert place.relative(f"{tmp_path}/again/a") == "a"
-    assert place.relative(f"{tmp_path}/t/out/a") is None
-    assert place.outside([f"{tmp_path}/t/a", f"{tmp_path}/t/out/a"]) == [f"{tmp_path}/t/out/a"]
+    place = FolderLocation.from_uri(str(tmp_path / "again"))
+    assert place.relative_path(f"{tmp_path}/t/a") == "a"
+    assert place.relative_path(f"{tmp_path}/again/a") == "a"
+    assert place.relative_path(f"{tmp_path}/t/out/a") is None
+    assert place.outside_paths([f"{tmp_path}/t/a", f"{tmp_path}/t/out/a"]) == [f"{tmp_path}/t/out/a"]
     check_inside(str(tmp_path / "again"), "a/b", "the leaf")
     for path in ("out", "out/a", "../other", "/other", "", "a//b", "a/", "."):
         with pytest.raises(TableError, match="nothing outside is read or changed"):
@@ -106,38 +106,38 @@ def test_links_out_of_a_folder_are_seen(tmp_path: Path) -> None:
     (tmp_path / "t" / "up").symlink_to(tmp_path)
     (tmp_path / "again").symlink_to(tmp_path / "t")
     for root in ("t", "again"):
-        place = Place.at(f"file://{tmp_path}/{root}")
+        place = FolderLocation.from_uri(f"file://{tmp_path}/{root}")
         for path in ("own", "in", "sub/own", "gone"):
-            assert not place.leaves(f"{tmp_path}/{root}/{path}")
+            assert not place.has_link_outside(f"{tmp_path}/{root}/{path}")
         for path in ("out", "up/other", "up/gone"):
-            assert place.leaves(f"file:{tmp_path}/{root}/{path}")
-        assert not place.leaves(f"{tmp_path}/other"), "it is outside, and says so"
-    assert not Place.at("s3://b/t").leaves("s3://b/t/a")
+            assert place.has_link_outside(f"file:{tmp_path}/{root}/{path}")
+        assert not place.has_link_outside(f"{tmp_path}/other"), "it is outside, and says so"
+    assert not FolderLocation.from_uri("s3://b/t").has_link_outside("s3://b/t/a")
 
 
 def test_paths_of_one_file_have_one_canonical_form(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "again").symlink_to(tmp_path / "t")
-    place = Place.at("s3://b/t")
+    place = FolderLocation.from_uri("s3://b/t")
     forms = [f"{start}{tmp_path}/{end}" for start in ("", "file:", "file://") for end in ("t/a", "again/a", "t//a")]
-    assert {place.canonical(path) for path in forms} == {f"{tmp_path}/t/a"}
-    assert {place.canonical(f"{scheme}://b/a") for scheme in ("s3", "s3a", "s3n")} == {"s3://b/a"}
+    assert {place.canonical_path(path) for path in forms} == {f"{tmp_path}/t/a"}
+    assert {place.canonical_path(f"{scheme}://b/a") for scheme in ("s3", "s3a", "s3n")} == {"s3://b/a"}
 
 
 def test_checksums_of_hadoop_go_with_their_files() -> None:
     files = ("a.x", ".a.x.crc", "p/b.x", "p/.b.x.crc", "p/.gone.x.crc", ".notes.crc", ".c.txt.crc", "c.txt")
-    listing = Listing.of([StoredFile(path, 1, 1.0) for path in files], "delta")
-    removed = listing.orphans(lambda path: path == "a.x", lambda path: path.endswith(".x"), 2)
+    listing = FolderListing.from_files([StoredFile(path, 1, 1.0) for path in files], "delta")
+    removed = listing.orphan_files(lambda path: path == "a.x", lambda path: path.endswith(".x"), 2)
     assert sorted(removed) == ["p/.b.x.crc", "p/.gone.x.crc", "p/b.x"]
-    assert removed.left == {".notes.crc": OTHER_NAME, "c.txt": OTHER_NAME}
-    assert listing.removable(["p/b.x", "c.txt"], lambda path: path.endswith(".x")) == ["p/b.x", "p/.b.x.crc"]
+    assert removed.left == {".notes.crc": REASON_UNKNOWN_NAME, "c.txt": REASON_UNKNOWN_NAME}
+    assert listing.deletable_files(["p/b.x", "c.txt"], lambda path: path.endswith(".x")) == ["p/b.x", "p/.b.x.crc"]
 
 
 def test_paths_with_dots_are_refused() -> None:
-    check_no_dots(pa.array(["/a/b..c/d", "/a/...", "/a/..b", "..c/x", None]), "the manifest m")
+    check_no_parent_segments(pa.array(["/a/b..c/d", "/a/...", "/a/..b", "..c/x", None]), "the manifest m")
     for path in ("/a/../b", "../b", "/a/..", "s3://b/../c"):
         with pytest.raises(TableError, match=r"the manifest m names the file .*\.\."):
-            check_no_dots(pa.array(["/a/b", path]), "the manifest m")
+            check_no_parent_segments(pa.array(["/a/b", path]), "the manifest m")
 
 
 def test_which_paths_are_absolute() -> None:
@@ -145,7 +145,7 @@ def test_which_paths_are_absolute() -> None:
     assert absolute_paths(pa.array(paths)).to_pylist() == ["/x/a.parquet", "file:/x/a", "s3://b/a"]
 
 
-def tree(folder: Path) -> Listing:
+def tree(folder: Path) -> FolderListing:
     """Files, a link to a file, links to folders in and out of it, and another table."""
     for name in ("own.x", "young.x", "named.x", "notes.txt", "sub/own.x", "table/_delta_log/0.json", "table/own.x"):
         path = folder / "t" / name
@@ -158,29 +158,40 @@ def tree(folder: Path) -> Listing:
     (folder / "t" / "in").symlink_to(folder / "t" / "sub")
     (folder / "t" / "link.x").symlink_to(folder / "other" / "own.x")
     os.utime(folder / "t" / "young.x")
-    return Listing.of(Storage.at(folder / "t").files(), "delta")
+    return FolderListing.from_files(Storage.from_uri(folder / "t").list_files(), "delta")
 
 
 def test_orphans_are_listed_named_by_nobody_old_and_of_an_own_name(tmp_path: Path) -> None:
-    removed = tree(tmp_path).orphans(lambda path: path == "named.x", lambda path: path.endswith(".x"), 2)
+    removed = tree(tmp_path).orphan_files(lambda path: path == "named.x", lambda path: path.endswith(".x"), 2)
     assert removed == ["own.x", "sub/own.x"]
     assert removed.left == {
-        "in": LINK, "link.x": LINK, "out": LINK, "table": OTHER_TABLE, "notes.txt": OTHER_NAME, "young.x": YOUNG,
-    }  # fmt: skip
+        "in": REASON_SYMBOLIC_LINK,
+        "link.x": REASON_SYMBOLIC_LINK,
+        "out": REASON_SYMBOLIC_LINK,
+        "table": REASON_OTHER_TABLE,
+        "notes.txt": REASON_UNKNOWN_NAME,
+        "young.x": REASON_TOO_YOUNG,
+    }
 
 
 def test_what_a_table_names_is_removable_where_it_is_listed(tmp_path: Path) -> None:
     asked = ["own.x", "notes.txt", "gone.x", "table/own.x", "out/own.x", "link.x", "in/own.x"]
-    removed = tree(tmp_path).removable(asked, lambda path: path.endswith(".x"))
+    removed = tree(tmp_path).deletable_files(asked, lambda path: path.endswith(".x"))
     assert removed == ["own.x"]
     assert removed.left == {
-        "notes.txt": OTHER_NAME, "table/own.x": OTHER_TABLE, "out/own.x": LINK, "link.x": LINK, "in/own.x": LINK,
-    }  # fmt: skip
+        "notes.txt": REASON_UNKNOWN_NAME,
+        "table/own.x": REASON_OTHER_TABLE,
+        "out/own.x": REASON_SYMBOLIC_LINK,
+        "link.x": REASON_SYMBOLIC_LINK,
+        "in/own.x": REASON_SYMBOLIC_LINK,
+    }
 
 
 def test_objects_are_listed_alike() -> None:
-    listing = Listing.of([StoredFile("a.x", 1, 1.0), StoredFile("t/metadata/0.metadata.json", 1, 1.0)], "delta")
-    assert (list(listing.files), list(listing.tables)) == (["a.x"], ["t"])
+    listing = FolderListing.from_files(
+        [StoredFile("a.x", 1, 1.0), StoredFile("t/metadata/0.metadata.json", 1, 1.0)], "delta"
+    )
+    assert (list(listing.files), list(listing.nested_tables)) == (["a.x"], ["t"])
 
 
 @pytest.mark.parametrize(
@@ -189,9 +200,9 @@ def test_objects_are_listed_alike() -> None:
 @pytest.mark.parametrize("form", ["delta", "iceberg", "lance"])
 def test_a_folder_of_two_tables_is_left_alone(mark: str, form: str) -> None:
     own = {"delta": ("_delta_log/",), "iceberg": ("metadata/",), "lance": ("__manifest/", "_versions/")}[form]
-    listing = Listing.of([StoredFile("a.x", 1, 1.0), StoredFile(mark, 1, 1.0)], form)
+    listing = FolderListing.from_files([StoredFile("a.x", 1, 1.0), StoredFile(mark, 1, 1.0)], form)
     assert listing.is_shared == (not mark.startswith(own))
-    removed = listing.removable(["a.x"], lambda path: path.endswith(".x"))
+    removed = listing.deletable_files(["a.x"], lambda path: path.endswith(".x"))
     assert removed == ([] if listing.is_shared else ["a.x"])
-    assert listing.orphans(lambda _: False, lambda path: path.endswith(".x"), 2) == removed
-    assert removed.left == ({"a.x": SHARED} if listing.is_shared else {})
+    assert listing.orphan_files(lambda _: False, lambda path: path.endswith(".x"), 2) == removed
+    assert removed.left == ({"a.x": REASON_SHARED_FOLDER} if listing.is_shared else {})

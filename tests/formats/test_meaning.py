@@ -10,9 +10,9 @@ import pytest
 
 import partita as pt
 from partita.algebra.predicate import Predicate
-from partita.spark import session
-from tests.formats.delta.tables import ids, unchanged
-from tests.spark.frames import set_to
+from partita.spark import spark_session
+from tests.formats.delta.tables import assert_unchanged, row_ids
+from tests.spark.frames import session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,21 +33,21 @@ def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory:
 
 def test_literals_mean_the_same_or_are_refused(table: pt.Table) -> None:
     odd: list[str | Predicate] = [pt.col("k") == "it's", pt.col("k") == "a\\b", "k = 'it\\'s'", "upper(k) = 'A\\\\B'"]
-    assert [ids(table.read(where).collect()) for where in odd] == [[1], [2], [1], [2]]
-    with set_to(session(), {ESCAPES: "true"}):
+    assert [row_ids(table.read(where).collect()) for where in odd] == [[1], [2], [1], [2]]
+    with session_settings(spark_session(), {ESCAPES: "true"}):
         for where in odd:
-            with unchanged(table), pytest.raises(pt.TableError, match=f"set {ESCAPES} to false"):
+            with assert_unchanged(table), pytest.raises(pt.TableError, match=f"set {ESCAPES} to false"):
                 table.read(where)
-            with unchanged(table), pytest.raises(pt.TableError, match=f"set {ESCAPES} to false"):
+            with assert_unchanged(table), pytest.raises(pt.TableError, match=f"set {ESCAPES} to false"):
                 table.delete(where)
-        assert ids(table.read(pt.col("k") == "x").collect()) == [3]
+        assert row_ids(table.read(pt.col("k") == "x").collect()) == [3]
 
 
 def test_what_stands_in_double_quotes_is_text_or_refused(table: pt.Table) -> None:
     quoted = ('k = "x"', 'lower(k) = "x"')
-    assert [ids(table.read(where).collect()) for where in quoted] == [[3], [3]]
-    with set_to(session(), {DOUBLE_QUOTES: "true"}):
+    assert [row_ids(table.read(where).collect()) for where in quoted] == [[3], [3]]
+    with session_settings(spark_session(), {DOUBLE_QUOTES: "true"}):
         for where in quoted:
-            with unchanged(table), pytest.raises(pt.TableError, match=f"set {DOUBLE_QUOTES} to false"):
+            with assert_unchanged(table), pytest.raises(pt.TableError, match=f"set {DOUBLE_QUOTES} to false"):
                 table.delete(where)
-        assert ids(table.read(pt.col("k") == 'not "x"').collect()) == []
+        assert row_ids(table.read(pt.col("k") == 'not "x"').collect()) == []

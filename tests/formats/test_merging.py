@@ -10,12 +10,12 @@ from pyspark.errors import PySparkException
 
 import partita as pt
 from partita.errors import ConstraintError
-from partita.formats.on_spark.job import Outcome
-from partita.spark import session
-from partita.spark.merge import plain_columns
-from tests.formats.delta.tables import unchanged
+from partita.formats.operations.write_operation import ChangeResult
+from partita.spark import spark_session
+from partita.spark.merge import comparable_columns
+from tests.formats.delta.tables import assert_unchanged
 from tests.formats.iceberg.tables import jvm_session
-from tests.spark.frames import set_to
+from tests.spark.frames import session_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +81,7 @@ def test_a_row_that_matches_is_found_by_sql(lake: pt.Lake) -> None:
 def test_bounds_are_of_columns_that_a_name_says_and_no_collation_changes(spark: SparkSession) -> None:
     """The least and the greatest text of a collation are no bounds of what it equals."""
     given = spark.sql("SELECT 'a' AS Plain, 1 AS n, 'a' COLLATE UTF8_LCASE AS other, 1 AS twice, 2 AS TWICE")
-    assert plain_columns(given) == {"plain": "Plain", "n": "n"}
+    assert comparable_columns(given) == {"plain": "Plain", "n": "n"}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_bounds_are_of_columns_that_a_name_says_and_no_collation_changes(spark: 
     ],
 )
 def test_the_session_says_what_a_condition_means(lake: pt.Lake, setting: str, on: str) -> None:
-    with set_to(session(), {setting: "true"}):
+    with session_settings(spark_session(), {setting: "true"}):
         lake.table("a.t").merge(
             source(k="007"), on, pt.when_matched().update({"v": "s.v"}), pt.when_not_matched().insert({"code": "s.k"})
         )
@@ -110,7 +110,7 @@ def test_a_row_that_matches_twice_is_refused_whichever_clause_applies(
     """As Iceberg's runtime and delta-spark do, for the same statement."""
     table = lake.table("a.t")
     is_delta = table.format == "delta"
-    with unchanged(table), pytest.raises(ConstraintError, match="more than one row"):
+    with assert_unchanged(table), pytest.raises(ConstraintError, match="more than one row"):
         table.merge(TWICE, "t.code = s.code", pt.when_matched("s.k = 1").update({"v": "s.k"}))
     jvm = spark if is_delta else jvm_session(spark, tmp_path)
     jvm.createDataFrame(TWICE).createOrReplaceTempView("twice")
@@ -145,7 +145,7 @@ def test_a_row_that_matches_twice_is_deleted_where_that_is_all_a_match_can_do(
             given, "t.code = s.code", pt.when_matched().delete(), pt.when_not_matched().insert(),
             pt.when_not_matched_by_source("t.v = 0").update({"v": "7"}),
         )  # fmt: skip
-    assert isinstance(done, Outcome)
+    assert isinstance(done, ChangeResult)
     assert [done.counts[f"rows_{what}"] for what in ("deleted", "inserted", "updated")] == [2, 1, 1]
     assert found(lake) == [("  7", 7), ("007", 1), ("new", 4)]
 

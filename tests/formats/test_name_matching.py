@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 import partita as pt
-from tests.spark.frames import set_to
+from tests.spark.frames import session_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "p": ["a", "b"]})
 
 @pytest.fixture
 def case_sensitive(spark: SparkSession) -> Iterator[None]:
-    with set_to(spark, {SETTING: "true"}):
+    with session_settings(spark, {SETTING: "true"}):
         yield
 
 
@@ -76,13 +76,13 @@ def twins(tmp_path: Path) -> pt.Table:
 def test_an_exact_name_is_meant_where_no_session_judges(twins: pt.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.import_module("partita.spark.session"), "running_session", lambda: None)
     assert [twins.plan(where).files.num_rows for where in ("a = 1", "A = 1", "A = -1")] == [1, 0, 1]
-    assert [f.type.kind.value for f in map(twins.schema.find, "aA")] == ["long", "long"]
+    assert [f.type.kind.value for f in map(twins.schema.find_field, "aA")] == ["long", "long"]
 
 
 def test_a_session_tells_columns_apart_as_spark_does(twins: pt.Table, spark: SparkSession) -> None:
     with pytest.raises(pt.PredicateError, match="ambiguous: it could be a or A"):
         twins.plan("a = 1")
-    with set_to(spark, {SETTING: "true"}):
+    with session_settings(spark, {SETTING: "true"}):
         assert twins.plan("a = 1").files.num_rows == 1
         assert twins.read("a = 1").collect() == [(1, -1)]
         assert twins.read("A = -2", columns=["A"]).collect() == [(-2,)]

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import partita as pt
-from partita.formats.on_spark.job import Outcome
+from partita.formats.operations.write_operation import ChangeResult
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def test_what_is_null_changes_nothing(lake: pt.Lake, condition: str) -> None:
     assert table.update({"n": "1"}, f"id = 1 AND {condition}").version is None
     for statement in ("UPDATE a.t SET n = 1 WHERE ", "DELETE FROM a.t WHERE "):
         done = lake.sql(statement + condition)
-        assert isinstance(done, Outcome)
+        assert isinstance(done, ChangeResult)
         assert done.version is None
     assert table.version == version
 

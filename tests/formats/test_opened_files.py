@@ -14,11 +14,11 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 import partita as pt
 from partita.formats.iceberg.manifests import cache
-from partita.formats.iceberg.transaction import Changes, commit
-from partita.storage import Storage
-from tests.formats.iceberg.tables import iceberg
-from tests.formats.iceberg.transaction.tables import summary_of
-from tests.formats.iceberg.transaction.test_copying import files_in
+from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot
+from partita.storage import LocalStorage
+from tests.formats.iceberg.manifests.test_copy import files_in
+from tests.formats.iceberg.tables import pyiceberg_table
+from tests.formats.iceberg.transaction.tables import snapshot_summary
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputFile
@@ -56,29 +56,31 @@ def rows(*regions: int) -> pa.Table:
 def table_of_manifests(folder: Path, manifests: int, partitions: int) -> Any:
     """A table in which each manifest has so many partitions of its own, of files that need not exist."""
     table = create(folder, "iceberg", **NO_MERGE)
-    loaded = iceberg(table)
+    loaded = pyiceberg_table(table)
     for at in range(manifests):
         regions = [at * partitions + number for number in range(partitions)]
-        commit(loaded, loaded.metadata.current_snapshot_id, Changes("append", files_in(loaded, partitions, regions)))
+        commit_snapshot(
+            loaded, loaded.metadata.current_snapshot_id, SnapshotChange("append", files_in(loaded, partitions, regions))
+        )
     return table
 
 
 @pytest.mark.usefixtures("spark")
 def test_deleting_a_partition_opens_the_manifest_that_has_it(tmp_path: Path, opened: list[str]) -> None:
     table = table_of_manifests(tmp_path, 20, 30)
-    cache.forget()
+    cache.clear_memory()
     opened.clear()
     outcome = table.delete("region = 334")
     assert outcome.counts["files_removed"] == 1
     assert len(set(opened) - {"list"}) == 1
-    summary = summary_of(iceberg(table))
+    summary = snapshot_summary(pyiceberg_table(table))
     assert (summary["total-data-files"], summary["deleted-data-files"]) == ("599", "1")
 
 
 @pytest.mark.usefixtures("spark")
 def test_appending_opens_no_manifest(tmp_path: Path, opened: list[str]) -> None:
     table = table_of_manifests(tmp_path, 5, 3)
-    cache.forget()
+    cache.clear_memory()
     opened.clear()
     table.append(rows(1, 2))
     assert set(opened) <= {"list"}
@@ -87,11 +89,11 @@ def test_appending_opens_no_manifest(tmp_path: Path, opened: list[str]) -> None:
 @pytest.mark.usefixtures("spark")
 def test_replacing_partitions_opens_the_manifests_that_have_them(tmp_path: Path, opened: list[str]) -> None:
     table = table_of_manifests(tmp_path, 10, 3)
-    cache.forget()
+    cache.clear_memory()
     opened.clear()
     table.overwrite_partitions(rows(4, 29))
     assert len(set(opened) - {"list"}) == 2
-    cache.forget()
+    cache.clear_memory()
     opened.clear()
     table.replace_partitions(rows(4), pa.table({"region": pa.array([4, 5], pa.int64())}))
     # Of 11: what the first replacement added, left and took away, in a manifest each.
@@ -101,25 +103,25 @@ def test_replacing_partitions_opens_the_manifests_that_have_them(tmp_path: Path,
 
 def test_what_a_table_is_needs_no_manifest(tmp_path: Path, opened: list[str]) -> None:
     table = table_of_manifests(tmp_path, 2, 3)
-    cache.forget()
+    cache.clear_memory()
     opened.clear()
-    assert table.version == iceberg(table).metadata.current_snapshot_id
+    assert table.version == pyiceberg_table(table).metadata.current_snapshot_id
     assert (table.schema.names, table.spec.names, len(table.history())) == (("id", "region"), ("region",), 2)
-    assert not table.seen(("app", 1))
+    assert not table.has_transaction(("app", 1))
     assert opened == []
 
 
 def test_totals_that_nobody_said_are_counted_without_data_manifests(
     tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("partita.formats.iceberg.transaction.planning._FEW_FILES", 5)
+    monkeypatch.setattr("partita.formats.iceberg.transaction.manifest_lookup._MAX_COUNTED_FILES", 5)
     table = table_of_manifests(tmp_path, 3, 4)
-    loaded = iceberg(table)
+    loaded = pyiceberg_table(table)
     bare = [one.model_copy(update={"summary": None}) for one in loaded.metadata.snapshots]
     loaded.metadata = loaded.metadata.model_copy(update={"snapshots": bare})
     opened.clear()
-    commit(loaded, loaded.metadata.current_snapshot_id, Changes("append", files_in(loaded, 1, [3])))
-    summary = summary_of(loaded)
+    commit_snapshot(loaded, loaded.metadata.current_snapshot_id, SnapshotChange("append", files_in(loaded, 1, [3])))
+    summary = snapshot_summary(loaded)
     assert (summary["total-data-files"], summary["total-records"]) == ("13", str(3 * (10 + 11 + 12 + 13) + 10))
     assert "total-files-size" not in summary
     assert set(opened) <= {"list"}
@@ -127,9 +129,9 @@ def test_totals_that_nobody_said_are_counted_without_data_manifests(
 
 def test_commits_open_what_snapshots_changed(tmp_path: Path, opened: list[str]) -> None:
     table = table_of_manifests(tmp_path, 6, 3)
-    cache.forget()
+    cache.clear_memory()
     opened.clear()
-    found = table.commits()
+    found = table.change_feed()
     assert [one.partitions["region"].to_pylist() for one in found.commits] == [
         [3 * at, 3 * at + 1, 3 * at + 2] for at in range(6)
     ]
@@ -137,12 +139,14 @@ def test_commits_open_what_snapshots_changed(tmp_path: Path, opened: list[str]) 
     counts = Counter(opened)
     assert counts.pop("list") == 7
     assert sorted(counts.values()) == [1, 1, 1, 1, 1, 2]
-    loaded = iceberg(table)
+    loaded = pyiceberg_table(table)
     gone = next(iter(table.plan("region = 7").files["path"].to_pylist()))
-    commit(loaded, loaded.metadata.current_snapshot_id, Changes("delete", removed=frozenset([gone])))
-    cache.forget()
+    commit_snapshot(
+        loaded, loaded.metadata.current_snapshot_id, SnapshotChange("delete", removed_data_files=frozenset([gone]))
+    )
+    cache.clear_memory()
     opened.clear()
-    [told] = table.commits(found.cursor).commits
+    [told] = table.change_feed(found.cursor).commits
     assert (told.operation, told.partitions["region"].to_pylist()) == ("delete", [7])
     # What is left of the manifest is not opened: nothing in it came or went.
     assert len(opened) == 2
@@ -153,13 +157,13 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each file of a log was read."""
     found: Counter[str] = Counter()
     for name in ("get", "open_input"):
-        known = getattr(Storage, name)
+        known = getattr(LocalStorage, name)
 
-        def counted(self: Storage, path: str, _known: Any = known) -> Any:
+        def counted(self: LocalStorage, path: str, _known: Any = known) -> Any:
             found[re.sub(r"^0+(?=\d)", "", path.rpartition("/")[2])] += 1
             return _known(self, path)
 
-        monkeypatch.setattr(Storage, name, counted)
+        monkeypatch.setattr(LocalStorage, name, counted)
     return found
 
 
@@ -174,14 +178,14 @@ def delta_log(folder: Path, commits: int) -> Any:
         lines = [json.dumps(action) for action in ({"commitInfo": info}, {"add": add})]
         (log / f"{version:020}.json").write_text("\n".join(lines) + "\n")
         if version == commits // 2:
-            assert table._store.log.checkpoint(version)
+            assert table._store.log.write_checkpoint(version)
     return table
 
 
 def test_commits_of_a_delta_table_read_each_commit_once(tmp_path: Path, read: Counter[str]) -> None:
     table = delta_log(tmp_path, 20)
     read.clear()
-    found = table.commits()
+    found = table.change_feed()
     assert [one.partitions["region"].to_pylist() for one in found.commits] == [[at] for at in range(1, 21)]
     # The newest once more, for the cursor's digest.
     assert {name: count for name, count in read.items() if name.endswith("json")} == {
@@ -192,14 +196,14 @@ def test_commits_of_a_delta_table_read_each_commit_once(tmp_path: Path, read: Co
 
 def test_commits_of_a_delta_table_after_a_cursor_read_what_came_after(tmp_path: Path, read: Counter[str]) -> None:
     table = delta_log(tmp_path, 20)
-    cursor = table.commits().cursor
+    cursor = table.change_feed().cursor
     version = json.loads(cursor)["version"]
     log = Path(table.uri) / "_delta_log"
     (log / f"{version + 1:020}.json").write_text((log / f"{version:020}.json").read_text())
     (log / f"{version + 2:020}.json").write_text((log / f"{version:020}.json").read_text())
-    assert table._store.log.checkpoint(version + 1)
+    assert table._store.log.write_checkpoint(version + 1)
     read.clear()
     again = pt.Lake(str(tmp_path)).table("t.t")
     read.clear()
-    assert [one.version for one in again.commits(cursor).commits] == [21, 22]
+    assert [one.version for one in again.change_feed(cursor).commits] == [21, 22]
     assert {name for name in read if name.endswith(".json")} == {"21.json", "22.json"}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.formats.store import Store
+from partita.formats.table_version import TableVersion
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,7 +136,7 @@ def test_all_partitions_are_replaced_where_no_field_is_asked_for(table: pt.Table
 def test_rows_outside_change_nothing_and_are_shown(table: pt.Table) -> None:
     version, files = table.version, data_files(table)
     given = rows((10, FIRST, "eu"), (11, SECOND, "eu"), (12, SECOND, "eu"), (13, SECOND, None), (14, FIRST, "us"))
-    with pytest.raises(pt.OutsidePartitions) as caught:
+    with pytest.raises(pt.RowsOutsidePartitions) as caught:
         table.replace_partitions(given, asked(day=[FIRST]))
     assert table.version == version
     assert data_files(table) == files
@@ -160,7 +160,7 @@ def data_files(table: pt.Table) -> set[str]:
 
 def test_nothing_asked_for_takes_no_rows(table: pt.Table) -> None:
     assert table.replace_partitions(rows(), asked(day=[])).version is None
-    with pytest.raises(pt.OutsidePartitions):
+    with pytest.raises(pt.RowsOutsidePartitions):
         table.replace_partitions(rows((10, FIRST, "eu")), asked(day=[]))
     assert ids(table.read()) == list(range(1, 9))
 
@@ -169,7 +169,7 @@ def test_a_transaction_is_noted_also_where_nothing_is_written(table: pt.Table) -
     nowhere = asked(day=[date(1999, 1, 1)])
     once = table.replace_partitions(rows(), nowhere, transaction=("run", 1))
     assert once.version == table.version
-    assert table._store.seen(table._store.state(), ("run", 1))
+    assert table.has_transaction(("run", 1))
     again = table.replace_partitions(rows((10, FIRST, "eu")), asked(day=[FIRST]), transaction=("run", 1))
     assert again.version is None
     assert ids(table.read()) == list(range(1, 9))
@@ -189,13 +189,13 @@ def test_a_partition_that_is_emptied_is_gone_or_has_no_rows(table: pt.Table) -> 
 @contextmanager
 def meanwhile(table: pt.Table, early: Callable[[], object]) -> Iterator[None]:
     """A block in which another's change lands after the table was looked at and before its change is committed."""
-    kind: type[Store] = type(table._store)
+    kind: type[TableVersion] = type(table._store.current_version())
     real, left = kind.commit, [early]
 
-    def commit(store: Store, state: Any, change: Any) -> int:
-        if store is table._store and left:
+    def commit(table_version: TableVersion, change: Any) -> int:
+        if left:
             left.pop()()
-        return real(store, state, change)
+        return real(table_version, change)
 
     kind.commit = commit  # type: ignore[method-assign,assignment] # put back below
     try:
@@ -207,11 +207,11 @@ def meanwhile(table: pt.Table, early: Callable[[], object]) -> Iterator[None]:
 
 def another(table: pt.Table) -> pt.Table:
     store = table._store
-    if store.form == "Iceberg":
-        from partita.formats.iceberg.store import IcebergStore
+    if store.format.name == "iceberg":
+        from partita.formats.iceberg.store import IcebergTableStore
 
-        return pt.Table(table.name, IcebergStore(store._table))  # type: ignore[attr-defined]
-    return pt.open_table(table.uri, format=store.form.lower())
+        return pt.Table(table.name, IcebergTableStore(store._table))  # type: ignore[attr-defined]
+    return pt.open_table(table.uri, format=store.format.name)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_an_append_into_what_is_replaced_is_a_conflict(
             table.replace_partitions(rows((10, FIRST, "eu")), asked(day=[FIRST]))
         assert ids(table.read()) == [4, 5, 6, 7, 10, 20]
     else:
-        with pytest.raises(pt.Conflict), replacing:
+        with pytest.raises(pt.CommitConflict), replacing:
             table.replace_partitions(rows((10, FIRST, "eu")), asked(day=[FIRST]))
         assert ids(table.read()) == [*range(1, 9), 20]
 
@@ -241,13 +241,13 @@ def test_an_append_into_what_is_replaced_is_a_conflict(
 def test_two_that_replace_the_same_empty_partition_are_a_conflict(table: pt.Table) -> None:
     other, empty = another(table), asked(day=[date(2031, 1, 1)])
     given = rows((10, date(2031, 1, 1), "eu"))
-    with pytest.raises(pt.Conflict), meanwhile(table, lambda: other.replace_partitions(given, empty)):
+    with pytest.raises(pt.CommitConflict), meanwhile(table, lambda: other.replace_partitions(given, empty)):
         table.replace_partitions(given, empty)
 
 
 def test_a_delete_in_what_is_replaced_is_a_conflict(table: pt.Table) -> None:
     other = another(table)
-    with pytest.raises(pt.Conflict), meanwhile(table, lambda: other.delete("id = 1")):
+    with pytest.raises(pt.CommitConflict), meanwhile(table, lambda: other.delete("id = 1")):
         table.replace_partitions(rows((10, FIRST, "eu")), asked(day=[FIRST]))
     assert ids(table.read()) == list(range(2, 9))
 
@@ -266,7 +266,7 @@ def test_a_table_without_partitions_is_one(tmp_path: Path, form: str) -> None:
     assert done.written.select(["rows"]).to_pylist() == [{"rows": 2}]
     table.replace_partitions(rows(), pa.table({}))
     assert ids(table.read()) == []
-    with pytest.raises(pt.SpecError, match="it has none"):
+    with pytest.raises(pt.SpecError, match="its fields are none"):
         table.read_partitions(asked(day=[FIRST]))
 
 
@@ -321,7 +321,7 @@ def test_partitions_are_replaced_whichever_spec_their_rows_were_written_under(
     assert ids(table.read()) == [2, 6, 9, 12, 20]
     assert done.written is not None
     assert done.written.select(["ts_day", "rows"]).to_pylist() == [{"ts_day": FIRST, "rows": 1}]
-    with pytest.raises(pt.OutsidePartitions) as caught:
+    with pytest.raises(pt.RowsOutsidePartitions) as caught:
         table.replace_partitions(events((21, 2, "us")), asked(ts_day=[FIRST]))
     assert caught.value.partitions == (({"ts_day": SECOND, "region": "us"}, 1),)
     assert caught.value.samples[0]["id"] == 21
@@ -343,7 +343,7 @@ def test_an_append_of_another_spec_conflicts_where_its_rows_may_be(tmp_path: Pat
         table.replace_partitions(events((20, 1, "eu")), asked(ts_day=[FIRST], region=["eu"]))
     assert ids(table.read()) == [2, 3, 4, 6, 7, 9, 10, 12, 13, 20, 30]
     table.evolve(add=[pt.day("ts")])
-    with pytest.raises(pt.Conflict), meanwhile(table, elsewhere("eu")):
+    with pytest.raises(pt.CommitConflict), meanwhile(table, elsewhere("eu")):
         table.replace_partitions(events((21, 1, "eu")), asked(ts_day=[FIRST], region=["eu"]))
 
 
@@ -354,7 +354,7 @@ def test_the_functions_of_lance_choose_by_their_results(tmp_path: Path) -> None:
     table.append(events((1, 1, "eu"), (2, 2, "eu"), (3, 1, "us"), (4, None, None)))
     first = pa.table({"ts_day": pa.array([1], pa.int64())})
     assert ids(table.read_partitions(first)) == [1, 3]
-    with pytest.raises(pt.OutsidePartitions) as caught:
+    with pytest.raises(pt.RowsOutsidePartitions) as caught:
         table.replace_partitions(events((5, 2, "eu")), first)
     assert caught.value.samples[0]["id"] == 5
     table.replace_partitions(events((5, 1, "eu")), first)
@@ -369,7 +369,7 @@ def test_columns_that_are_generated_choose_in_delta(tmp_path: Path) -> None:
     assert ids(table.read_partitions(wanted)) == [1, 3]
     table.replace_partitions(events((5, 1, "new")), wanted)
     assert ids(table.read()) == [2, 4, 5]
-    with pytest.raises(pt.OutsidePartitions):
+    with pytest.raises(pt.RowsOutsidePartitions):
         table.replace_partitions(events((6, 2, "new")), wanted)
 
 

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.spark.scan import FILE, frame_of
-from tests.formats.delta.tables import in_zone
-from tests.spark.frames import set_to
+from partita.spark.frames import frame_from_arrow
+from partita.spark.positions import FILE_INDEX
+from tests.formats.delta.tables import with_time_zone
+from tests.spark.frames import session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,20 +83,20 @@ def table(request: pytest.FixtureRequest, spark: SparkSession, folder: Path) -> 
 @cache
 def matching(spark: SparkSession, zone: str) -> list[set[int]]:
     """The ids of the rows that match each predicate, by plain Spark in a session of the zone."""
-    with in_zone(spark, zone):
+    with with_time_zone(spark, zone):
         columns = [f"({text}) AS p{at}" for at, text in enumerate(PREDICATES)]
-        rows = frame_of(spark, given()).selectExpr("id", *columns).toArrow().to_pylist()
+        rows = frame_from_arrow(spark, given()).selectExpr("id", *columns).toArrow().to_pylist()
     return [{row["id"] for row in rows if row[f"p{at}"]} for at in range(len(PREDICATES))]
 
 
 @cache
 def ids_of_files(spark: SparkSession, table: pt.Table) -> dict[int, set[int]]:
     """The ids of the rows of each file, by its place."""
-    state = table._store.state()
-    places = table.plan().kept
+    state = table._store.current_version()
+    places = table.plan().file_indices
     found: dict[int, set[int]] = {}
-    for row in table._store.scan(spark, state, places, ["id"], positions=True).collect():
-        found.setdefault(int(places[row[FILE]]), set()).add(row.id)
+    for row in state.rows().scan(spark, places, ["id"], positions=True).collect():
+        found.setdefault(int(places[row[FILE_INDEX]]), set()).add(row.id)
     return found
 
 
@@ -104,19 +105,19 @@ def ids_of_files(spark: SparkSession, table: pt.Table) -> dict[int, set[int]]:
 )
 def test_reads_and_plans_are_as_plain_spark_says(spark: SparkSession, table: pt.Table, zone: str) -> None:
     expected, ids = matching(spark, zone), ids_of_files(spark, table)
-    with in_zone(spark, zone):
+    with with_time_zone(spark, zone):
         frames = [table.read(text, ["id"]).selectExpr("id", f"{at} AS p") for at, text in enumerate(PREDICATES)]
         rows = reduce(lambda a, b: a.unionAll(b), frames).toArrow().to_pylist()
         plans = [table.plan(text) for text in PREDICATES]
     for at, (text, plan) in enumerate(zip(PREDICATES, plans, strict=True)):
         assert sorted(row["id"] for row in rows if row["p"] == at) == sorted(expected[at]), text
         assert plan.time_zone == zone
-        assert expected[at] <= {i for place in plan.kept for i in ids[int(place)]}, text
-        assert {i for place in plan.kept[plan.whole] for i in ids[int(place)]} <= expected[at], text
+        assert expected[at] <= {i for place in plan.file_indices for i in ids[int(place)]}, text
+        assert {i for place in plan.file_indices[plan.must_match] for i in ids[int(place)]} <= expected[at], text
     assert f"time zone {zone}" in repr(plans[0])
     # Times prune in every zone.
-    assert len(plans[0].kept) < len(ids)
-    with in_zone(spark, zone):
+    assert len(plans[0].file_indices) < len(ids)
+    with with_time_zone(spark, zone):
         assert table.partitions(PREDICATES[0]).num_rows < table.partitions().num_rows
 
 
@@ -147,9 +148,9 @@ def test_changes_are_as_plain_spark_says(spark: SparkSession, folder: Path, form
     lake = pt.Lake(str(folder))
     left = given()
     for operation, (zone, where, change) in CHANGES.items():
-        with in_zone(spark, zone):
+        with with_time_zone(spark, zone):
             change(lake, table, where)
-            plain = frame_of(spark, left).alias("t")
+            plain = frame_from_arrow(spark, left).alias("t")
             if operation == "update":
                 rows = plain.selectExpr("id", "ts", "n", "d", f"CASE WHEN {where} THEN 1 ELSE k END AS k")
             else:
@@ -168,7 +169,7 @@ def sorted_rows(rows: pa.Table) -> list[dict[str, Any]]:
 def test_an_overwrite_replaces_what_the_session_means(spark: SparkSession, folder: Path) -> None:
     table = made(folder, "iceberg", "overwritten.t")
     new = given().slice(len(MOMENTS) - 1, 1)
-    with in_zone(spark, "Europe/Berlin"):
+    with with_time_zone(spark, "Europe/Berlin"):
         # 2025-11-02 09:00 in UTC.
         done = table.overwrite(new, "ts >= '2025-11-02 10:00:00'")
         assert done.counts["files_removed"] == 1
@@ -180,7 +181,7 @@ def test_an_overwrite_replaces_what_the_session_means(spark: SparkSession, folde
 def test_sql_prunes_in_the_session_s_zone(spark: SparkSession, table: pt.Table, folder: Path) -> None:
     lake = pt.Lake(str(folder))
     text = f"SELECT id FROM {table.name} WHERE ts >= '2025-11-02 01:30:00'"  # noqa: S608
-    with in_zone(spark, "America/Los_Angeles"):
+    with with_time_zone(spark, "America/Los_Angeles"):
         found: Any = lake.sql(text)
         assert {row.id for row in found.collect()} == {19, 20, 21}
         if table.format != "lance":
@@ -188,7 +189,7 @@ def test_sql_prunes_in_the_session_s_zone(spark: SparkSession, table: pt.Table, 
 
 
 def test_a_frame_keeps_the_meaning_that_it_was_made_with(spark: SparkSession, table: pt.Table) -> None:
-    with in_zone(spark, "Asia/Kolkata"):
+    with with_time_zone(spark, "Asia/Kolkata"):
         frame = table.read("ts < '2025-01-16' AND hour(ts) = 23", ["id"])
     assert [row.id for row in frame.collect()] == [0]
 
@@ -212,8 +213,10 @@ def test_timestamp_may_be_short_for_one_without_a_zone(spark: SparkSession, tabl
         )
         for where in (f"ts < {value}", f"NOT n >= {value}", f"ts = {value} OR ts > {value}")
     ]
-    with set_to(spark, {"spark.sql.session.timeZone": "Asia/Kolkata", "spark.sql.timestampType": "TIMESTAMP_NTZ"}):
-        made = frame_of(spark, given())
+    with session_settings(
+        spark, {"spark.sql.session.timeZone": "Asia/Kolkata", "spark.sql.timestampType": "TIMESTAMP_NTZ"}
+    ):
+        made = frame_from_arrow(spark, given())
         for where in conditions:
             expected = sorted(row.id for row in made.where(where).collect())
             assert sorted(row.id for row in table.read(where, ["id"]).collect()) == expected, where
@@ -235,9 +238,9 @@ table = lake.table(sys.argv[2])
 where = "ts >= '2025-03-30 00:00:00' AND ts < '2025-03-30 02:00:00'"
 plan = table.plan(where)
 opened = [] if table.format == "iceberg" else [pt.open_table(table.uri, format=table.format, time_zone=sys.argv[3])]
-assert all(same.plan(where).kept.tolist() == plan.kept.tolist() for same in opened)
+assert all(same.plan(where).file_indices.tolist() == plan.file_indices.tolist() for same in opened)
 assert "pyspark" not in sys.modules
-print(plan.time_zone, ",".join(map(str, plan.kept.tolist())), table.partitions(where).num_rows)
+print(plan.time_zone, ",".join(map(str, plan.file_indices.tolist())), table.partitions(where).num_rows)
 """
 
 

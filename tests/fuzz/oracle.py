@@ -1,7 +1,5 @@
 """What statements do to literal rows, by plain Spark: the truth that tables are held to."""
 
-# ruff: noqa: S608 - the queries are of the tests' own texts
-
 from __future__ import annotations
 
 import math
@@ -10,22 +8,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from partita.formats.merge import Action, Clause, When
-from tests.fuzz.statements import TYPES, Delete, Merge, Row, Select, Statement, Update, values_query
+from partita.formats.merge_clauses import MatchKind, MergeAction, WhenClause
+from tests.fuzz.statements import COLUMN_TYPES, Delete, Merge, Row, Select, Statement, Update, values_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SHOWN = [f"unix_micros({name}) AS {name}" if type_ == "timestamp" else name for name, type_ in TYPES.items()]
+COMPARED_COLUMNS = [
+    f"unix_micros({name}) AS {name}" if type_ == "timestamp" else name for name, type_ in COLUMN_TYPES.items()
+]
 """The columns as `Row` has them: a timestamp in Python depends on the machine's time zone."""
 
 
-class Refused(Exception):
+class StatementRefused(Exception):
     """The statement fails, and changes nothing."""
 
 
 @dataclass(slots=True)
-class Effect:
+class StatementEffect:
     """What a statement did: rows that it gives, or how many it changed."""
 
     rows: list[Row] | None = None
@@ -35,17 +35,17 @@ class Effect:
 
 
 @dataclass(slots=True)
-class PlainRows:
+class ReferenceRows:
     """Rows as Python values; each statement is a query over them as literals. `required` columns are never null."""
 
     spark: SparkSession
     required: frozenset[str] = frozenset()
     rows: list[Row] = field(default_factory=list)
 
-    def apply(self, statement: Statement) -> Effect:
+    def apply(self, statement: Statement) -> StatementEffect:
         """Run a statement; `Refused` where Spark fails, or where the rows would break a rule of the table."""
         if isinstance(statement, Select):
-            return Effect(self._query(f"WITH t AS ({values_query(self.rows)}) {statement.sql('t')}"))
+            return StatementEffect(self._query(f"WITH t AS ({values_query(self.rows)}) {statement.sql('t')}"))
         if isinstance(statement, Delete):
             return self._delete(statement)
         return self._update(statement) if isinstance(statement, Update) else self._merge(statement)
@@ -54,82 +54,82 @@ class PlainRows:
         from pyspark.errors import PySparkException
 
         try:
-            return collected(self.spark.sql(text))
+            return collect_rows(self.spark.sql(text))
         except PySparkException as error:
-            raise Refused(str(error)) from error
+            raise StatementRefused(str(error)) from error
 
-    def _delete(self, statement: Delete) -> Effect:
+    def _delete(self, statement: Delete) -> StatementEffect:
         kept = self._query(
-            f"WITH t AS ({values_query(self.rows)}) SELECT {', '.join(SHOWN)} FROM t "
+            f"WITH t AS ({values_query(self.rows)}) SELECT {', '.join(COMPARED_COLUMNS)} FROM t "  # noqa: S608
             f"WHERE NOT coalesce(({statement.where}), false)"
         )
         deleted, self.rows = len(self.rows) - len(kept), kept
-        return Effect(deleted=deleted)
+        return StatementEffect(deleted=deleted)
 
-    def _update(self, statement: Update) -> Effect:
+    def _update(self, statement: Update) -> StatementEffect:
         new = [
             f"CASE WHEN _hit THEN CAST(({statement.values[name]}) AS {type_}) ELSE {name} END AS {name}"
             if name in statement.values
             else name
-            for name, type_ in TYPES.items()
+            for name, type_ in COLUMN_TYPES.items()
         ]
         found = self._query(
-            f"WITH t AS ({values_query(self.rows)}), "
+            f"WITH t AS ({values_query(self.rows)}), "  # noqa: S608
             f"u AS (SELECT *, coalesce(({statement.where}), false) AS _hit FROM t), "
-            f"n AS (SELECT {', '.join(new)}, _hit FROM u) SELECT {', '.join(SHOWN)}, _hit FROM n"
+            f"n AS (SELECT {', '.join(new)}, _hit FROM u) SELECT {', '.join(COMPARED_COLUMNS)}, _hit FROM n"
         )
         hits = [row.pop("_hit") for row in found]
         self._check([row for row, hit in zip(found, hits, strict=True) if hit])
         self.rows = found
-        return Effect(updated=sum(hits))
+        return StatementEffect(updated=sum(hits))
 
     def _check(self, changed: Sequence[Row]) -> None:
         for row in changed:
             for name in self.required:
                 if row[name] is None:
-                    raise Refused(f"{name} is null")
+                    raise StatementRefused(f"{name} is null")
 
-    def _merge(self, statement: Merge) -> Effect:
-        old = [c for c in statement.clauses if c.when is not When.NOT_MATCHED]
-        new = [c for c in statement.clauses if c.when is When.NOT_MATCHED]
-        matched = {When.MATCHED: "s._there IS NOT NULL", When.NOT_MATCHED_BY_SOURCE: "s._there IS NULL"}
-        action = _first([f"{matched[c.when]} AND ({c.condition or 'true'})" for c in old])
-        inserted = _first([f"({c.condition or 'true'})" for c in new])
-        shown = ", ".join(SHOWN)
-        names = ", ".join(TYPES)
+    def _merge(self, statement: Merge) -> StatementEffect:
+        old = [c for c in statement.clauses if c.match_kind is not MatchKind.NOT_MATCHED]
+        new = [c for c in statement.clauses if c.match_kind is MatchKind.NOT_MATCHED]
+        matched = {MatchKind.MATCHED: "s._there IS NOT NULL", MatchKind.NOT_MATCHED_BY_SOURCE: "s._there IS NULL"}
+        action = _first_true_condition([f"{matched[c.match_kind]} AND ({c.condition or 'true'})" for c in old])
+        inserted = _first_true_condition([f"({c.condition or 'true'})" for c in new])
+        shown = ", ".join(COMPARED_COLUMNS)
+        names = ", ".join(COLUMN_TYPES)
         found = self._query(
             f"""WITH t AS (SELECT *, monotonically_increasing_id() AS _row FROM ({values_query(self.rows)})),
             s AS (SELECT *, true AS _there FROM ({values_query(statement.source)})),
             joined AS (SELECT struct(t.*) AS t, struct(s.*) AS s FROM t LEFT JOIN s ON {statement.on}),
             pairs AS (SELECT *, {action} AS _action FROM joined),
-            old AS (SELECT {_values(old, "t.{}")}, t._row AS _row, s._there AS _there, _action FROM pairs),
+            old AS (SELECT {_clause_values(old, "t.{}")}, t._row AS _row, s._there AS _there, _action FROM pairs),
             rest AS (SELECT struct(s.*) AS s FROM s LEFT ANTI JOIN t ON {statement.on}),
             fresh AS (SELECT *, {inserted} AS _action FROM rest),
-            new AS (SELECT {_values(new, "NULL")}, CAST(NULL AS BIGINT) AS _row, true AS _there, _action FROM fresh
-                    WHERE _action >= 0),
+            new AS (SELECT {_clause_values(new, "NULL")}, CAST(NULL AS BIGINT) AS _row, true AS _there, _action
+                    FROM fresh WHERE _action >= 0),
             every AS (SELECT {names}, _row, _there, _action FROM old UNION ALL
                       SELECT {names}, _row, _there, _action FROM new)
-            SELECT {shown}, _row, _there, _action FROM every"""
+            SELECT {shown}, _row, _there, _action FROM every"""  # noqa: S608
         )
         return self._merged(found, old)
 
-    def _merged(self, found: Sequence[Row], old: Sequence[Clause]) -> Effect:
-        on_matched = [c for c in old if c.when is When.MATCHED]
-        only_deletes = [(c.condition, c.action) for c in on_matched] == [(None, Action.DELETE)]
+    def _merged(self, found: Sequence[Row], old: Sequence[WhenClause]) -> StatementEffect:
+        on_matched = [c for c in old if c.match_kind is MatchKind.MATCHED]
+        only_deletes = [(c.condition, c.action) for c in on_matched] == [(None, MergeAction.DELETE)]
         matches = Counter(row["_row"] for row in found if row["_row"] is not None and row["_there"])
         if on_matched and not only_deletes and any(count > 1 for count in matches.values()):
-            raise Refused("a row matches twice")
-        effect, rows, changed, seen = Effect(), [], [], set()
+            raise StatementRefused("a row matches twice")
+        effect, rows, changed, seen = StatementEffect(), [], [], set()
         for each in found:
             number, action = each["_row"], each["_action"]
-            row = {name: each[name] for name in TYPES}
+            row = {name: each[name] for name in COLUMN_TYPES}
             if number is None:
                 effect.inserted += 1
                 rows.append(row)
                 changed.append(row)
             elif number not in seen:
                 seen.add(number)
-                if action >= 0 and old[action].action is Action.DELETE:
+                if action >= 0 and old[action].action is MergeAction.DELETE:
                     effect.deleted += 1
                     continue
                 rows.append(row)
@@ -141,19 +141,19 @@ class PlainRows:
         return effect
 
 
-def _first(conditions: Sequence[str]) -> str:
+def _first_true_condition(conditions: Sequence[str]) -> str:
     """The number of the first condition that holds, or -1."""
     cases = [f"WHEN {sql} THEN {at}" for at, sql in enumerate(conditions)]
     return f"CASE {' '.join(cases)} ELSE -1 END" if cases else "-1"
 
 
-def _values(clauses: Sequence[Clause], otherwise: str) -> str:
+def _clause_values(clauses: Sequence[WhenClause], otherwise: str) -> str:
     columns = []
-    for name, type_ in TYPES.items():
+    for name, type_ in COLUMN_TYPES.items():
         values = []
         for at, clause in enumerate(clauses):
-            given = clause.values if clause.values is not None else {each: f"s.{each}" for each in TYPES}
-            if clause.action is not Action.DELETE and name in given:
+            given = clause.values if clause.values is not None else {each: f"s.{each}" for each in COLUMN_TYPES}
+            if clause.action is not MergeAction.DELETE and name in given:
                 values.append(f"WHEN {at} THEN CAST(({given[name]}) AS {type_})")
         rest = f"CAST({otherwise.format(name)} AS {type_})"
         chosen = f"CASE _action {' '.join(values)} ELSE {rest} END" if values else rest
@@ -161,15 +161,15 @@ def _values(clauses: Sequence[Clause], otherwise: str) -> str:
     return ", ".join(columns)
 
 
-def collected(rows: DataFrame) -> list[Row]:
+def collect_rows(rows: DataFrame) -> list[Row]:
     """The rows as Python values."""
     return [row.asDict(recursive=True) for row in rows.collect()]
 
 
-def canonical(rows: Sequence[Row]) -> list[str]:
+def canonical_texts(rows: Sequence[Row]) -> list[str]:
     """Rows as texts in an order of their own, in which NaN is NaN, and the two zeros differ."""
-    return sorted(repr({name: _plain(value) for name, value in row.items()}) for row in rows)
+    return sorted(repr({name: _canonical_value(value) for name, value in row.items()}) for row in rows)
 
 
-def _plain(value: Any) -> Any:
+def _canonical_value(value: Any) -> Any:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from partita.errors import PartitaError
-from tests.vectors import load
+from tests.vectors import load_vectors
 
 Parser = Callable[[bytes], object]
 PARSERS: dict[str, Parser] = {}
@@ -25,7 +25,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def parser(function: Parser) -> Parser:
+def register_parser(function: Parser) -> Parser:
     """Register a parser under its function's name."""
     PARSERS[function.__name__] = function
     return function
@@ -41,12 +41,12 @@ def run_parser(name: str, data: bytes) -> None:
 
 def known_inputs(name: str) -> list[bytes]:
     """The inputs of a parser that tests/vectors/fuzz.json has, and files that pyiceberg writes."""
-    found = [input_of(row) for row in load("fuzz")["inputs"] if row["parser"] == name]
+    found = [input_bytes(row) for row in load_vectors("fuzz")["inputs"] if row["parser"] == name]
     made = {"iceberg_metadata": ("metadata",), "iceberg_manifest": ("list", "manifest")}.get(name, ())
     return [*found, *(_iceberg_files()[kind] for kind in made)]
 
 
-def input_of(row: Mapping[str, Any]) -> bytes:
+def input_bytes(row: Mapping[str, Any]) -> bytes:
     """The bytes of a row: its text, its base64, or `before`, `repeat` so many `times`, and `after`."""
     if "base64" in row:
         return b64decode(row["base64"])
@@ -54,13 +54,13 @@ def input_of(row: Mapping[str, Any]) -> bytes:
     return bytes(text.encode("utf-8", "surrogateescape"))
 
 
-def text_of(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
     """The text of bytes, with lone surrogates where they are no UTF-8."""
     return data.decode("utf-8", "surrogateescape")
 
 
 @cache
-def schema() -> Any:
+def sample_schema() -> Any:
     """A schema with a column of each kind."""
     import partita as pt
 
@@ -70,16 +70,16 @@ def schema() -> Any:
 # --- keys, specs, types, predicates, schedules
 
 
-@parser
+@register_parser
 def partition_key(data: bytes) -> object:
     """`PartitionKey.parse`, whose text is then written again."""
     import partita as pt
 
-    key = pt.PartitionKey.parse(text_of(data))
+    key = pt.PartitionKey.parse(decode_text(data))
     return key.id("asset"), pt.PartitionKey.of(key)
 
 
-@parser
+@register_parser
 def key_column(data: bytes) -> object:
     """`partita.arrow.key_columns`, a line a key."""
     import partita.arrow
@@ -87,44 +87,44 @@ def key_column(data: bytes) -> object:
     return partita.arrow.key_columns(pa.array(data.decode("utf-8", "replace").split("\n"), pa.string()))
 
 
-@parser
+@register_parser
 def key_line(data: bytes) -> object:
     """A line of `partita key encode`."""
-    from partita.cli.dimension import key_of_line
+    from partita.cli.dimension_text import key_from_line
 
-    return key_of_line(text_of(data))
+    return key_from_line(decode_text(data))
 
 
-@parser
+@register_parser
 def partition_spec(data: bytes) -> object:
     """`parse_spec`, of either family."""
     import partita as pt
 
-    return pt.parse_spec(text_of(data), schema(), family="lance" if len(data) % 2 else "iceberg")
+    return pt.parse_spec(decode_text(data), sample_schema(), family="lance" if len(data) % 2 else "iceberg")
 
 
-@parser
+@register_parser
 def type_name(data: bytes) -> object:
     """`parse_type`, by way of a schema."""
     import partita as pt
 
-    return pt.Schema.of({"c": text_of(data)})
+    return pt.Schema.of({"c": decode_text(data)})
 
 
-@parser
+@register_parser
 def predicate(data: bytes) -> object:
     """`prune` by a predicate, over partitions of a spec."""
     import partita as pt
 
     spec = _spec()
-    return pt.prune(text_of(data), schema=schema(), spec=spec, partitions=_partitions()).reasons
+    return pt.prune(decode_text(data), schema=sample_schema(), spec=spec, partitions=_partitions()).reasons
 
 
 @cache
 def _spec() -> Any:
     import partita as pt
 
-    return pt.parse_spec("day(ts), bucket(4, n), m, s", schema(), family="iceberg")
+    return pt.parse_spec("day(ts), bucket(4, n), m, s", sample_schema(), family="iceberg")
 
 
 @cache
@@ -138,32 +138,32 @@ def _partitions() -> pa.Table:
     })  # fmt: skip
 
 
-@parser
+@register_parser
 def cron_schedule(data: bytes) -> object:
     """`cron` in a time zone, and its next moments."""
     import partita as pt
 
-    schedule, _, zone = text_of(data).partition("\n")
-    return pt.cron(schedule, time_zone=zone).cron.ticks(*_MARCH)
+    schedule, _, zone = decode_text(data).partition("\n")
+    return pt.cron(schedule, time_zone=zone).cron.ticks(*_MARCH_2025)
 
 
-_MARCH = (datetime(2025, 3, 1, tzinfo=UTC), datetime(2025, 4, 2, tzinfo=UTC))
+_MARCH_2025 = (datetime(2025, 3, 1, tzinfo=UTC), datetime(2025, 4, 2, tzinfo=UTC))
 
 
-@parser
+@register_parser
 def time_windows(data: bytes) -> object:
     """The windows between two moments of a time zone."""
     import partita as pt
 
-    start, end, zone = [*text_of(data).split("\n", 2), "", ""][:3]
+    start, end, zone = [*decode_text(data).split("\n", 2), "", ""][:3]
     made = [unit("d", start, end=end or None, time_zone=zone) for unit in (pt.hourly, pt.daily, pt.weekly, pt.monthly)]
-    return [one.dimensions[0].expected(_MARCH[1]) for one in made]  # type: ignore[union-attr] # windows
+    return [one.dimensions[0].expected_ordinals(_MARCH_2025[1]) for one in made]  # type: ignore[union-attr] # windows
 
 
 # --- Delta
 
 
-@parser
+@register_parser
 def delta_partition_value(data: bytes) -> object:
     """`parse_partition` of a column of some type, and its value written again."""
     import partita as pt
@@ -173,7 +173,7 @@ def delta_partition_value(data: bytes) -> object:
     name = names[(data[0] if data else 0) % len(names)]
     own = pt.Schema.of({name: COLUMNS[name]})
     zone = "Europe/Berlin" if len(data) % 2 else "UTC"
-    return encode_partition(parse_partition({name: text_of(data[1:])}, own, time_zone=zone), own, time_zone=zone)
+    return encode_partition(parse_partition({name: decode_text(data[1:])}, own, time_zone=zone), own, time_zone=zone)
 
 
 _METADATA = {
@@ -221,46 +221,48 @@ class MemoryStorage:
         return float(len(path))
 
 
-@parser
+@register_parser
 def delta_commit(data: bytes) -> object:
     """A commit of a Delta log, replayed, planned and listed, on top of one that is right."""
-    from partita.formats.delta.store import DeltaStore
+    from partita.formats.delta.store import DeltaTableStore
     from partita.formats.table import Table
 
     log = {f"_delta_log/{0:020}.json": _COMMIT.encode(), f"_delta_log/{1:020}.json": data}
-    table = Table("t", DeltaStore(MemoryStorage(log)))  # type: ignore[arg-type] # as much of one as is asked
+    table = Table("t", DeltaTableStore(MemoryStorage(log)))  # type: ignore[arg-type] # as much of one as is asked
     table.plan("v > 1 AND p = 'x'").skipped  # noqa: B018 - the reasons are made when asked for
-    table.commits()
+    table.change_feed()
     return table.partitions(), table.history()
 
 
-@parser
+@register_parser
 def delta_statistics(data: bytes) -> object:
     """`add.stats` of two files, one of them right."""
-    from partita.formats.delta.log.statistics import file_statistics
+    from partita.formats.delta.statistics.stats_reader import file_statistics
 
     texts = pa.array([data.decode("utf-8", "replace").replace("\n", " "), _STATS], pa.string())
-    return file_statistics(pa.table({"stats": texts}), schema(), {})
+    return file_statistics(pa.table({"stats": texts}), sample_schema(), {})
 
 
-@parser
+@register_parser
 def delta_last_checkpoint(data: bytes) -> object:
     """`_last_checkpoint`, which is a hint."""
-    from partita.formats.delta.store import DeltaStore
+    from partita.formats.delta.store import DeltaTableStore
     from partita.formats.table import Table
 
     log = {f"_delta_log/{0:020}.json": _COMMIT.encode(), "_delta_log/_last_checkpoint": data}
-    return Table("t", DeltaStore(MemoryStorage(log))).version  # type: ignore[arg-type] # the same
+    return Table("t", DeltaTableStore(MemoryStorage(log))).version  # type: ignore[arg-type] # the same
 
 
-@parser
+@register_parser
 def spark_schema(data: bytes) -> object:
     """A Spark schema in JSON."""
     from partita.algebra.spark_json import schema_from_json
-    from partita.formats.delta.log import Metadata
+    from partita.formats.delta.log import DeltaMetadata
 
-    metadata = Metadata.of({"id": "x", "schemaString": data.decode("utf-8", "replace"), "partitionColumns": []})
-    return schema_from_json(metadata.schema)
+    metadata = DeltaMetadata.from_action(
+        {"id": "x", "schemaString": data.decode("utf-8", "replace"), "partitionColumns": []}
+    )
+    return schema_from_json(metadata.schema_json)
 
 
 # --- Iceberg
@@ -284,20 +286,20 @@ def _iceberg_files() -> dict[str, bytes]:
         return {name: path.read_bytes() for name, path in found.items()}
 
 
-@parser
+@register_parser
 def iceberg_metadata(data: bytes) -> object:
     """The metadata of an Iceberg table, and the table that it says."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.table import StaticTable
     from pyiceberg.table.metadata import TableMetadataUtil
 
-    from partita.formats.iceberg.catalogs import translated
-    from partita.formats.iceberg.state import state_of
+    from partita.formats.iceberg.catalogs import translate_catalog_errors
+    from partita.formats.iceberg.state import current_table_version
 
-    with translated("the metadata"):
-        metadata = TableMetadataUtil.parse_raw(text_of(data))
+    with translate_catalog_errors("the metadata"):
+        metadata = TableMetadataUtil.parse_raw(decode_text(data))
         location = "/nowhere/v1.metadata.json"
-        return state_of(StaticTable(("t",), metadata, location, PyArrowFileIO(), None))  # type: ignore[arg-type] # none
+        return current_table_version(StaticTable(("t",), metadata, location, PyArrowFileIO(), None))  # type: ignore[arg-type] # none
 
 
 class MemoryIO:
@@ -317,7 +319,7 @@ class MemoryIO:
         return BytesIO(self.data)
 
 
-@parser
+@register_parser
 def iceberg_manifest(data: bytes) -> object:
     """A manifest, or a list of them, in Avro."""
     from partita.formats.iceberg.manifests.avro import read_avro
@@ -328,39 +330,39 @@ def iceberg_manifest(data: bytes) -> object:
 # --- Lance
 
 
-@parser
+@register_parser
 def lance_name(data: bytes) -> object:
     """Names of leaves, as the typed values that they say."""
     import partita as pt
-    from partita.formats.lance.names import results
+    from partita.formats.lance.values import values_from_names
 
     columns = ["s", "n", "day", "m", "x", "ts", "u", "b", "t", "nts", "w"]
     column = columns[(data[0] if data else 0) % len(columns)]
-    spec = pt.parse_spec([column], schema(), family="lance")
+    spec = pt.parse_spec([column], sample_schema(), family="lance")
     field = spec.fields[0]
     name = f"{field.name}={data[1:].decode('utf-8', 'replace')}"
-    return results(pa.array([name], pa.string()), field)
+    return values_from_names(pa.array([name], pa.string()), field)
 
 
-@parser
+@register_parser
 def lance_schema(data: bytes) -> object:
     """`lance.partitioning.schema` with partition columns."""
-    from partita.formats.lance.state import definition_of
+    from partita.formats.lance.definition import table_definition
 
-    return definition_of(text_of(data), '[{"name": "a"}]').left_out
+    return table_definition(decode_text(data), '[{"name": "a"}]').omitted_columns
 
 
-@parser
+@register_parser
 def lance_log(data: bytes) -> object:
     """A write of a Lance table's log, as it began and as it ended."""
-    from partita.formats.lance.log import NOTHING, Log
+    from partita.formats.lance.log import EMPTY_LOG_SNAPSHOT, LanceLog
 
     begun, ended = f"_partita/log/{1:020}.json", f"_partita/log/{1:020}.done.json"
     found: list[object] = []
     for files in ({begun: data}, {begun: data, ended: data}):
-        log = Log(MemoryStorage(files))  # type: ignore[arg-type] # the same
+        log = LanceLog(MemoryStorage(files))  # type: ignore[arg-type] # the same
         try:
-            found.append((log.known(NOTHING), list(log.endings())))
+            found.append((log.read_latest(EMPTY_LOG_SNAPSHOT), list(log.write_outcomes())))
         except PartitaError as error:
             found.append(error)
     return found
@@ -369,58 +371,58 @@ def lance_log(data: bytes) -> object:
 # --- SQL, plans, projects, definitions, the page
 
 
-@parser
+@register_parser
 def sql_statement(data: bytes) -> object:
     """One SQL statement."""
-    from partita.sql.statements import read_statement
+    from partita.sql.parser import parse_statement
 
-    return read_statement(text_of(data))
+    return parse_statement(decode_text(data))
 
 
-@parser
+@register_parser
 def plan_file(data: bytes) -> object:
     """The lines of a plan's file; the plan is shown and explained."""
-    from partita.assets.plan import plan_of
+    from partita.assets.plan_file import plan_from_lines
 
-    plan = plan_of(text_of(data).split("\n"), "plan.jsonl")
-    return str(plan), plan.batches, plan.explain("a", ""), list(plan.lines())
+    plan = plan_from_lines(decode_text(data).split("\n"), "plan.jsonl")
+    return str(plan), plan.batches, plan.explain("a", ""), list(plan.json_lines())
 
 
-@parser
+@register_parser
 def project_file(data: bytes) -> object:
     """`partita.toml`."""
     from partita.cli.project import parse_project
 
-    return parse_project(text_of(data), Path("partita.toml"))
+    return parse_project(decode_text(data), Path("partita.toml"))
 
 
-@parser
+@register_parser
 def definition(data: bytes) -> object:
     """An asset's definition as its event has it."""
-    from partita.status.definitions import definition_of
+    from partita.status.definitions import definition_from_json
 
-    found = definition_of("a", None, text_of(data))
-    return found.text()
+    found = definition_from_json("a", None, decode_text(data))
+    return found.to_json()
 
 
-@parser
+@register_parser
 def adopted_table(data: bytes) -> object:
     """The file of an adopted table."""
-    from partita.assets.adopting import adopted_table as open_adopted
+    from partita.assets.adopted_tables import adopted_table as open_adopted
 
     storage = MemoryStorage({"_partita/adopted/t.json": data})
     return open_adopted(storage, "t")  # type: ignore[arg-type] # as much of one as is asked
 
 
-@parser
+@register_parser
 def page_query(data: bytes) -> object:
     """The query of a URL of the page."""
     from starlette.datastructures import QueryParams
 
-    from partita.web.api import number
-    from partita.web.plans import read_question
-    from partita.web.view import read_view
+    from partita.web.api import integer_parameter
+    from partita.web.asset_view import read_asset_view
+    from partita.web.plan_preview import read_plan_query
 
     query = QueryParams(data.decode("latin-1"))
-    question = read_question(query)
-    return question.query(), number(query, "limit", 1, 10), read_view(query).query()
+    question = read_plan_query(query)
+    return question.query_string(), integer_parameter(query, "limit", 1, 10), read_asset_view(query).query_string()

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.parsers import PARSERS, input_of, known_inputs, run_parser
-from tests.vectors import load
+from tests.fuzz.parsers import PARSERS, input_bytes, known_inputs, run_parser
+from tests.vectors import load_vectors
 
-INPUTS = load("fuzz")["inputs"]
+INPUTS = load_vectors("fuzz")["inputs"]
 RUNS = 1_000_000
 """How many inputs `make prove` tries, all parsers together."""
 SHARES = {
@@ -26,7 +26,7 @@ SHARES = {
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("number", range(len(INPUTS)))
 def test_a_known_input_is_read_or_refused(number: int) -> None:
-    run_parser(INPUTS[number]["parser"], input_of(INPUTS[number]))
+    run_parser(INPUTS[number]["parser"], input_bytes(INPUTS[number]))
 
 
 @pytest.mark.parametrize("name", PARSERS)

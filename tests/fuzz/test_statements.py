@@ -19,8 +19,15 @@ from pyspark.errors import PySparkException
 
 import partita as pt
 from partita.errors import PartitaError
-from tests.fuzz.oracle import SHOWN, Effect, PlainRows, Refused, canonical, collected
-from tests.fuzz.statements import Delete, Generator, Merge, Select, Statement, Update, values_query
+from tests.fuzz.oracle import (
+    COMPARED_COLUMNS,
+    ReferenceRows,
+    StatementEffect,
+    StatementRefused,
+    canonical_texts,
+    collect_rows,
+)
+from tests.fuzz.statements import Delete, Merge, Select, Statement, StatementGenerator, Update, values_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,8 +79,8 @@ class Run:
     spark: SparkSession
     lake: pt.Lake
     table: pt.Table
-    model: PlainRows
-    generator: Generator
+    model: ReferenceRows
+    generator: StatementGenerator
     steps: list[str] = field(default_factory=list)
     unchecked: int = 0
 
@@ -93,7 +100,7 @@ class Run:
         before, version = list(self.model.rows), self.table.version
         try:
             expected = self.model.apply(statement)
-        except Refused as refused:
+        except StatementRefused as refused:
             self.steps.append(f"should be refused: {refused}")
             expected = None
         if expected is not None:
@@ -117,12 +124,12 @@ class Run:
             found = self.table.merge(source, statement.on, *statement.clauses)
         else:
             found = self.table.read(statement.where).selectExpr(*statement.columns)
-        return collected(found) if isinstance(statement, Select) else found
+        return collect_rows(found) if isinstance(statement, Select) else found
 
-    def _compare(self, statement: Statement, expected: Effect, found: Any) -> None:
+    def _compare(self, statement: Statement, expected: StatementEffect, found: Any) -> None:
         if isinstance(statement, Select):
             assert expected.rows is not None
-            assert canonical(found) == canonical(expected.rows)
+            assert canonical_texts(found) == canonical_texts(expected.rows)
             return
         counts = {"rows_deleted": expected.deleted, "rows_updated": expected.updated,
                   "rows_inserted": expected.inserted}  # fmt: skip
@@ -133,7 +140,9 @@ class Run:
 
     def compare_rows(self) -> None:
         self.unchecked = 0
-        assert canonical(collected(self.table.read().selectExpr(*SHOWN))) == canonical(self.model.rows)
+        assert canonical_texts(collect_rows(self.table.read().selectExpr(*COMPARED_COLUMNS))) == canonical_texts(
+            self.model.rows
+        )
 
 
 def run_statements(spark: SparkSession, folder: Path, name: str, seed: str, count: int) -> None:
@@ -144,8 +153,8 @@ def run_statements(spark: SparkSession, folder: Path, name: str, seed: str, coun
         properties=kind.properties,
     )  # fmt: skip
     required = frozenset({"id"}) if kind.is_required else frozenset[str]()
-    generator = Generator(random.Random(f"{seed} {name}"))  # noqa: S311 - no secret
-    run = Run(spark, lake, table, PlainRows(spark, required), generator)
+    generator = StatementGenerator(random.Random(f"{seed} {name}"))  # noqa: S311 - no secret
+    run = Run(spark, lake, table, ReferenceRows(spark, required), generator)
     try:
         run.append(9)
         if kind.evolve is not None:

@@ -15,15 +15,15 @@ from typing import Any
 import pyarrow as pa
 
 import partita as pt
-from tests.house.worlds import ROWS
+from tests.house.sample_lake import ROWS
 
-ROOMS = ("partita", "partita.arrow", "partita.formats.delta", "partita.status")
+PUBLIC_MODULES = ("partita", "partita.arrow", "partita.formats.delta", "partita.status")
 KEY = pt.PartitionKey.of(region="eu")
 SCHEMA = pt.Schema.of({"id": "long", "region": "string", "ts": "timestamp"})
 SPEC = pt.parse_spec("region", SCHEMA, family="iceberg")
 
-DISPLAYED = ("last_materialization_at", "last_attempt_outcome", "last_attempt_at", "stale_since")
-GOOD: Mapping[str, Any] = {
+DISPLAY_COLUMNS = ("last_materialization_at", "last_attempt_outcome", "last_attempt_at", "stale_since")
+VALID_ARGUMENTS: Mapping[str, Any] = {
     "after": None, "asset": "daily", "asset_id": "daily", "attempts": 1, "cause": None, "column": "id",
     "condition": "s.id > 1", "dimension": "region", "family": "iceberg", "field": pa.field("x", pa.int64()), "first": 0,
     "folder": ".", "format": "delta", "function": lambda key: [key], "key": KEY, "module": "nowhere.py", "name": "x",
@@ -33,24 +33,24 @@ GOOD: Mapping[str, Any] = {
     "transaction": ("app", 1), "uri": "nowhere", "value": 5, "values": {"region": "eu"}, "where": "id = 1",
     "width": 4, "path": "nowhere.jsonl", "columns": {"id": "long"}, "table": ROWS, "array": pa.array([1, 2]),
     "on": "t.id = s.id", "clauses": pt.when_matched().delete(), "set": {"id": "2"},
-    "partition": dict.fromkeys(DISPLAYED),
+    "partition": dict.fromkeys(DISPLAY_COLUMNS),
     "f": pt.bucket("id", 4), "events": ROWS, "functions": ["region"], "lower": 1, "upper": 2, "prefix": "e",
-    "assets": (), "file": "nowhere/status.parquet", "answer": None, "plan": None, "vector": [1.0, 2.0],
+    "assets": (), "file": "nowhere/status.parquet", "status_reader": None, "plan": None, "vector": [1.0, 2.0],
 }  # fmt: skip
 """A right value for every parameter that has no default, by its name. A new parameter is a line here."""
 
-WRONG: tuple[Any, ...] = (
+INVALID_ARGUMENTS: tuple[Any, ...] = (
     None, 5, -1, 2**70, 10**5000, 1.5, float("nan"), "", "\ud800", "a\0b", "x" * 5000, "%", b"", b"\xff", object(),
     [], {}, (), [None], {None: None}, {"region": object()}, {"region": 10**5000}, [5], [10**5000], ["\ud800"], True,
     datetime(1, 1, 1), timedelta.max, datetime(9999, 12, 31, tzinfo=UTC), pa.table({"x": [1]}), int,  # noqa: DTZ001
 )  # fmt: skip
 """What a parameter may be given by mistake."""
-FEW_WRONG: tuple[Any, ...] = (5, "\ud800", object(), [None])
+FEW_INVALID_ARGUMENTS: tuple[Any, ...] = (5, "\ud800", object(), [None])
 """Some of it, where a call that takes it takes long."""
 
 
 @dataclass(frozen=True)
-class Call:
+class PublicCall:
     """A public call: what it is called, the parameters that it has, and how it is made with arguments by name."""
 
     name: str
@@ -70,34 +70,34 @@ class Call:
             elif one.default is not one.empty:
                 continue
             else:
-                value = GOOD[one.name]
+                value = VALID_ARGUMENTS[one.name]
             if one.kind in {one.POSITIONAL_ONLY, one.VAR_POSITIONAL} or (has_rest and one.kind is not one.KEYWORD_ONLY):
                 positional.append(value)
             else:
                 named[one.name] = value
-        return used(self.function(*positional, **named))
+        return use_result(self.function(*positional, **named))
 
 
-def used(result: object) -> object:
+def use_result(result: object) -> object:
     """What a caller does with a result: read it, show it, enter it, decorate with it."""
     if isinstance(result, AbstractContextManager):
         with result:
             return result
     if inspect.isfunction(result):
-        return result(_made)
+        return result(_asset_function)
     for lazy in ("reasons", "files", "skipped"):
         getattr(result, lazy, None)
     return result if isinstance(result, pa.Table | pa.Array) else (str(result), repr(result))
 
 
-def _made(ctx: object) -> object:
+def _asset_function(ctx: object) -> object:
     """A function that an asset could be made of."""
     return ctx
 
 
-def functions() -> Iterator[Call]:
+def public_functions() -> Iterator[PublicCall]:
     """The functions and classes that the rooms export; errors and what Python's `Enum` makes are left out."""
-    for room in ROOMS:
+    for room in PUBLIC_MODULES:
         module = importlib.import_module(room)
         for name in module.__all__:
             thing = getattr(module, name)
@@ -105,7 +105,7 @@ def functions() -> Iterator[Call]:
             if callable(thing) and not (is_class and issubclass(thing, Enum | BaseException)):
                 if is_class and not _is_made_by_callers(thing):
                     continue
-                yield Call(f"{room}.{name}", _parameters(thing), thing)
+                yield PublicCall(f"{room}.{name}", _parameters(thing), thing)
 
 
 def _is_made_by_callers(thing: type) -> bool:
@@ -117,7 +117,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
     return tuple(inspect.signature(function).parameters.values())
 
 
-def methods(*things: object) -> Iterator[Call]:
+def public_methods(*things: object) -> Iterator[PublicCall]:
     """The public methods and properties of objects, and those of their classes."""
     for thing in things:
         kind = type(thing)
@@ -129,19 +129,19 @@ def methods(*things: object) -> Iterator[Call]:
             static = inspect.getattr_static(kind, name)
             label = f"{kind.__name__}.{name}"
             if isinstance(static, property) or not callable(getattr(kind, name, None)):
-                yield Call(label, (), _getter(thing, name))
+                yield PublicCall(label, (), _getter(thing, name))
             else:
                 bound = getattr(thing, name)
-                yield Call(label, _parameters(bound), bound)
+                yield PublicCall(label, _parameters(bound), bound)
 
 
 def _getter(thing: object, name: str) -> Callable[[], Any]:
     return lambda: getattr(thing, name)
 
 
-def values() -> tuple[object, ...]:
+def public_values() -> tuple[object, ...]:
     """An object of each public class that Partita makes without a lake."""
-    history = pt.SpecHistory.start(SPEC, SCHEMA)
+    history = pt.SpecHistory.from_spec(SPEC, SCHEMA)
     predicate = pt.col("id") > 1
     partitions = pt.daily("date", start="2025-01-01") * pt.static("region", ["eu"])
 
@@ -151,11 +151,11 @@ def values() -> tuple[object, ...]:
 
     return (
         KEY, SCHEMA, SPEC, SPEC.fields[0], history, pt.bucket("id", 4), predicate, pt.col("id"), partitions, daily,
-        pt.Pipeline.of([daily]), pt.when_matched(), pt.when_not_matched(), pt.Statistics(),
+        pt.Pipeline.of([daily]), pt.when_matched(), pt.when_not_matched(), pt.ColumnStatistics(),
     )  # fmt: skip
 
 
-def plan_of(lake: pt.Lake, folder: Path) -> pt.Plan:
+def saved_plan(lake: pt.Lake, folder: Path) -> pt.RunPlan:
     """A plan of the lake, as a file gives it back."""
     lake.plan(observe=False).save(str(folder / "p.jsonl"))
     return pt.load_plan(str(folder / "p.jsonl"))

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from bench import harness
-from bench.harness import Row, Side, at_least, compare, measure, within
-from bench.run import main, subjects, table_of
+from bench.harness import Row, Side, at_least, compare, measure, within_seconds
+from bench.run import benchmark_subjects, main, report_table
 
 
 class Clock:
@@ -67,13 +67,13 @@ def test_a_share_is_scaled_up(clock: Clock) -> None:
 
 @pytest.mark.parametrize(("seconds", "met"), [(0.25, True), (0.3, True), (0.4, False)])
 def test_a_goal_in_seconds(clock: Clock, seconds: float, *, met: bool) -> None:
-    assert measure("cold", clock.side("ours", 0.0, seconds), goal=within(0.3), repeat=1).ok is met
+    assert measure("cold", clock.side("ours", 0.0, seconds), goal=within_seconds(0.3), repeat=1).ok is met
 
 
 def test_the_report_shows_ratio_and_goal() -> None:
     console = Console(file=io.StringIO(), width=160)
     console.print(
-        table_of([Row("keys", "arrow", 0.002, "loop", 3.0, 1500.0, ">= 20x", ok=True), Row("start", "cold", 5e-6)])
+        report_table([Row("keys", "arrow", 0.002, "loop", 3.0, 1500.0, ">= 20x", ok=True), Row("start", "cold", 5e-6)])
     )
     assert isinstance(console.file, io.StringIO)
     shown = console.file.getvalue()
@@ -83,8 +83,8 @@ def test_the_report_shows_ratio_and_goal() -> None:
 def test_subjects_are_found_and_picked(tmp_path: Path) -> None:
     for name in ("bench_keys.py", "bench_prune.py", "run.py"):
         (tmp_path / name).touch()
-    assert subjects(tmp_path) == ["keys", "prune"]
-    assert subjects(tmp_path, "pru") == ["prune"]
+    assert benchmark_subjects(tmp_path) == ["keys", "prune"]
+    assert benchmark_subjects(tmp_path, "pru") == ["prune"]
 
 
 def test_a_wrong_pick_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,8 @@
 """What the README and the guide show runs as shown.
 
-The ```python blocks of a file share one namespace, top to bottom, in an empty folder. A file in which a block speaks of
-`spark` is run with the shared session under that name, and counts as `jvm`.
+The ```python blocks of a file share one namespace, top to bottom, in an empty folder. A file is marked `jvm` and gets
+the
+shared session as `spark` if a block names `spark` or the file has the comment `<!-- runs on Spark -->`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [page for page in (ROOT / "README.md", ROOT / "docs" / "guide.md") if page.exists()]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 FENCE = re.compile(r"^(?P<indent> *)```python\b[^\n]*\n(?P<code>.*?)^(?P=indent)```\s*$", re.MULTILINE | re.DOTALL)
 
 
@@ -31,7 +32,7 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def needs_spark(text: str) -> bool:
-    return any(re.search(r"\bspark\b", block.code) for block in blocks_of(text))
+    return "<!-- runs on Spark -->" in text or any(re.search(r"\bspark\b", block.code) for block in blocks_of(text))
 
 
 def run(page: Path, **given: Any) -> dict[str, Any]:

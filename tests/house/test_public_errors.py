@@ -19,11 +19,19 @@ import pytest
 import partita as pt
 from partita.cli.command import COMMANDS, main
 from partita.errors import JavaMissing, PartitaError, value_repr
-from tests.house.public_calls import FEW_WRONG, GOOD, WRONG, Call, functions, methods, values
-from tests.house.worlds import DAMAGES, files_of_each_kind, make_world
+from tests.house.public_calls import (
+    FEW_INVALID_ARGUMENTS,
+    INVALID_ARGUMENTS,
+    VALID_ARGUMENTS,
+    PublicCall,
+    public_functions,
+    public_methods,
+    public_values,
+)
+from tests.house.sample_lake import FILE_DAMAGES, create_sample_lake, files_of_each_kind
 
-FUNCTIONS = {call.name: call for call in functions()}
-METHODS = {call.name: call for call in methods(*values())}
+FUNCTIONS = {call.name: call for call in public_functions()}
+METHODS = {call.name: call for call in public_methods(*public_values())}
 FORMATS = ("delta", "iceberg", "lance")
 
 
@@ -59,7 +67,7 @@ def backup(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake that nothing is done to, and that copies are made of at its own place."""
     folder = tmp_path_factory.mktemp("world") / "lake"
     folder.mkdir()
-    make_world(folder)
+    create_sample_lake(folder)
     return Path(shutil.copytree(folder, folder.with_name("backup")))
 
 
@@ -83,7 +91,7 @@ def check(doing: str, function: Callable[[], object]) -> None:
         raise AssertionError(f"{doing} raised a {type(error).__name__}: {error}") from error
 
 
-def try_wrong_arguments(call: Call, wrongs: tuple[object, ...] = WRONG) -> None:
+def try_wrong_arguments(call: PublicCall, wrongs: tuple[object, ...] = INVALID_ARGUMENTS) -> None:
     """Give each parameter each wrong value, with right ones for the others."""
     check(f"{call.name}()", call.make)
     for parameter in call.parameters:
@@ -101,9 +109,9 @@ def try_wrong_arguments(call: Call, wrongs: tuple[object, ...] = WRONG) -> None:
 def test_every_parameter_of_the_public_face_has_a_right_value(world: Path) -> None:
     lake = pt.Lake(str(world))
     tables = [lake.table(f"sales.{name}") for name in FORMATS]
-    calls = [*FUNCTIONS.values(), *METHODS.values(), *methods(lake, *tables)]
+    calls = [*FUNCTIONS.values(), *METHODS.values(), *public_methods(lake, *tables)]
     needed = {p.name for call in calls for p in call.parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD}
-    assert needed <= set(GOOD), "give new parameters a right value in tests/house/public_calls.py"
+    assert needed <= set(VALID_ARGUMENTS), "give new parameters a right value in tests/house/public_calls.py"
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -118,17 +126,19 @@ def test_wrong_arguments_of_methods(name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_wrong_arguments_of_tables(name: str, world: Path) -> None:
-    for call in methods(pt.Lake(str(world)).table(f"sales.{name}")):
+    for call in public_methods(pt.Lake(str(world)).table(f"sales.{name}")):
         try_wrong_arguments(call)
 
 
-@pytest.mark.parametrize("wrongs", [FEW_WRONG, pytest.param(WRONG, marks=pytest.mark.long)], ids=["few", "all"])
+@pytest.mark.parametrize(
+    "wrongs", [FEW_INVALID_ARGUMENTS, pytest.param(INVALID_ARGUMENTS, marks=pytest.mark.long)], ids=["few", "all"]
+)
 def test_wrong_arguments_of_a_lake(wrongs: tuple[object, ...], tmp_path: Path) -> None:
     """A lake with one asset, where questions are answered soon."""
     lake = pt.Lake(str(tmp_path / "lake"))
-    lake.register(*(value for value in values() if isinstance(value, pt.Asset)))
-    for call in methods(lake):
-        if call.name != "Lake.is_newest":  # of relations, which only `ask_status` makes
+    lake.register(*(value for value in public_values() if isinstance(value, pt.Asset)))
+    for call in public_methods(lake):
+        if call.name != "Lake.is_latest_status":  # of relations, which only `open_status_reader` opens
             try_wrong_arguments(call, wrongs)
 
 
@@ -143,18 +153,18 @@ def some_of(damages: list[str], number: int, count: int) -> list[str]:
 def try_damages(world: Path, backup: Path, count: int, is_wanted: Callable[[str], bool]) -> None:
     """Damage a file of each kind in some ways, and make every call that could meet it."""
     for number, file in enumerate(path for path in files_of_each_kind(backup) if is_wanted(str(path))):
-        for damage in some_of(list(DAMAGES), number, count):
+        for damage in some_of(list(FILE_DAMAGES), number, count):
             shutil.rmtree(world)
             shutil.copytree(backup, world)
-            DAMAGES[damage](world / file)
+            FILE_DAMAGES[damage](world / file)
             try_calls(world, str(file), f"{file}, {damage}:")
 
 
 def try_calls(world: Path, file: str, doing: str) -> None:
     lake = pt.Lake(str(world))
     if not file.startswith(("sales/", "catalog")):
-        for call in methods(lake):
-            if call.name != "Lake.is_newest":
+        for call in public_methods(lake):
+            if call.name != "Lake.is_latest_status":
                 check(f"{doing} {call.name}", call.make)
         return
     name = f"sales.{file.split('/')[1] if '/' in file else 'iceberg'}"
@@ -164,7 +174,7 @@ def try_calls(world: Path, file: str, doing: str) -> None:
         table = lake.table(name)
     except PartitaError:
         return
-    for call in methods(table):
+    for call in public_methods(table):
         check(f"{doing} {call.name}", call.make)
 
 
@@ -180,7 +190,7 @@ def test_a_damaged_file_of_a_lake(world: Path, backup: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["sales/delta", "sales/iceberg", "sales/lance", "catalog", "_partita"])
 def test_every_damage_of_every_file(world: Path, backup: Path, name: str) -> None:
-    try_damages(world, backup, len(DAMAGES), lambda file: file.startswith(name))
+    try_damages(world, backup, len(FILE_DAMAGES), lambda file: file.startswith(name))
 
 
 # --- the command line
@@ -226,14 +236,14 @@ def test_commands_in_a_broken_world(
     file: str, world: Path, backup: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each prints what is wrong and ends with 2, or does what it can."""
-    damages = list(DAMAGES) if (backup / file).is_file() else ["cut"]
+    damages = list(FILE_DAMAGES) if (backup / file).is_file() else ["cut"]
     for damage in damages:
         shutil.rmtree(world)
         shutil.copytree(backup, world)
         monkeypatch.chdir(world)
         for one in files_of_each_kind(backup):
             if str(one).startswith(file):
-                DAMAGES[damage](world / one)
+                FILE_DAMAGES[damage](world / one)
         for command, words in ARGUMENTS.items() if file != "plan.jsonl" else [("run", ARGUMENTS["run"])]:
             assert run_command([command, *words]) in {0, 1, 2}, (file, damage, command)
             assert "Traceback" not in capsys.readouterr().err
@@ -244,5 +254,5 @@ def test_commands_in_a_broken_world(
 
 def test_the_walk_finds_what_is_public() -> None:
     assert {"partita.prune", "partita.open_table", "partita.Lake", "partita.arrow.key_texts"} <= set(FUNCTIONS)
-    assert {"PartitionKey.parse", "SpecHistory.evolve", "Schema.find"} <= set(METHODS)
+    assert {"PartitionKey.parse", "SpecHistory.evolve", "Schema.find_field"} <= set(METHODS)
     assert inspect.signature(pt.Lake.status).parameters.keys() >= {"asset", "where"}

@@ -1,10 +1,10 @@
-"""Every operation on every format works in any session, with nothing set by hand.
+"""Every operation on every format works in any Spark session, without settings of Partita's.
 
-People come with sessions of their own, and Partita's tests otherwise run in one that Partita made. Each session here is
-made by the test, in a process of its own, for a process has one JVM and one default session. `operations.py` runs the
-same operations in each, and compares what they leave with a model.
+Users have sessions of their own; the other tests run in one that Partita started. Each test here starts a session in a
+process of its own, because a process has one JVM and one default session. `operations.py` runs the same operations in
+each, and compares the tables with a model.
 
-Python workers run what a shell that has no environment activated would: the `python3` of the machine.
+Python workers run the `python3` of the machine, as from a shell without an activated environment.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import EXTENSIONS, PACKAGES
+from tests.conftest import CONNECTOR_EXTENSIONS, CONNECTOR_PACKAGES
 from tests.sessions.operations import FORMATS, OPERATIONS
-from tests.spark.standalone import standalone
+from tests.spark.standalone_cluster import run_standalone_cluster
 
 SCRIPT = Path(__file__).with_name("operations.py")
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ UNUSUAL = {
     BATCH_SIZE: "-1",
     f"{_SQL}sources.partitionOverwriteMode": "dynamic",
     f"{_SQL}storeAssignmentPolicy": "LEGACY",
-    # Without adaptive execution each shuffle has so many tasks.
+    # Without adaptive execution each shuffle has this number of tasks.
     f"{_SQL}shuffle.partitions": "3",
 }
 SESSIONS: dict[str, dict[str, str]] = {
@@ -56,11 +56,11 @@ LONG_SESSIONS: dict[str, dict[str, str]] = {
     "dynamic overwrite": {f"{_SQL}sources.partitionOverwriteMode": "dynamic"},
     "legacy store assignment": {f"{_SQL}storeAssignmentPolicy": "LEGACY"},
     "delta-spark": {
-        "spark.jars.packages": PACKAGES[0],
-        f"{_SQL}extensions": EXTENSIONS[0],
+        "spark.jars.packages": CONNECTOR_PACKAGES[0],
+        f"{_SQL}extensions": CONNECTOR_EXTENSIONS[0],
         f"{_SQL}catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     },
-    "iceberg extensions": {"spark.jars.packages": PACKAGES[1], f"{_SQL}extensions": EXTENSIONS[1]},
+    "iceberg extensions": {"spark.jars.packages": CONNECTOR_PACKAGES[1], f"{_SQL}extensions": CONNECTOR_EXTENSIONS[1]},
     "local cluster": {"spark.master": "local-cluster[2,1,1024]", "spark.executor.memory": "1g"},
 }
 
@@ -68,64 +68,64 @@ LONG_SESSIONS: dict[str, dict[str, str]] = {
 @pytest.mark.jvm
 @pytest.mark.parametrize("name", SESSIONS)
 def test_session(tmp_path: Path, name: str) -> None:
-    check(run(tmp_path, SESSIONS[name]))
+    check_report(run_operations(tmp_path, SESSIONS[name]))
 
 
 @pytest.mark.jvm
 def test_connect(tmp_path: Path) -> None:
-    """A server that the process starts; while Spark takes itself to be tested, it has a port of its own."""
-    check(run(tmp_path, {}, SPARK_REMOTE="local[2]", SPARK_TESTING="1"))
+    """The process starts a Connect server; with SPARK_TESTING it has a port of its own."""
+    check_report(run_operations(tmp_path, {}, SPARK_REMOTE="local[2]", SPARK_TESTING="1"))
 
 
 @pytest.mark.jvm
 @pytest.mark.long
 @pytest.mark.parametrize("name", LONG_SESSIONS)
 def test_long_session(tmp_path: Path, name: str) -> None:
-    check(run(tmp_path, LONG_SESSIONS[name], **_own_python(name)))
+    check_report(run_operations(tmp_path, LONG_SESSIONS[name], **_cluster_environment(name)))
 
 
 @pytest.mark.jvm
 @pytest.mark.long
 def test_connect_with_everything_unusual(tmp_path: Path) -> None:
-    check(run(tmp_path, UNUSUAL, SPARK_REMOTE="local[2]", SPARK_TESTING="1"))
+    check_report(run_operations(tmp_path, UNUSUAL, SPARK_REMOTE="local[2]", SPARK_TESTING="1"))
 
 
 @pytest.mark.jvm
 @pytest.mark.long
 def test_standalone(tmp_path: Path) -> None:
-    with standalone(tmp_path, 2) as url:
+    with run_standalone_cluster(tmp_path, 2) as url:
         settings = {"spark.master": url, "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
-        check(run(tmp_path, settings, PYSPARK_PYTHON=sys.executable))
+        check_report(run_operations(tmp_path, settings, PYSPARK_PYTHON=sys.executable))
 
 
-def _own_python(name: str) -> dict[str, str]:
-    """The workers of a cluster have their own Python, and it is theirs to have pyarrow."""
+def _cluster_environment(name: str) -> dict[str, str]:
+    """Return the environment of a cluster, whose workers need a Python with pyarrow."""
     return {"PYSPARK_PYTHON": sys.executable} if name == "local cluster" else {}
 
 
-def run(folder: Path, settings: dict[str, str], **env: str) -> dict[str, Any]:
-    """What `operations.py` says of a session with those settings and variables."""
-    plain = {key: value for key, value in os.environ.items() if key not in ("PYSPARK_PYTHON", "SPARK_REMOTE")}
-    # The Python that the environment is made from has none of its packages.
-    path = f"{Path(sys.base_prefix, 'bin')}{os.pathsep}{plain.get('PATH', '')}"
-    done = subprocess.run(
+def run_operations(folder: Path, settings: dict[str, str], **env: str) -> dict[str, Any]:
+    """Run `operations.py` in a session with these settings and environment variables, and return its report."""
+    environment = {key: value for key, value in os.environ.items() if key not in ("PYSPARK_PYTHON", "SPARK_REMOTE")}
+    # The Python from which the virtual environment was created has none of its packages.
+    path = f"{Path(sys.base_prefix, 'bin')}{os.pathsep}{environment.get('PATH', '')}"
+    process = subprocess.run(
         [sys.executable, str(SCRIPT), str(folder / "lake"), *(f"{key}={value}" for key, value in settings.items())],
-        env={**plain, "PATH": path, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", **env},
+        env={**environment, "PATH": path, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", **env},
         cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-5000:]}"
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    assert process.returncode == 0, f"{process.stdout}\n{process.stderr[-5000:]}"
+    report: dict[str, Any] = json.loads(process.stdout.strip().splitlines()[-1])
+    return report
 
 
-def check(found: dict[str, Any]) -> None:
-    """Every cell is right, and the session has the settings that it had."""
-    assert sorted(found["formats"]) == sorted(FORMATS)
-    for form, cells in found["formats"].items():
-        assert list(cells) == [operation.__name__ for operation in OPERATIONS], form
-        wrong = {name: problem for name, problem in cells.items() if problem is not None}
-        assert not wrong, f"{form}:\n" + "\n".join(f"{name}: {problem}" for name, problem in wrong.items())
-    assert found["settings"] == []
+def check_report(report: dict[str, Any]) -> None:
+    """Check that every operation succeeded, and that the session kept its settings."""
+    assert sorted(report["formats"]) == sorted(FORMATS)
+    for format_, results in report["formats"].items():
+        assert list(results) == [operation.__name__ for operation in OPERATIONS], format_
+        problems = {name: problem for name, problem in results.items() if problem is not None}
+        assert not problems, f"{format_}:\n" + "\n".join(f"{name}: {problem}" for name, problem in problems.items())
+    assert report["settings"] == []

@@ -10,34 +10,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from partita.algebra.functions import bucket
-from partita.algebra.functions import hash as hash_of
+from partita.algebra.partition_functions import bucket
+from partita.algebra.partition_functions import hash as hash_of
 from partita.algebra.type_text import parse_type
-from partita.algebra.types import Kind, ListType, LogicalType, MapType, StructType
+from partita.algebra.types import ListType, LogicalType, MapType, StructType, TypeKind
 from partita.errors import TransformError
 from partita.spark import apply
 from partita.spark.hashing import murmur3
-from tests.spark.frames import MODES, batched, frame, plan_of, running_in, to_spark, typed_value
-from tests.values import nested_types, of_type
-from tests.vectors import load
+from tests.spark.frames import (
+    SESSION_MODES,
+    few_examples,
+    physical_plan_text,
+    session_mode,
+    spark_type,
+    typed_frame,
+    typed_value,
+)
+from tests.value_strategies import nested_types, values_of_type
+from tests.vectors import load_vectors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Spark has no UUIDs.
-VECTORS = [row for row in load("murmur3")["rows"] if row["type"] != "uuid"]
+VECTORS = [row for row in load_vectors("murmur3")["rows"] if row["type"] != "uuid"]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", SESSION_MODES)
 def test_vectors(spark: SparkSession, mode: tuple[str, str]) -> None:
     types = [parse_type(row["type"]) for row in VECTORS]
     typed = [typed_value(row["value"], type_) for row, type_ in zip(VECTORS, types, strict=True)]
-    with running_in(spark, mode):
-        df = frame(spark, {f"c{i}": (type_, [typed[i], None]) for i, type_ in enumerate(types)})
+    with session_mode(spark, mode):
+        df = typed_frame(spark, {f"c{i}": (type_, [typed[i], None]) for i, type_ in enumerate(types)})
         hashes = df.select(*(murmur3(F.col(f"c{i}"), type_) for i, type_ in enumerate(types)))
         found, nulls = hashes.collect()
         for f, family, name in ((bucket("c", 16), "iceberg", "bucket_16"), (hash_of("c"), "lance", "hex")):
-            columns = (apply(f, f"c{i}", to_spark(type_), family=family) for i, type_ in enumerate(types))
+            columns = (apply(f, f"c{i}", spark_type(type_), family=family) for i, type_ in enumerate(types))
             assert df.select(*columns).first() == tuple(row[name] for row in VECTORS)
     assert found == tuple(row["hash"] for row in VECTORS)
     assert set(nulls) == {None}
@@ -48,8 +56,8 @@ def test_every_length_of_the_tail(spark: SparkSession) -> None:
     for text, cast in (("string", str), ("binary", str.encode)):
         type_ = parse_type(text)
         typed = [cast(value) for value in values]
-        df = frame(spark, {"c": (type_, typed)})
-        found = [row[0] for row in df.select(apply(hash_of("c"), "c", to_spark(type_), family="lance")).collect()]
+        df = typed_frame(spark, {"c": (type_, typed)})
+        found = [row[0] for row in df.select(apply(hash_of("c"), "c", spark_type(type_), family="lance")).collect()]
         assert found == [hash_of("c").apply(value, family="lance", type=type_) for value in typed]
 
 
@@ -60,10 +68,10 @@ def test_decimals_at_the_edges_of_bytes(spark: SparkSession, precision: int) -> 
     type_ = parse_type(f"decimal({precision},{precision // 2})")
     scale = -(precision // 2)
     values = [Decimal(f"{n}E{scale}") for n in sorted(edges) if abs(n) <= limit]
-    for ansi in MODES[0], MODES[3]:
-        with running_in(spark, ansi):
-            df = frame(spark, {"c": (type_, values)})
-            found = [row[0] for row in df.select(apply(hash_of("c"), "c", to_spark(type_), family="lance")).collect()]
+    for ansi in SESSION_MODES[0], SESSION_MODES[3]:
+        with session_mode(spark, ansi):
+            df = typed_frame(spark, {"c": (type_, values)})
+            found = [row[0] for row in df.select(apply(hash_of("c"), "c", spark_type(type_), family="lance")).collect()]
         assert found == [hash_of("c").apply(value, family="lance", type=type_) for value in values]
 
 
@@ -77,7 +85,7 @@ def spark_has(type_: LogicalType) -> bool:
         return spark_has(type_.element)
     if isinstance(type_, MapType):
         return spark_has(type_.key) and spark_has(type_.value)
-    return type_.kind not in (Kind.FIXED, Kind.UUID)
+    return type_.kind not in (TypeKind.FIXED, TypeKind.UUID)
 
 
 NESTED = [
@@ -94,8 +102,8 @@ NESTED = [
 def test_nested_types(spark: SparkSession, text: str) -> None:
     type_ = parse_type(text)
 
-    @batched
-    @given(st.lists(st.none() | of_type(type_), min_size=1, max_size=30), st.sampled_from(MODES))
+    @few_examples
+    @given(st.lists(st.none() | values_of_type(type_), min_size=1, max_size=30), st.sampled_from(SESSION_MODES))
     def equal(values: list[object], mode: tuple[str, str]) -> None:
         assert_hashes(spark, type_, values, mode)
 
@@ -104,11 +112,11 @@ def test_nested_types(spark: SparkSession, text: str) -> None:
 
 def test_random_nested_types(spark: SparkSession) -> None:
     typed_values = nested_types.filter(spark_has).flatmap(
-        lambda type_: st.tuples(st.just(type_), st.lists(st.none() | of_type(type_), min_size=1, max_size=6))
+        lambda type_: st.tuples(st.just(type_), st.lists(st.none() | values_of_type(type_), min_size=1, max_size=6))
     )
 
-    @batched
-    @given(typed_values, st.sampled_from(MODES))
+    @few_examples
+    @given(typed_values, st.sampled_from(SESSION_MODES))
     def equal(drawn: tuple[LogicalType, list[object]], mode: tuple[str, str]) -> None:
         assert_hashes(spark, *drawn, mode)
 
@@ -117,9 +125,9 @@ def test_random_nested_types(spark: SparkSession) -> None:
 
 def assert_hashes(spark: SparkSession, type_: LogicalType, values: list[object], mode: tuple[str, str]) -> None:
     f = hash_of("c")
-    with running_in(spark, mode):
-        df = frame(spark, {"c": (type_, values)})
-        found = [row[0] for row in df.select(apply(f, "c", to_spark(type_), family="lance")).collect()]
+    with session_mode(spark, mode):
+        df = typed_frame(spark, {"c": (type_, values)})
+        found = [row[0] for row in df.select(apply(f, "c", spark_type(type_), family="lance")).collect()]
     assert found == [f.apply(value, family="lance", type=type_) for value in values]
 
 
@@ -133,8 +141,8 @@ def test_what_has_no_canonical_text(spark: SparkSession) -> None:
 
 
 def test_no_python_worker_and_a_small_plan(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_of(spark.sql("select cast(id as string) as c from range(9)").select(
-        apply(bucket("c", 16), "c", to_spark(parse_type("string")), family="iceberg")), capsys)  # fmt: skip
+    plan = physical_plan_text(spark.sql("select cast(id as string) as c from range(9)").select(
+        apply(bucket("c", 16), "c", spark_type(parse_type("string")), family="iceberg")), capsys)  # fmt: skip
     assert "Python" not in plan
     assert "Pandas" not in plan
     assert len(plan) < 20_000

@@ -1,9 +1,10 @@
-"""Keys and ids on Spark are the scalar ones, in every mode of the session, with the type given or not."""
+"""Keys and ids on Spark equal the scalar ones in every mode of the session, by `key_column` and by `with_key`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -14,59 +15,85 @@ from pyspark.sql import types as spark_types
 
 from partita.algebra.key import PartitionKey
 from partita.algebra.type_text import parse_type
-from partita.errors import KeyValueError
-from partita.spark import id_column, key_column
-from partita.spark.base64 import base64url_pieces
-from tests.spark.frames import MODES, batched, frame, plan_of, running_in, set_to, typed_value
-from tests.values import of_type
-from tests.vectors import load
+from partita.errors import KeyValueError, SchemaError
+from partita.spark import id_column, key_column, with_key
+from partita.spark.base64url import base64url_pieces
+from tests.spark.frames import (
+    SESSION_MODES,
+    few_examples,
+    physical_plan_text,
+    session_mode,
+    session_settings,
+    typed_frame,
+    typed_value,
+)
+from tests.value_strategies import values_of_type
+from tests.vectors import load_vectors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-VECTORS = load("identity")
+VECTORS = load_vectors("identity")
 TYPES = {"bool": "boolean", "int": "long", "null": "void"}
 DIMENSIONS = {
     "at": "timestamp", "big": "long", "code": "short", "day": "date", "flag": "boolean", "region": "string",
 }  # fmt: skip
 COLUMNS = {name: parse_type(text) for name, text in DIMENSIONS.items()}
-ROWS = st.lists(st.fixed_dictionaries({n: st.none() | of_type(t) for n, t in COLUMNS.items()}), min_size=1, max_size=40)
+ROWS = st.lists(
+    st.fixed_dictionaries({n: st.none() | values_of_type(t) for n, t in COLUMNS.items()}), min_size=1, max_size=40
+)
 
 
-def typed(df: DataFrame) -> dict[str, Any]:
-    return {name: (name, df.schema[name].dataType) for name in df.columns}
+def typed_columns(df: DataFrame, name: str, sources: Mapping[str, str]) -> DataFrame:
+    """The rows with a key by `key_column`, which gets the types from here."""
+    return df.withColumn(name, key_column(**{n: (source, df.schema[source].dataType) for n, source in sources.items()}))
 
 
-def named(df: DataFrame) -> dict[str, Any]:
-    return {name: name for name in df.columns}
+def column_names(df: DataFrame, name: str, sources: Mapping[str, str]) -> DataFrame:
+    """The rows with a key by `with_key`, which gets the names of columns."""
+    return with_key(df, name, dimensions=sources)
 
 
-def untyped(df: DataFrame) -> dict[str, Any]:
-    return {name: F.col(name) for name in df.columns}
+def untyped_columns(df: DataFrame, name: str, sources: Mapping[str, str]) -> DataFrame:
+    """The rows with a key by `with_key`, which gets Columns."""
+    return with_key(df, name, dimensions={n: F.col(source) for n, source in sources.items()})
 
 
-GIVEN = (typed, named, untyped)
-# The expressions of an unknown type are long: two modes tell in a normal run, and all of them in a long one.
+ADD_KEY = (typed_columns, column_names, untyped_columns)
+AddKey: TypeAlias = Callable[["DataFrame", str, Mapping[str, str]], "DataFrame"]
+
+
+def add_own_columns(df: DataFrame, add_key: AddKey) -> DataFrame:
+    """The rows with a key of all their columns, each a dimension of its own name."""
+    return add_key(df, "key", {name: name for name in df.columns})
+
+
+# Each vector is a plan of its own: two modes tell in a normal run, and all of them in a long one.
 VECTOR_CASES = [
-    pytest.param(given_as, mode, marks=() if given_as is typed or mode in (MODES[0], MODES[-1]) else pytest.mark.long)
-    for given_as in GIVEN
-    for mode in MODES
+    pytest.param(
+        add_key,
+        mode,
+        marks=() if add_key is typed_columns or mode in (SESSION_MODES[0], SESSION_MODES[-1]) else pytest.mark.long,
+    )
+    for add_key in ADD_KEY
+    for mode in SESSION_MODES
 ]
 
 
-@pytest.mark.parametrize(("given_as", "mode"), VECTOR_CASES)
-def test_vectors(spark: SparkSession, mode: tuple[str, str], given_as: Any) -> None:
+@pytest.mark.parametrize(("add_key", "mode"), VECTOR_CASES)
+def test_vectors(spark: SparkSession, mode: tuple[str, str], add_key: AddKey) -> None:
     columns, places = {}, []
     for number, row in enumerate(VECTORS["valid"]):
         places.append({dimension["name"]: f"{dimension['name']}_{number}" for dimension in row["dimensions"]})
         for dimension in row["dimensions"]:
             type_ = parse_type(TYPES.get(dimension["type"], dimension["type"]))
             columns[f"{dimension['name']}_{number}"] = (type_, [typed_value(dimension["value"], type_)])
-    with running_in(spark, mode):
-        df = frame(spark, columns)
-        sources = given_as(df)
-        keys = [key_column(**{name: sources[place] for name, place in names.items()}) for names in places]
-        texts = df.select(*keys).first()
+    with session_mode(spark, mode):
+        df = typed_frame(spark, columns)
+        keyed = df
+        for number, names in enumerate(places):
+            keyed = add_key(keyed, f"key_{number}", names)
+        texts = keyed.select(*(f"key_{number}" for number in range(len(places)))).first()
         ids = spark.createDataFrame([(row["key"],) for row in VECTORS["valid"]], "key string").select(
             id_column(VECTORS["asset_id"], "key")
         )
@@ -74,15 +101,14 @@ def test_vectors(spark: SparkSession, mode: tuple[str, str], given_as: Any) -> N
     assert [row.id for row in ids.collect()] == [row["id"] for row in VECTORS["valid"]]
 
 
-@pytest.mark.parametrize("given_as", GIVEN)
-def test_equal_the_scalar_keys(spark: SparkSession, given_as: Any) -> None:
-    @batched
-    @given(ROWS, st.sampled_from(MODES))
+@pytest.mark.parametrize("add_key", ADD_KEY)
+def test_equal_the_scalar_keys(spark: SparkSession, add_key: AddKey) -> None:
+    @few_examples
+    @given(ROWS, st.sampled_from(SESSION_MODES))
     def equal(rows: list[dict[str, Any]], mode: tuple[str, str]) -> None:
-        with running_in(spark, mode):
-            df = frame(spark, {name: (type_, [row[name] for row in rows]) for name, type_ in COLUMNS.items()})
-            key = key_column(**given_as(df))
-            found = df.select(key, id_column("orders", key)).collect()
+        with session_mode(spark, mode):
+            df = typed_frame(spark, {name: (type_, [row[name] for row in rows]) for name, type_ in COLUMNS.items()})
+            found = add_own_columns(df, add_key).select("key", id_column("orders", "key")).collect()
         keys = [PartitionKey.of(row) for row in rows]
         assert [tuple(row) for row in found] == [(str(key), key.id("orders")) for key in keys]
 
@@ -92,21 +118,22 @@ def test_equal_the_scalar_keys(spark: SparkSession, given_as: Any) -> None:
 def test_no_dimensions(spark: SparkSession) -> None:
     df = spark.range(1)
     assert df.select(key_column(), id_column("orders", key_column())).first() == ("", PartitionKey.of().id("orders"))
+    assert with_key(df, dimensions=[]).first() == (0, "")
 
 
-@pytest.mark.parametrize("mode", MODES[::3])
+@pytest.mark.parametrize("mode", SESSION_MODES[::3])
 @pytest.mark.parametrize("ends", [(0, 1), (9999, 10_000)])
 def test_years_outside(spark: SparkSession, mode: tuple[str, str], ends: tuple[int, int]) -> None:
     inside = "0001-01-01" if ends[0] == 0 else "9999-12-31"
     step = -1 if ends[0] == 0 else 1
-    with running_in(spark, mode):
+    with session_mode(spark, mode):
         for values, type_ in (
             (f"date_add(date'{inside}', int(id) * {step})", spark_types.DateType()),
             (_micros_at(inside, step), spark_types.TimestampType()),
         ):
             df = spark.range(2).selectExpr(f"{values} as x", "id")
-            for dimension in ("x", F.col("x"), ("x", type_)):
-                keyed = df.select("id", key_column(when=dimension))
+            framed = [with_key(df, "key", dimensions={"when": source}).drop("x") for source in ("x", F.col("x"))]
+            for keyed in (df.select("id", key_column(when=("x", type_))), *framed):
                 assert keyed.where("id = 0").count() == 1
                 assert keyed.where("id = 0").first().key[7:17] == inside  # type: ignore[union-attr] # there is a row
                 with pytest.raises(PySparkException, match="'when': outside the years 0001 to 9999"):
@@ -129,44 +156,47 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", MODES[::3])
+@pytest.mark.parametrize("mode", SESSION_MODES[::3])
 @pytest.mark.parametrize(("sql", "type_name"), REFUSED.items())
 def test_refused_types(spark: SparkSession, mode: tuple[str, str], sql: str, type_name: str) -> None:
-    with running_in(spark, mode):
+    with session_mode(spark, mode):
         df = spark.sql(f"select {sql} as x")
         with pytest.raises(KeyValueError, match="'price': a column of type") as caught:
             key_column(price=("x", df.schema["x"].dataType))
         assert type_name in str(caught.value)
         for source in ("x", F.col("x")):
-            with pytest.raises(PySparkException, match="'price': a column of type") as failed:
-                df.select(key_column(price=source)).collect()
+            with pytest.raises(KeyValueError, match="'price': a column of type") as failed:
+                with_key(df, dimensions={"price": source})
             assert type_name in str(failed.value)
 
 
-@pytest.mark.parametrize("given_as", GIVEN)
-def test_invalid_utf8_is_refused(spark: SparkSession, given_as: Any) -> None:
+@pytest.mark.parametrize("add_key", ADD_KEY)
+def test_invalid_utf8_is_refused(spark: SparkSession, add_key: AddKey) -> None:
     df = spark.sql("select cast(X'ff61' as string) as region")
     with pytest.raises(PySparkException, match=r"INVALID_UTF8_STRING.*FF"):
-        df.select(key_column(**given_as(df))).collect()
+        add_own_columns(df, add_key).select("key").collect()
 
 
 def test_collated_and_long_strings(spark: SparkSession) -> None:
     text = "ÿ?>" * 100
     df = spark.createDataFrame([(text,)], "x string").selectExpr("x", "x collate UNICODE_CI as y")
     expected = str(PartitionKey.of(region=text))
-    columns = [key_column(region="x"), key_column(region="y"), key_column(region=("y", df.schema["y"].dataType))]
-    with running_in(spark, MODES[0]):
+    keyed = with_key(with_key(df, "key_x", dimensions={"region": "x"}), "key_y", dimensions={"region": "y"})
+    columns = [F.col("key_x"), F.col("key_y"), key_column(region=("y", df.schema["y"].dataType))]
+    with session_mode(spark, SESSION_MODES[0]):
         spark.conf.set("spark.sql.legacy.chunkBase64String.enabled", "true")
         try:
-            assert set(df.select(*columns).first() or ()) == {expected}
+            assert set(keyed.select(*columns).first() or ()) == {expected}
         finally:
             spark.conf.unset("spark.sql.legacy.chunkBase64String.enabled")
 
 
 def test_bad_names_and_asset_ids(spark: SparkSession) -> None:
     with pytest.raises(KeyValueError, match="lower-case"):
-        key_column(Region="x")
-    with pytest.raises(KeyValueError, match="not empty"):
+        key_column(Region=("x", spark_types.StringType()))
+    with pytest.raises(KeyValueError, match="lower-case"):
+        with_key(spark.range(1), dimensions={"Region": "id"})
+    with pytest.raises(KeyValueError, match="non-empty"):
         id_column("", F.lit("a=i:1"))
     df = spark.createDataFrame([("orders",), ("",)], "asset string")
     ids = df.select(id_column(F.col("asset"), F.lit("a=i:1")))
@@ -182,20 +212,43 @@ def test_bad_names_and_asset_ids(spark: SparkSession) -> None:
 def test_no_python_worker(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     columns = ", ".join(f"cast(null as {text}) as {name}" for name, text in DIMENSIONS.items())
     df = spark.range(3).selectExpr(*columns.split(", "))
-    for given_as in GIVEN:
-        key = key_column(**given_as(df))
-        plan = plan_of(df.select(key, id_column("orders", key)), capsys)
+    for add_key in ADD_KEY:
+        keyed = add_own_columns(df, add_key).select("key", id_column("orders", "key"))
+        plan = physical_plan_text(keyed, capsys)
         assert "Project" in plan
         assert "Python" not in plan
         assert "Pandas" not in plan
 
 
-def test_the_type_is_told_before_the_query_runs(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_has_no_branch_for_the_type(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     df = spark.range(3)
     for source in ("id", F.col("id")):
-        plan = plan_of(df.select(key_column(n=source)), capsys)
+        plan = physical_plan_text(with_key(df, dimensions={"n": source}), capsys)
         assert "typeof" not in plan
         assert "CASE" not in plan
+
+
+@pytest.mark.parametrize("dimension", ["id", F.col, ("id", None)])
+def test_a_column_without_its_type_is_refused_with_the_way_out(spark: SparkSession, dimension: Any) -> None:
+    column = dimension("id") if callable(dimension) else dimension
+    with pytest.raises(KeyValueError, match=r"'n': .* use partita\.spark\.with_key\(df, .* key_column\(n=\(column, "):
+        key_column(n=column)
+
+
+def test_with_key_adds_one_column(spark: SparkSession) -> None:
+    df = spark.sql("SELECT 'us' AS region, date'2025-01-15' AS date, 7 AS name")
+    expected = str(PartitionKey.of(date=date(2025, 1, 15), region="us"))
+    keyed = with_key(df, dimensions=["region", "date"])
+    assert keyed.columns == ["region", "date", "name", "partition_key"]
+    assert keyed.first() == ("us", date(2025, 1, 15), 7, expected)
+    renamed = with_key(df, "key", dimensions={"name": "name", "region": F.upper("region")})
+    assert renamed.select("key").first() == (str(PartitionKey.of(name=7, region="US")),)
+    assert with_key(df, dimensions="region").select("partition_key").first() == (str(PartitionKey.of(region="us")),)
+
+
+def test_with_key_replaces_no_column(spark: SparkSession) -> None:
+    with pytest.raises(SchemaError, match="a column 'ID' already; give the key's column another name"):
+        with_key(spark.range(1), "ID", dimensions={"n": "id"})
 
 
 DAYS_OF_1582 = "explode(sequence(date'1582-09-30', date'1582-10-20')) AS day"
@@ -205,12 +258,12 @@ DAYS_OF_1582 = "explode(sequence(date'1582-09-30', date'1582-10-20')) AS day"
 def test_a_calendar_of_the_session_moves_no_day(spark: SparkSession, policy: str) -> None:
     days = [date(1582, 9, 30) + timedelta(days=n) for n in range(21)]
     instants = [datetime(day.year, day.month, day.day, 10, tzinfo=UTC) for day in days]
-    with set_to(spark, {"spark.sql.legacy.timeParserPolicy": policy, "spark.sql.session.timeZone": "UTC"}):
+    with session_settings(spark, {"spark.sql.legacy.timeParserPolicy": policy, "spark.sql.session.timeZone": "UTC"}):
         df = spark.range(1).selectExpr(DAYS_OF_1582).selectExpr("day", "timestamp(day) + INTERVAL 10 HOURS AS at")
         for name, values in (("day", days), ("at", instants)):
             keys = [str(PartitionKey.of({name: value})) for value in values]
-            for given_as in GIVEN:
-                rows = df.select(key_column(**{name: given_as(df)[name]})).collect()
+            for add_key in ADD_KEY:
+                rows = add_key(df, "key", {name: name}).select("key").collect()
                 assert [row.key for row in rows] == keys
 
 
@@ -219,21 +272,21 @@ FARTHEST = {"day": "date_from_unix_date(int({}2147483647))", "at": "timestamp_mi
 
 
 @pytest.mark.parametrize("policy", ["LEGACY", "CORRECTED"])
-@pytest.mark.parametrize("given_as", GIVEN)
-def test_the_farthest_years_are_refused_by_name(spark: SparkSession, policy: str, given_as: Any) -> None:
-    with set_to(spark, {"spark.sql.legacy.timeParserPolicy": policy}):
+@pytest.mark.parametrize("add_key", ADD_KEY)
+def test_the_farthest_years_are_refused_by_name(spark: SparkSession, policy: str, add_key: AddKey) -> None:
+    with session_settings(spark, {"spark.sql.legacy.timeParserPolicy": policy}):
         for name, before in BEFORE.items():
             for value in (before, FARTHEST[name].format("-"), FARTHEST[name].format("")):
                 df = spark.range(1).selectExpr(f"{value} AS {name}")
                 with pytest.raises(PySparkException, match=f"{name!r}: outside the years 0001 to 9999"):
-                    df.select(key_column(**given_as(df))).collect()
+                    add_own_columns(df, add_key).select("key").collect()
 
 
 def test_names_of_columns_are_those_of_spark(spark: SparkSession) -> None:
     df = spark.sql("SELECT date'2025-01-15' AS `my day`, named_struct('at', date'2025-01-15') AS s, 1 AS `select`")
-    columns = [key_column(x="my day"), key_column(x="s.at"), key_column(x="S.AT"), key_column(x="`my day`")]
-    assert set(df.select(*columns).first() or ()) == {"x=d:2025-01-15"}
-    assert df.select(key_column(x="select")).first() == ("x=i:1",)
+    for source in ("my day", "s.at", "S.AT", "`my day`"):
+        assert with_key(df, "key", dimensions={"x": source}).select("key").first() == ("x=d:2025-01-15",)
+    assert with_key(df, "key", dimensions={"x": "select"}).select("key").first() == ("x=i:1",)
 
 
 def test_a_long_text_keeps_its_first_part(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""Required fields inside of nested types: what violates them, and the types without them."""
+"""Required fields inside of nested types: their violations, and the types with every field nullable."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, StructField, StructType
 
 from partita.errors import ConstraintError
+from partita.spark.constraints import check_not_null
+from partita.spark.errors import translate_spark_errors
 from partita.spark.nullability import relax_nullability, required_fields, required_fields_of_null_structs
-from partita.spark.rows import not_null, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +26,7 @@ SCHEMA = StructType(
         StructField("lists", ArrayType(ArrayType(IntegerType(), containsNull=False))),
     ]
 )
-RIGHT = {"id": 1, "s": {"t": {"a": 1}}, "items": [{"a": 1}], "tags": {"x": [{"a": 1}, None]}, "lists": [[1], None]}
+VALID_ROW = {"id": 1, "s": {"t": {"a": 1}}, "items": [{"a": 1}], "tags": {"x": [{"a": 1}, None]}, "lists": [[1], None]}
 PATHS = ["id", "s.t", "s.t.a", "items.element", "items.element.a", "tags.value", "tags.value.element.a",
          "lists.element.element"]  # fmt: skip
 
@@ -52,11 +53,11 @@ def test_the_first_required_field_that_is_null_is_named(
 ) -> None:
     relaxed = relax_nullability(SCHEMA)
     assert isinstance(relaxed, StructType)
-    checked = not_null(spark.createDataFrame([RIGHT | change], relaxed), SCHEMA)
+    checked = check_not_null(spark.createDataFrame([VALID_ROW | change], relaxed), SCHEMA)
     if path is None:
         assert checked.count() == 1
         return
-    with pytest.raises(ConstraintError, match=rf"column '{path}' may not be null"), translated():
+    with pytest.raises(ConstraintError, match=rf"column '{path}' may not be null"), translate_spark_errors():
         checked.collect()
 
 
@@ -66,19 +67,21 @@ def test_required_fields_are_named_as_iceberg_names_them(spark: SparkSession) ->
     assert [f.path for f in required_fields(keys)] == ["m.key.k"]
 
 
-def test_a_null_struct_violates_its_required_fields_where_that_is_asked_for(spark: SparkSession) -> None:
+def test_a_null_struct_violates_its_required_fields_in_delta(spark: SparkSession) -> None:
     relaxed = relax_nullability(SCHEMA)
     assert isinstance(relaxed, StructType)
-    rows = spark.createDataFrame([RIGHT, RIGHT | {"s": None}, RIGHT | {"items": None, "tags": None}], relaxed)
+    rows = spark.createDataFrame(
+        [VALID_ROW, VALID_ROW | {"s": None}, VALID_ROW | {"items": None, "tags": None}], relaxed
+    )
     strict = rows.selectExpr(
         *(f"{f.violation} AS `{f.path}`" for f in required_fields_of_null_structs(SCHEMA))
     ).toArrow()
-    found = [[path for path in strict.column_names if row[path]] for row in strict.to_pylist()]
+    violations = [[path for path in strict.column_names if row[path]] for row in strict.to_pylist()]
     # An element of a list that is null is a null struct too.
-    assert found == [["tags.value.element.a"], ["s.t", "s.t.a", "tags.value.element.a"], []]
+    assert violations == [["tags.value.element.a"], ["s.t", "s.t.a", "tags.value.element.a"], []]
 
 
-def test_a_relaxed_type_is_the_same_but_for_nulls() -> None:
+def test_a_relaxed_type_differs_only_in_nullability() -> None:
     relaxed = relax_nullability(SCHEMA)
     assert "false" not in relaxed.json()
     assert relaxed.simpleString() == SCHEMA.simpleString()

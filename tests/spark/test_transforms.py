@@ -32,34 +32,38 @@ from pyiceberg.types import (
 from pyiceberg.types import DecimalType as IcebergDecimal
 from pyspark.errors import PySparkException
 
-from partita.algebra import functions
-from partita.algebra.plain import EPOCH_DAY, in_range, to_plain
-from partita.algebra.transforms import Family, PartitionFunction, truncated
+from partita.algebra import partition_functions
+from partita.algebra.physical_values import EPOCH_ORDINAL, is_in_range, to_physical_value
+from partita.algebra.transforms import TRANSFORMS, PartitionFunction, TransformFamily
 from partita.algebra.type_text import parse_type
-from partita.algebra.types import BITS, INSTANTS, DecimalType, Kind, LogicalType
+from partita.algebra.types import INTEGER_BITS, TIMESTAMP_KINDS, DecimalType, LogicalType, TypeKind
 from partita.errors import SpecError, TransformError
 from partita.spark import apply, with_partitions
-from tests.spark.frames import MODES, batched, frame, plan_of, running_in, to_spark
-from tests.values import ATOMS, of_type, scaled
+from tests.spark.frames import SESSION_MODES, few_examples, physical_plan_text, session_mode, spark_type, typed_frame
+from tests.value_strategies import ATOMIC_TYPES, decimal_from_unscaled, values_of_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPARK_ATOMS = [type_ for type_ in ATOMS if type_.kind not in (Kind.FIXED, Kind.UUID)]
+SPARK_ATOMS = [type_ for type_ in ATOMIC_TYPES if type_.kind not in (TypeKind.FIXED, TypeKind.UUID)]
 WIDTHS = (1, 3, 10, 2**31 - 1)
 
 
-def functions_of(type_: LogicalType) -> Iterator[tuple[PartitionFunction, Family]]:
+def functions_of(type_: LogicalType) -> Iterator[tuple[PartitionFunction, TransformFamily]]:
     """Every function that takes the type, but identity."""
     every = [
-        *(functions.function(name, "c") for name in ("year", "month", "day", "hour", "hash", "void")),
-        functions.bucket("c", 2**31 - 1),
-        *(functions.truncate("c", width) for width in WIDTHS),
+        *(
+            partition_functions.partition_function(transform, "c")
+            for transform in TRANSFORMS
+            if transform.parameter_name is None and not transform.is_identity
+        ),
+        partition_functions.bucket("c", 2**31 - 1),
+        *(partition_functions.truncate("c", width) for width in WIDTHS),
     ]
     for f in every:
-        for family in Family:
+        for family in TransformFamily:
             try:
-                f.transform.check(type_, family)
+                f.transform.check_type(type_, family)
             except TransformError:
                 continue
             yield f, family
@@ -67,8 +71,8 @@ def functions_of(type_: LogicalType) -> Iterator[tuple[PartitionFunction, Family
 
 def assert_equal_scalar(spark: SparkSession, type_: LogicalType, values: Sequence[object]) -> None:
     every = list(functions_of(type_))
-    columns = [apply(f, "c", to_spark(type_), family=family).alias(f"_{i}") for i, (f, family) in enumerate(every)]
-    rows = frame(spark, {"c": (type_, values)}).select(*columns).collect()
+    columns = [apply(f, "c", spark_type(type_), family=family).alias(f"_{i}") for i, (f, family) in enumerate(every)]
+    rows = typed_frame(spark, {"c": (type_, values)}).select(*columns).collect()
     for value, row in zip(values, rows, strict=True):
         for (f, family), result in zip(every, row, strict=True):
             expected = f.apply(value, family=family, type=type_)
@@ -79,20 +83,23 @@ def assert_equal_scalar(spark: SparkSession, type_: LogicalType, values: Sequenc
 
 def fits_truncated(type_: LogicalType, value: Any) -> bool:
     """Whether the type can hold all the truncated values."""
-    if value is None or (type_.kind not in BITS and not isinstance(type_, DecimalType)):
+    if value is None or (type_.kind not in INTEGER_BITS and not isinstance(type_, DecimalType)):
         return True
-    plain = to_plain(value, type_)
-    return all(in_range(truncated(plain, width), type_) for width in WIDTHS)  # type: ignore[arg-type] # of int an int
+    plain = to_physical_value(value, type_)
+    assert isinstance(plain, int)
+    return all(is_in_range(plain - plain % width, type_) for width in WIDTHS)
 
 
 @pytest.mark.parametrize("type_", SPARK_ATOMS, ids=str)
 def test_equal_the_scalar_functions(spark: SparkSession, type_: LogicalType) -> None:
-    values = st.lists(st.none() | of_type(type_).filter(lambda v: fits_truncated(type_, v)), min_size=1, max_size=60)
+    values = st.lists(
+        st.none() | values_of_type(type_).filter(lambda v: fits_truncated(type_, v)), min_size=1, max_size=60
+    )
 
-    @batched
-    @given(values, st.sampled_from(MODES))
+    @few_examples
+    @given(values, st.sampled_from(SESSION_MODES))
     def equal(drawn: list[object], mode: tuple[str, str]) -> None:
-        with running_in(spark, mode):
+        with session_mode(spark, mode):
             assert_equal_scalar(spark, type_, drawn)
 
     equal()
@@ -101,37 +108,39 @@ def test_equal_the_scalar_functions(spark: SparkSession, type_: LogicalType) -> 
 LOWEST = [("byte", -128, 10), ("short", -32_768, 10), ("int", -(2**31), 10), ("long", -(2**63), 10), ("byte", -1, 1000)]
 
 
-@pytest.mark.parametrize("mode", MODES[::3])
+@pytest.mark.parametrize("mode", SESSION_MODES[::3])
 @pytest.mark.parametrize(("text", "value", "width"), LOWEST)
 def test_a_truncated_integer_below_its_type(
     spark: SparkSession, mode: tuple[str, str], text: str, value: int, width: int
 ) -> None:
-    f = functions.truncate("c", width)
+    f = partition_functions.truncate("c", width)
     type_ = parse_type(text)
-    with running_in(spark, mode):
-        df = frame(spark, {"c": (type_, [value])})
-        with pytest.raises(PySparkException, match="below what"):
-            df.select(apply(f, "c", to_spark(type_), family="iceberg")).collect()
+    with session_mode(spark, mode):
+        df = typed_frame(spark, {"c": (type_, [value])})
+        with pytest.raises(PySparkException, match="below the range"):
+            df.select(apply(f, "c", spark_type(type_), family="iceberg")).collect()
 
 
-@pytest.mark.parametrize("mode", MODES[::3])
+@pytest.mark.parametrize("mode", SESSION_MODES[::3])
 @pytest.mark.parametrize(("precision", "scale"), [(2, 0), (4, 2), (18, 18), (38, 0), (38, 20), (38, 38)])
 def test_a_truncated_decimal_below_its_type(
     spark: SparkSession, mode: tuple[str, str], precision: int, scale: int
 ) -> None:
     type_ = parse_type(f"decimal({precision},{scale})")
-    with running_in(spark, mode):
-        df = frame(spark, {"c": (type_, [scaled(-(10**precision) + 1, scale)])})
+    with session_mode(spark, mode):
+        df = typed_frame(spark, {"c": (type_, [decimal_from_unscaled(-(10**precision) + 1, scale)])})
         with pytest.raises(PySparkException):
-            df.select(apply(functions.truncate("c", 10), "c", to_spark(type_), family="iceberg")).collect()
-        assert_equal_scalar(spark, type_, [scaled(10**precision - 1, scale), scaled(0, scale), None])
+            df.select(apply(partition_functions.truncate("c", 10), "c", spark_type(type_), family="iceberg")).collect()
+        assert_equal_scalar(
+            spark, type_, [decimal_from_unscaled(10**precision - 1, scale), decimal_from_unscaled(0, scale), None]
+        )
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", SESSION_MODES)
 def test_gaps_and_overlaps_of_the_zone(spark: SparkSession, mode: tuple[str, str]) -> None:
     # New York skips 02:00 to 03:00 on 2025-03-09, has 01:00 to 02:00 twice on 2025-11-02; the rest are early offsets.
     naive = [datetime.fromisoformat(text) for text in EDGES]
-    with running_in(spark, mode):
+    with session_mode(spark, mode):
         assert_equal_scalar(spark, parse_type("timestamp_ntz"), naive)
         assert_equal_scalar(spark, parse_type("timestamp"), [at.replace(tzinfo=UTC) for at in naive])
 
@@ -153,70 +162,73 @@ PYICEBERG: dict[str, tuple[IcebergType, list[Any]]] = {
     "binary": (BinaryType(), [b"", b"\x00\x01\x02\x03", b"\xff" * 7]),
     "decimal(38,10)": (IcebergDecimal(38, 10), [Decimal("14.2000000000"), Decimal("-1E-10"), Decimal("0E-10")]),
 }
-TRANSFORMS: dict[str, tuple[PartitionFunction, Transform[Any, Any]]] = {
-    "bucket": (functions.bucket("c", 100), BucketTransform(100)),
-    "truncate": (functions.truncate("c", 3), TruncateTransform(3)),
-    "year": (functions.year("c"), YearTransform()),
-    "month": (functions.month("c"), MonthTransform()),
-    "day": (functions.day("c"), DayTransform()),
-    "hour": (functions.hour("c"), HourTransform()),
+TRANSFORM_PAIRS: dict[str, tuple[PartitionFunction, Transform[Any, Any]]] = {
+    "bucket": (partition_functions.bucket("c", 100), BucketTransform(100)),
+    "truncate": (partition_functions.truncate("c", 3), TruncateTransform(3)),
+    "year": (partition_functions.year("c"), YearTransform()),
+    "month": (partition_functions.month("c"), MonthTransform()),
+    "day": (partition_functions.day("c"), DayTransform()),
+    "hour": (partition_functions.hour("c"), HourTransform()),
 }
 
 
 SHARED = [
-    (text, name) for text in PYICEBERG for name in TRANSFORMS if TRANSFORMS[name][1].can_transform(PYICEBERG[text][0])
+    (text, name)
+    for text in PYICEBERG
+    for name in TRANSFORM_PAIRS
+    if TRANSFORM_PAIRS[name][1].can_transform(PYICEBERG[text][0])
 ]
 
 
 @pytest.mark.parametrize(("text", "name"), SHARED)
 def test_pyiceberg_agrees(spark: SparkSession, text: str, name: str) -> None:
     type_, (iceberg_type, values) = parse_type(text), PYICEBERG[text]
-    f, transform = TRANSFORMS[name]
-    df = frame(spark, {"c": (type_, [_typed_plain(value, type_) for value in values])})
-    found = [row[0] for row in df.select(apply(f, "c", to_spark(type_), family="iceberg")).collect()]
+    f, transform = TRANSFORM_PAIRS[name]
+    df = typed_frame(spark, {"c": (type_, [_typed_plain(value, type_) for value in values])})
+    found = [row[0] for row in df.select(apply(f, "c", spark_type(type_), family="iceberg")).collect()]
     theirs = transform.transform(iceberg_type)
     assert found == [theirs(value) for value in values]
 
 
 def _typed_plain(value: Any, type_: LogicalType) -> object:
-    if type_.kind is Kind.DATE:
-        return date.fromordinal(value + EPOCH_DAY)
-    if type_.kind in INSTANTS:
+    if type_.kind is TypeKind.DATE:
+        return date.fromordinal(value + EPOCH_ORDINAL)
+    if type_.kind in TIMESTAMP_KINDS:
         at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)
-        return at if type_.kind is Kind.TIMESTAMP else at.replace(tzinfo=None)
+        return at if type_.kind is TypeKind.TIMESTAMP else at.replace(tzinfo=None)
     return value
 
 
 def test_with_partitions(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     df = spark.sql("select 34L as user_id, 'FR' as country, named_struct('At', timestamp_micros(-1)) as info")
     added = {
-        "shard": functions.bucket("USER_ID", 16), "country": functions.identity("country"),
-        "when": functions.day("info.at"),
+        "shard": partition_functions.bucket("USER_ID", 16), "country": partition_functions.identity("country"),
+        "when": partition_functions.day("info.at"),
     }  # fmt: skip
     rows = with_partitions(df, added, family="iceberg")
     assert rows.columns == ["user_id", "country", "info", "shard", "when"]
     assert rows.select("shard", "when").first() == (3, -1)
-    plan = plan_of(rows, capsys)
+    plan = physical_plan_text(rows, capsys)
     assert "Python" not in plan
     assert "Pandas" not in plan
     with pytest.raises(SpecError, match="'country'"):
-        with_partitions(df, {"country": functions.hash("country")}, family="lance")
+        with_partitions(df, {"country": partition_functions.hash("country")}, family="lance")
 
 
 def test_refused_types(spark: SparkSession) -> None:
     df = spark.sql("select 'a' collate UNICODE_CI as c, 1.5d as d, parse_json('1') as v")
     for name in df.columns:
         with pytest.raises(TransformError, match=name):
-            apply(functions.bucket(name, 16), name, df.schema[name].dataType, family="iceberg")
+            apply(partition_functions.bucket(name, 16), name, df.schema[name].dataType, family="iceberg")
     with pytest.raises(TransformError, match="no such function"):
-        apply(functions.hash("d"), "d", df.schema["d"].dataType, family="iceberg")
+        apply(partition_functions.hash("d"), "d", df.schema["d"].dataType, family="iceberg")
 
 
 def test_identity_and_void(spark: SparkSession) -> None:
     df = spark.sql("select 1 as c, null as d")
     columns = (
-        apply(functions.identity("c"), "c", df.schema["c"].dataType, family="iceberg"),
-        apply(functions.void("c"), "c", df.schema["c"].dataType, family="iceberg"),
+        apply(partition_functions.identity("c"), "c", df.schema["c"].dataType, family="iceberg"),
+        apply(partition_functions.void("c"), "c", df.schema["c"].dataType, family="iceberg"),
     )
     found = df.select(*columns)
     assert found.first() == (1, None)
@@ -225,6 +237,6 @@ def test_identity_and_void(spark: SparkSession) -> None:
 
 def test_hours_that_fit_no_int(spark: SparkSession) -> None:
     df = spark.sql("select timestamp_micros(9000000000000000000) as c")
-    for mode in MODES[::3]:
-        with running_in(spark, mode), pytest.raises(PySparkException, match="245,000 years"):
-            df.select(apply(functions.hour("c"), "c", df.schema["c"].dataType, family="iceberg")).collect()
+    for mode in SESSION_MODES[::3]:
+        with session_mode(spark, mode), pytest.raises(PySparkException, match="245,000 years"):
+            df.select(apply(partition_functions.hour("c"), "c", df.schema["c"].dataType, family="iceberg")).collect()

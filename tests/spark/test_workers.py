@@ -13,7 +13,7 @@ from pyspark.errors import PythonException, SparkRuntimeException
 from pyspark.sql.types import LongType, StructField, StructType
 
 from partita.errors import TableError
-from partita.spark.rows import translated
+from partita.spark.errors import translate_spark_errors
 from partita.spark.workers import map_in_arrow
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ COUNTS = StructType([StructField("archives", LongType()), StructField("read_agai
 
 
 def count_archives(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """How many archives the worker has modules from, and how many of them Python would read again."""
+    """Count the archives that the worker has modules from, and those that Python would read again."""
     for _ in batches:
-        found = [finder for finder in sys.path_importer_cache.values() if isinstance(finder, zipimporter)]
-        again = [finder for finder in found if "invalidate_caches" not in vars(finder)]
-        yield pa.RecordBatch.from_pydict({"archives": [len(found)], "read_again": [len(again)]})
+        finders = [finder for finder in sys.path_importer_cache.values() if isinstance(finder, zipimporter)]
+        unpatched = [finder for finder in finders if "invalidate_caches" not in vars(finder)]
+        yield pa.RecordBatch.from_pydict({"archives": [len(finders)], "read_again": [len(unpatched)]})
 
 
 def test_archives_are_not_read_again_for_each_task(spark: SparkSession) -> None:
@@ -54,9 +54,9 @@ def test_entries_of_the_path_that_are_no_folders(spark: SparkSession, monkeypatc
     ],
     ids=["package", "version", "none"],
 )
-def test_a_python_that_workers_cant_use(problem: Exception) -> None:
+def test_a_python_that_lacks_something_is_named(problem: Exception) -> None:
     with (
         pytest.raises(TableError, match=r"set the environment variable PYSPARK_PYTHON .*spark\.pyspark\.python"),
-        translated(),
+        translate_spark_errors(),
     ):
         raise problem

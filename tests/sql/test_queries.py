@@ -1,22 +1,22 @@
-"""The tables of a query are those that it doesn't define itself, and only what is sound is said of one alone."""
+"""The tables that a query reads, and the predicates that can be pushed down to one of them."""
 
 from __future__ import annotations
 
 import pytest
 
 from partita import Schema
-from partita.algebra.time_zones import IN_UTC
+from partita.algebra.time_zones import UTC_TIME_ZONE
 from partita.errors import PartitaError, PredicateError, TableError
-from partita.sql.names import edited
-from partita.sql.queries import pushed, read_query
-from partita.sql.words import Piece, read_words
+from partita.sql.name_resolution import apply_edits
+from partita.sql.queries import parse_query, pushdown_predicate
+from partita.sql.tokens import SqlFragment, tokenize_statement
 
 SCHEMA = Schema.of({"id": "long", "ts": "timestamp", "country": "string", "o": "struct<id:int>"})
 
 
-def piece(text: str) -> Piece:
-    words = read_words(text)
-    return Piece(words.source, tuple(words.tokens))
+def fragment(text: str) -> SqlFragment:
+    tokens = tokenize_statement(text)
+    return SqlFragment(tokens.source, tuple(tokens.tokens))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def piece(text: str) -> Piece:
     ],
 )
 def test_tables(text: str, expected: list[str]) -> None:
-    assert sorted(".".join(r.parts) for r in read_query(piece(text)).references) == sorted(expected)
+    assert sorted(".".join(r.parts) for r in parse_query(fragment(text)).references) == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_tables(text: str, expected: list[str]) -> None:
         ("SELECT * FROM a.b TABLESAMPLE (3 ROWS) o", "SELECT * FROM {} TABLESAMPLE (3 ROWS) o"),
     ],
 )  # fmt: skip
-def test_tables_get_other_names(text: str, expected: str) -> None:
-    reading = read_query(piece(text))
-    edits = [edit for reference in reading.references for edit in reading.edits(reference, "{}")]
-    made = "".join(part for part, _ in edited(text, 0, len(text), edits))
-    assert made == expected.replace("{} a)", "{} AS a)")
+def test_table_names_are_replaced(text: str, expected: str) -> None:
+    query = parse_query(fragment(text))
+    edits = [edit for reference in query.references for edit in query.table_edits(reference, "{}")]
+    edited = "".join(part for part, _ in apply_edits(text, 0, len(text), edits))
+    assert edited == expected.replace("{} a)", "{} AS a)")
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_tables_get_other_names(text: str, expected: str) -> None:
         ("SELECT a.x.id FROM a.x JOIN b.x", "two tables are called 'x'"),
     ],
 )
-def test_tables_that_get_none(text: str, problem: str) -> None:
-    reading = read_query(piece(text))
+def test_table_names_that_cant_be_replaced(text: str, problem: str) -> None:
+    query = parse_query(fragment(text))
     with pytest.raises(PredicateError, match=problem):
-        list(reading.edits(reading.references[0], "{}"))
+        list(query.table_edits(query.references[0], "{}"))
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_tables_that_get_none(text: str, problem: str) -> None:
         ("SELECT " + "(" * 2000 + "1" + ")" * 2000, PredicateError),
     ],
 )
-def test_what_is_no_query(text: str, error: type[PartitaError]) -> None:
+def test_invalid_queries_are_refused(text: str, error: type[PartitaError]) -> None:
     with pytest.raises(error):
-        read_query(piece(text))
+        parse_query(fragment(text))
 
 
-PUSHED = {
+PUSHED_DOWN = {
     "SELECT * FROM a.b WHERE country = 'FR'": "country = 'FR'",
     "SELECT * FROM a.b WHERE b.country = 'FR' AND a.b.id = 3 AND rand() < 1": "country = 'FR' AND id = 3",
     "SELECT * FROM a.b WHERE id BETWEEN 1 AND 2 AND (country = 'x' AND id = 4) GROUP BY id":
@@ -115,7 +115,7 @@ PUSHED = {
     "SELECT * FROM a.b WHERE country = 'a AND b' AND id = 1": "country = 'a AND b' AND id = 1",
 }  # fmt: skip
 
-NOT_PUSHED = [
+NOT_PUSHED_DOWN = [
     "SELECT * FROM a.b",
     "SELECT * FROM a.b WHERE rand() < 0.5",
     "SELECT * FROM a.b WHERE year(ts) = 2025",
@@ -141,20 +141,20 @@ NOT_PUSHED = [
 ]
 
 
-@pytest.mark.parametrize("text", PUSHED)
-def test_what_is_said_of_one_table(text: str) -> None:
-    reading = read_query(piece(text))
-    found = next(r for r in reading.references if r.parts == ("a", "b"))
-    predicate = pushed(reading, found, SCHEMA, IN_UTC)
+@pytest.mark.parametrize("text", PUSHED_DOWN)
+def test_conjuncts_on_one_table_are_pushed_down(text: str) -> None:
+    query = parse_query(fragment(text))
+    reference = next(r for r in query.references if r.parts == ("a", "b"))
+    predicate = pushdown_predicate(query, reference, SCHEMA, UTC_TIME_ZONE)
     assert predicate is not None
-    assert " AND ".join(str(p) for p in ([predicate] if predicate.text else predicate.parts)) == PUSHED[text]  # type: ignore[attr-defined]
+    assert " AND ".join(str(p) for p in ([predicate] if predicate.text else predicate.operands)) == PUSHED_DOWN[text]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("text", NOT_PUSHED)
-def test_when_in_doubt_nothing_is_said(text: str) -> None:
-    reading = read_query(piece(text))
-    found = next(r for r in reading.references if r.parts == ("a", "b"))
-    assert pushed(reading, found, SCHEMA, IN_UTC) is None
+@pytest.mark.parametrize("text", NOT_PUSHED_DOWN)
+def test_nothing_is_pushed_down_when_in_doubt(text: str) -> None:
+    query = parse_query(fragment(text))
+    reference = next(r for r in query.references if r.parts == ("a", "b"))
+    assert pushdown_predicate(query, reference, SCHEMA, UTC_TIME_ZONE) is None
 
 
 @pytest.mark.parametrize(
@@ -166,4 +166,4 @@ def test_when_in_doubt_nothing_is_said(text: str) -> None:
 )
 def test_a_change_that_begins_as_a_query_is_refused_with_the_way_out(text: str, kind: str) -> None:
     with pytest.raises(TableError, match=f"is read as a query, and this is {kind}; begin with that word"):
-        read_query(piece(text))
+        parse_query(fragment(text))

@@ -11,7 +11,7 @@ import time
 from partita.lake import Lake
 
 
-def append(lake: Lake, name: str, count: int) -> None:
+def append_batches(lake: Lake, name: str, count: int) -> None:
     """Append many small batches; each partition is of this process alone."""
     for number in range(count):
         lake.record(
@@ -20,16 +20,16 @@ def append(lake: Lake, name: str, count: int) -> None:
         print(number, flush=True)  # noqa: T201 - what the test reads
 
 
-def fold(lake: Lake, seconds: float) -> None:
+def fold_repeatedly(lake: Lake, seconds: float) -> None:
     """Fold again and again."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        print(lake.fold().version, flush=True)  # noqa: T201 - the same
+        print(lake.fold().ledger_version, flush=True)  # noqa: T201 - the same
 
 
 if __name__ == "__main__":
     where, what, *rest = sys.argv[1:]
     if what == "append":
-        append(Lake(where), rest[0], int(rest[1]))
+        append_batches(Lake(where), rest[0], int(rest[1]))
     else:
-        fold(Lake(where), float(rest[0]))
+        fold_repeatedly(Lake(where), float(rest[0]))

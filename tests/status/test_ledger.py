@@ -17,63 +17,64 @@ from deltalake import DeltaTable, write_deltalake
 
 import partita as pt
 from partita.lake import Lake
-from partita.status.delta import Place, make_view, open_table, open_version
-from partita.status.engine import connect, fetch
-from partita.status.events import Event, event_schema, event_types, from_arrow, to_arrow
+from partita.status.delta_tables import TableLocation, create_files_view, open_table, open_table_version
+from partita.status.duckdb_engine import fetch_arrow, open_connection
+from partita.status.duckdb_sql import Sql
+from partita.status.events import Event, event_duckdb_types, event_schema, events_from_arrow, events_to_arrow
 from partita.status.ledger import Ledger
-from partita.status.rows import SEED, row_schema
-from tests.status.histories import KEY, at, event, failed, rows_of, succeeded
-from tests.vectors import load
+from partita.status.schema import PARTITION_STATUS_COLUMNS, status_schema
+from tests.status.histories import KEY, event, failure_event, hours_after_start, status_rows, success_event
+from tests.vectors import load_vectors
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(Place(str(tmp_path / "ledger")), "default", "default")
+    return Ledger(TableLocation(str(tmp_path / "ledger")), "default", "default")
 
 
 def events_in(ledger: Ledger) -> list[Event]:
-    with connect() as connection:
-        ledger.view(connection, "events", ledger.files().paths)
-        return from_arrow(fetch(connection, "SELECT * FROM events ORDER BY event_id", event_schema()))
+    with open_connection() as connection:
+        ledger.create_view(connection, Sql("events"), ledger.files().data_files)
+        return events_from_arrow(fetch_arrow(connection, "SELECT * FROM events ORDER BY event_id", event_schema()))
 
 
 def stored(lake: Lake) -> Any:
-    return lake._workspace.table
+    return lake._workspace.status_table
 
 
 def test_one_append_takes_many_events(ledger: Ledger) -> None:
-    many = [succeeded(1, key=pt.PartitionKey.of(n=n)) for n in range(500)] + [failed(2), event("wiped", 3)]
+    many = [success_event(1, key=pt.PartitionKey.of(n=n)) for n in range(500)] + [failure_event(2), event("wiped", 3)]
     before = ledger.files().version
-    assert ledger.append(many) == before + 2  # one to make the table
+    assert ledger.append_events(many) == before + 2  # one to make the table
     assert events_in(ledger) == many
-    assert ledger.append([]) is None
+    assert ledger.append_events([]) is None
 
 
 def test_unknown_kinds_are_kept(ledger: Ledger) -> None:
     strange = event("from_the_future", 1)
-    ledger.append([strange, succeeded(2)])
+    ledger.append_events([strange, success_event(2)])
     assert events_in(ledger)[0] == strange
 
 
 def test_events_of_another_workspace_are_refused(ledger: Ledger) -> None:
     other = Event(kind="wiped", tenant_id="else", workspace_id="default", asset_key="a", partition_key="")
     with pytest.raises(pt.StatusError, match="else/default"):
-        ledger.append([other])
+        ledger.append_events([other])
 
 
 def test_a_ledger_goes_to_other_processes(ledger: Ledger) -> None:
-    ledger.append([succeeded(1)])
-    pickle.loads(pickle.dumps(ledger)).append([succeeded(2)])  # noqa: S301 - our own
+    ledger.append_events([success_event(1)])
+    pickle.loads(pickle.dumps(ledger)).append_events([success_event(2)])  # noqa: S301 - our own
     assert len(events_in(ledger)) == 2
 
 
 def test_small_appends_are_put_together_and_none_is_lost(ledger: Ledger) -> None:
     given = []
     for number in range(205):
-        given.append(succeeded(number, key=pt.PartitionKey.of(n=number)))
-        ledger.append(given[-1:])
+        given.append(success_event(number, key=pt.PartitionKey.of(n=number)))
+        ledger.append_events(given[-1:])
     files = ledger.files()
-    assert len(files.paths) < 20, "two compactions have run"
+    assert len(files.data_files) < 20, "two compactions have run"
     assert events_in(ledger) == given
     log = Path(ledger.uri) / "_delta_log"
     checkpoints = sorted(log.glob("*.checkpoint.parquet"))
@@ -82,49 +83,53 @@ def test_small_appends_are_put_together_and_none_is_lost(ledger: Ledger) -> None
 
 
 def test_files_since_a_version_hold_every_event_after_it(ledger: Ledger) -> None:
-    ledger.append([succeeded(1)])
+    ledger.append_events([success_event(1)])
     then = ledger.files()
-    ledger.append([succeeded(2)])
+    ledger.append_events([success_event(2)])
     now = ledger.files()
     assert len(ledger.files_since(now, then.version)) == 1
     assert ledger.files_since(now, now.version) == {}
-    assert ledger.files_since(now, None) == now.paths
-    assert ledger.files_since(now, 10_000) == now.paths, "a version that isn't there says nothing"
-    table = open_table(ledger.place)
+    assert ledger.files_since(now, None) == now.data_files
+    assert ledger.files_since(now, 10_000) == now.data_files, "a version that isn't there says nothing"
+    table = open_table(ledger.location)
     assert table is not None
     table.optimize.compact()
     assert len(ledger.files_since(ledger.files(), now.version)) == 1, "a compacted file is read again"
 
 
 def test_a_ledger_with_columns_of_a_newer_version_is_read_and_appended_to(ledger: Ledger) -> None:
-    ledger.append([succeeded(1)])
-    newer = to_arrow([succeeded(2)]).append_column("mood", pa.array(["good"]))
+    ledger.append_events([success_event(1)])
+    newer = events_to_arrow([success_event(2)]).append_column("mood", pa.array(["good"]))
     write_deltalake(ledger.uri, newer, mode="append", schema_mode="merge")
-    Ledger(ledger.place, "default", "default").append([succeeded(3)])
-    assert [e.occurred_at for e in events_in(ledger)] == [at(1), at(2), at(3)]
+    Ledger(ledger.location, "default", "default").append_events([success_event(3)])
+    assert [e.occurred_at for e in events_in(ledger)] == [
+        hours_after_start(1),
+        hours_after_start(2),
+        hours_after_start(3),
+    ]
 
 
 def test_events_are_read_the_same_without_duckdbs_own_reader(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger.append([succeeded(1), failed(2), event("wiped", 3)])
-    paths = ledger.files().paths
+    ledger.append_events([success_event(1), failure_event(2), event("wiped", 3)])
+    paths = ledger.files().data_files
     by_duckdb = events_in(ledger)
-    monkeypatch.setattr(Place, "is_local", False)
-    with connect() as connection:
-        make_view(connection, "events", ledger.place, paths, event_types())
-        read = fetch(connection, "SELECT * FROM events ORDER BY event_id", event_schema())
-    assert from_arrow(read) == by_duckdb
+    monkeypatch.setattr(TableLocation, "is_local", False)
+    with open_connection() as connection:
+        create_files_view(connection, Sql("events"), ledger.location, paths, event_duckdb_types())
+        read = fetch_arrow(connection, "SELECT * FROM events ORDER BY event_id", event_schema())
+    assert events_from_arrow(read) == by_duckdb
 
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"occurred_at": at(1).replace(tzinfo=None)}, "time zone"),
+        ({"occurred_at": hours_after_start(1).replace(tzinfo=None)}, "time zone"),
         ({"event_id": "nonsense"}, "ULID"),
         ({"partition_key": "date=2025-01-01"}, "canonical"),
-        ({"partition_key": None}, "names a partition"),
-        ({"run_id": None}, "names its run"),
-        ({"attempt": -1}, "not negative"),
-        ({"rows": True}, "whole number"),
+        ({"partition_key": None}, "needs a partition_key"),
+        ({"run_id": None}, "needs a run_id"),
+        ({"attempt": -1}, "non-negative integer"),
+        ({"rows": True}, "non-negative integer"),
         ({"asset_key": ""}, "not empty"),
         ({"error": "\ud800"}, "Unicode"),
     ],
@@ -143,41 +148,41 @@ def test_a_wrong_event_is_refused(fields: dict[str, Any], reason: str) -> None:
 
 
 def test_the_schemas_of_ledger_and_status_table_only_ever_grow() -> None:
-    golden = load("status_schema")
-    for name, schema in (("ledger", event_schema()), ("status", row_schema())):
+    golden = load_vectors("status_schema")
+    for name, schema in (("ledger", event_schema()), ("status", status_schema())):
         found = [[field.name, str(field.type), field.nullable] for field in schema]
         assert found[: len(golden[name])] == golden[name], f"a column of the {name} changed; columns are only added"
         assert len(found) == len(golden[name]), f"a new column of the {name}: add it to status_schema.json"
-    assert [name for name, *_ in golden["status"]][:14] == list(SEED)
+    assert [name for name, *_ in golden["status"]][:14] == list(PARTITION_STATUS_COLUMNS)
 
 
 def test_a_fold_writes_what_was_appended_and_records_how_far_it_read(lake: Lake) -> None:
-    lake.record("sales", KEY, outcome="succeeded", run_id="r1", at=at(1))
-    before = rows_of(lake.status())
+    lake.record("sales", KEY, outcome="succeeded", run_id="r1", at=hours_after_start(1))
+    before = status_rows(lake.status())
     done = lake.fold()
     files = lake._workspace.ledger.files()
-    assert (done.version, done.rows) == (files.version, 1)
+    assert (done.ledger_version, done.row_count) == (files.version, 1)
     table = DeltaTable(stored(lake).uri)
     assert table.transaction_version(f"partita.fold/{files.table_id}") == files.version
     assert table.to_pyarrow_table().num_rows == 1
-    assert rows_of(lake.status()) == before
+    assert status_rows(lake.status()) == before
     version = table.version()
     assert lake.fold() == done
     assert DeltaTable(stored(lake).uri).version() == version, "there was nothing to fold"
 
 
 def test_a_reader_sees_the_snapshot_and_the_tail(lake: Lake) -> None:
-    lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=at(1))
+    lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=hours_after_start(1))
     lake.fold()
-    lake.record("sales", {"n": 2}, outcome="failed", at=at(2), run_id="r2")
-    lake.record("sales", {"n": 3}, outcome="succeeded", at=at(3))
+    lake.record("sales", {"n": 2}, outcome="failed", at=hours_after_start(2), run_id="r2")
+    lake.record("sales", {"n": 3}, outcome="succeeded", at=hours_after_start(3))
     shown = [row["display_status"] for row in lake.status().to_pylist()]
     assert shown == ["MATERIALIZED", "MATERIALIZED_BUT_LAST_ATTEMPT_FAILED", "MATERIALIZED"]
-    everything = rows_of(lake.status())
+    everything = status_rows(lake.status())
     lake.fold()
-    assert rows_of(lake.status()) == everything
+    assert status_rows(lake.status()) == everything
     lake.fold()
-    assert rows_of(lake.status()) == everything
+    assert status_rows(lake.status()) == everything
 
 
 def age(log: Path) -> None:
@@ -195,23 +200,23 @@ def test_the_tail_stays_short_though_the_ledgers_log_has_forgotten_the_fold(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What a compaction rewrites is read again; files that are large already, which these stand for, it leaves.
-    monkeypatch.setattr("partita.status.delta._TIERS", ())
+    monkeypatch.setattr("partita.status.delta_tables._COMPACTION_TIERS", ())
     ledger, log = lake._workspace.ledger, Path(lake._workspace.ledger.uri) / "_delta_log"
     small_appends(lake, range(30), "a")
-    then, reached = ledger.files(), lake.fold().version
+    then, reached = ledger.files(), lake.fold().ledger_version
     small_appends(lake, range(25, 110), "b")
     age(log)
     small_appends(lake, range(110, 210), "c")
-    assert open_version(ledger.place, reached) is None, "the log of the fold is gone"
+    assert open_table_version(ledger.location, reached) is None, "the log of the fold is gone"
     assert len(list(log.glob("*.json"))) < 150
     files = ledger.files()
-    since = ledger.files_since(files, reached, stored(lake).stored(files).marks)
-    assert set(since) == set(files.paths) - set(then.paths)
-    assert ledger.files_since(files, reached) == files.paths
-    everything = rows_of(lake.status())
+    since = ledger.files_since(files, reached, stored(lake).open_stored_status(files).ledger_file_digests)
+    assert set(since) == set(files.data_files) - set(then.data_files)
+    assert ledger.files_since(files, reached) == files.data_files
+    everything = status_rows(lake.status())
     assert len(everything) == 210
     lake.fold()
-    assert rows_of(lake.status()) == everything
+    assert status_rows(lake.status()) == everything
 
 
 def test_a_fold_of_which_no_marks_are_found_is_asked_of_the_ledgers_log(lake: Lake) -> None:
@@ -219,10 +224,10 @@ def test_a_fold_of_which_no_marks_are_found_is_asked_of_the_ledgers_log(lake: La
     lake.fold()
     lake.record("sales", {"n": 2}, outcome="succeeded")
     files = lake._workspace.ledger.files()
-    assert len(stored(lake).stored(files).marks) == 1
+    assert len(stored(lake).open_stored_status(files).ledger_file_digests) == 1
     for _ in range(5):
         DeltaTable(stored(lake).uri).alter.set_table_properties({"delta.appendOnly": "false"})
-    assert stored(lake).stored(files).marks is None
+    assert stored(lake).open_stored_status(files).ledger_file_digests is None
     assert lake.status().num_rows == 2
 
 
@@ -233,11 +238,11 @@ def test_of_two_folds_the_later_one_builds_on_the_other(lake: Lake) -> None:
     lake.fold()
     table, ledger = stored(lake), lake._workspace.ledger
     files = ledger.files()
-    started = table.stored(files, make=True)
+    started = table.open_stored_status(files, create=True)
     lake.record("sales", {"n": 2}, outcome="succeeded")
     lake.fold()
     with pytest.raises(CommitFailedError):
-        table.write(started, row_schema().empty_table(), files)
+        table.write_rows(started, status_schema().empty_table(), files)
     assert lake.status().num_rows == 2
     assert DeltaTable(table.uri).to_pyarrow_table().num_rows == 2
 
@@ -251,7 +256,7 @@ def test_a_ledger_that_was_made_anew_does_not_count_as_folded(lake: Lake, tmp_pa
     again = Lake(lake.uri)
     again.record("sales", {"n": 2}, outcome="succeeded")
     assert [row["partition_key"] for row in again.status().to_pylist()] == ["n=i:2"]
-    assert again.fold().rows == 1
+    assert again.fold().row_count == 1
 
 
 def test_a_lake_that_was_removed_and_made_again_can_be_used_by_who_had_it_open(lake: Lake) -> None:
@@ -300,32 +305,34 @@ def test_a_process_that_was_forked_from_one_with_a_lake_is_told_to_spawn(lake: L
 
 def test_a_sweep_stores_staleness_and_a_new_materialization_clears_it(lake: Lake) -> None:
     lake.register(pt.asset(name="orders")(print), pt.asset(name="sales", upstream=["orders"])(print))
-    lake.record("sales", outcome="succeeded", at=at(1))
-    lake.record("orders", outcome="succeeded", at=at(2))
+    lake.record("sales", outcome="succeeded", at=hours_after_start(1))
+    lake.record("orders", outcome="succeeded", at=hours_after_start(2))
     lake.sweep()
 
     def swept() -> dict[str, Any]:
         rows = {r["asset_key"]: r for r in DeltaTable(stored(lake).uri).to_pyarrow_table().to_pylist()}
         return dict(rows["sales"])
 
-    assert (swept()["stale_since"], swept()["stale_reasons"]) == (at(2), ["UPSTREAM_CHANGED"])
+    assert (swept()["stale_since"], swept()["stale_reasons"]) == (hours_after_start(2), ["UPSTREAM_CHANGED"])
     first = swept()["swept_at"]
-    lake.record("sales", outcome="failed", at=at(3))
+    lake.record("sales", outcome="failed", at=hours_after_start(3))
     lake.fold()
-    assert (swept()["stale_since"], swept()["swept_at"]) == (at(2), first), "a failure keeps what was found"
-    lake.record("sales", outcome="succeeded", at=at(4))
+    assert (swept()["stale_since"], swept()["swept_at"]) == (hours_after_start(2), first), (
+        "a failure keeps what was found"
+    )
+    lake.record("sales", outcome="succeeded", at=hours_after_start(4))
     lake.fold()
     assert (swept()["stale_since"], swept()["stale_reason_code"], swept()["swept_at"]) == (None, None, None)
 
 
 def test_an_export_is_the_seeds_file(lake: Lake, tmp_path: Path) -> None:
     lake.register(pt.asset(name="sales", partitions=pt.static("region", ["us", "eu"]), code_version="2")(print))
-    lake.record("sales", {"region": "us"}, outcome="succeeded", code_version="1", run_id="r1", at=at(1))
+    lake.record("sales", {"region": "us"}, outcome="succeeded", code_version="1", run_id="r1", at=hours_after_start(1))
     file = tmp_path / "partition_status.parquet"
     assert lake.export_status(str(file)) == 1
     exported = pq.read_table(file)
-    assert exported.column_names == list(SEED)
-    assert exported.schema.types == [row_schema().field(name).type for name in SEED]
+    assert exported.column_names == list(PARTITION_STATUS_COLUMNS)
+    assert exported.schema.types == [status_schema().field(name).type for name in PARTITION_STATUS_COLUMNS]
     (row,) = exported.to_pylist()
     assert (row["stale_reason_code"], row["partition_values"]) == ("CODE_CHANGED", [("region", "us")])
 
@@ -362,9 +369,9 @@ def test_rows_of_another_workspace_in_the_same_table_are_not_seen(lake: Lake) ->
     lake.record("sales", outcome="succeeded")
     ledger = lake._workspace.ledger
     foreign = Event(kind="wiped", tenant_id="other", workspace_id="default", asset_key="theirs", partition_key="")
-    ledger.append_rows(to_arrow([foreign]))
+    ledger.append_rows(events_to_arrow([foreign]))
     assert [row["asset_key"] for row in lake.status().to_pylist()] == ["sales"]
-    assert lake.fold().rows == 1
+    assert lake.fold().row_count == 1
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a b"])
@@ -389,16 +396,16 @@ def test_a_status_table_of_an_earlier_version_is_folded_anew(lake: Lake) -> None
     write_deltalake(uri, earlier, mode="overwrite", schema_mode="overwrite")
     assert lake.status().num_rows == 1
     lake.record("sales", {"n": 2}, outcome="succeeded")
-    assert lake.fold().rows == 2
-    assert DeltaTable(uri).to_pyarrow_table().schema.names == row_schema().names
+    assert lake.fold().row_count == 2
+    assert DeltaTable(uri).to_pyarrow_table().schema.names == status_schema().names
     assert lake.status().num_rows == 2
 
 
 def test_a_stranger_reads_the_ledger_through_delta_alone(lake: Lake) -> None:
     """As its files lie there, with the kind in their folders and not in them."""
     lake.register(pt.asset(name="sales", partitions=pt.static("n", [1, 2]))(print))
-    lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=at(1), run_id="r1")
-    lake.record("sales", {"n": 1}, outcome="failed", at=at(2), run_id="r2", error="boom")
+    lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=hours_after_start(1), run_id="r1")
+    lake.record("sales", {"n": 1}, outcome="failed", at=hours_after_start(2), run_id="r2", error="boom")
     events = DeltaTable(lake._workspace.ledger.uri).to_pyarrow_dataset()
     assert set(events.schema.names) == set(event_schema().names)
     with duckdb.connect() as connection:

@@ -12,7 +12,8 @@ import pytest
 
 from partita.algebra.key import PartitionKey
 from partita.lake import Lake
-from partita.status.engine import connect, listed
+from partita.status.duckdb_engine import fetch_rows, open_connection
+from partita.status.duckdb_sql import Sql
 
 SCRIPT = Path(__file__).with_name("appender.py")
 APPENDERS = 8
@@ -49,9 +50,9 @@ def test_every_event_counts_once_though_a_process_is_killed(seed: int, lake: Lak
 def check(lake: Lake, acknowledged: set[int]) -> None:
     """Each partition has one event and one row, batches are whole, and what was acknowledged before a kill is there."""
     ledger = lake._workspace.ledger
-    with connect() as connection:
-        ledger.view(connection, "events", ledger.files().paths)
-        rows = listed(connection, "SELECT partition_key, count(*), count(DISTINCT event_id) FROM events GROUP BY 1")
+    with open_connection() as connection:
+        ledger.create_view(connection, Sql("events"), ledger.files().data_files)
+        rows = fetch_rows(connection, "SELECT partition_key, count(*), count(DISTINCT event_id) FROM events GROUP BY 1")
     counted = {key: (events, ids) for key, events, ids in rows}
     assert set(counted.values()) == {(1, 1)}
     by_process: dict[str, set[int]] = {}

@@ -10,7 +10,7 @@ import pytest
 
 import partita as pt
 from partita.lake import Lake
-from tests.status.histories import at
+from tests.status.histories import hours_after_start
 
 
 def day(number: int, **others: object) -> pt.PartitionKey:
@@ -22,12 +22,12 @@ def define(name: str, partitions: pt.PartitionSet | None = None, **given: Any) -
 
 
 def succeed(lake: Lake, asset: str, key: object, hours: float, version: str | None = None) -> None:
-    lake.record(asset, key, outcome="succeeded", at=at(hours), code_version=version)  # type: ignore[arg-type] # a key
+    lake.record(asset, key, outcome="succeeded", at=hours_after_start(hours), code_version=version)  # type: ignore[arg-type] # a key
 
 
 def stale(lake: Lake, asset: str, hours: float = 1000, **asked: Any) -> dict[str, tuple[Any, list[str]]]:
     """Since when and why, by key, of what is stale."""
-    found = lake.status(asset, now=at(hours), state="stale", **asked).to_pylist()
+    found = lake.status(asset, now=hours_after_start(hours), state="stale", **asked).to_pylist()
     return {row["partition_key"]: (row["stale_since"], row["stale_reasons"]) for row in found}
 
 
@@ -41,19 +41,21 @@ def test_a_maximum_lag_makes_stale_once_it_has_passed(lake: Lake) -> None:
     lake.register(define("sales", freshness=timedelta(hours=26)))
     succeed(lake, "sales", None, 0)
     assert stale(lake, "sales", 26) == {}
-    assert stale(lake, "sales", 26.001) == {"": (at(26), ["FRESHNESS_POLICY"])}
-    (row,) = lake.status("sales", now=at(100)).to_pylist()
-    assert (row["stale_since"], row["stale_reason_code"]) == (at(26), "FRESHNESS_POLICY"), "it doesn't move on its own"
+    assert stale(lake, "sales", 26.001) == {"": (hours_after_start(26), ["FRESHNESS_POLICY"])}
+    (row,) = lake.status("sales", now=hours_after_start(100)).to_pylist()
+    assert (row["stale_since"], row["stale_reason_code"]) == (hours_after_start(26), "FRESHNESS_POLICY"), (
+        "it doesn't move on its own"
+    )
 
 
 def test_a_cron_deadline_wants_a_materialization_between_any_two_moments(lake: Lake) -> None:
     lake.register(define("sales", freshness=pt.cron("0 9 * * *")))
     succeed(lake, "sales", None, 8)  # counts for 9:00 of the first day
     assert stale(lake, "sales", 24 + 9) == {}
-    assert stale(lake, "sales", 24 + 9.001) == {"": (at(24 + 9), ["FRESHNESS_POLICY"])}
+    assert stale(lake, "sales", 24 + 9.001) == {"": (hours_after_start(24 + 9), ["FRESHNESS_POLICY"])}
     succeed(lake, "sales", None, 10)  # counts for 9:00 of the second day
     assert stale(lake, "sales", 24 + 10) == {}
-    assert stale(lake, "sales", 48 + 10) == {"": (at(48 + 9), ["FRESHNESS_POLICY"])}
+    assert stale(lake, "sales", 48 + 10) == {"": (hours_after_start(48 + 9), ["FRESHNESS_POLICY"])}
 
 
 @pytest.mark.parametrize("lag", [None, timedelta(hours=2)])
@@ -65,8 +67,8 @@ def test_a_cron_deadline_of_partitions_that_were_made_years_apart(lag: timedelta
     late = 1 / 6 if lag is None else 2 + 1 / 12
     found = stale(lake, "sales", 3 * years + 0.1)
     assert {key: since for key, (since, _) in found.items()} == {
-        str(day(1)): at(late),
-        str(day(2)): at(years + late),
+        str(day(1)): hours_after_start(late),
+        str(day(2)): hours_after_start(years + late),
     }
 
 
@@ -76,7 +78,7 @@ def test_a_cron_deadline_with_a_lag(lake: Lake) -> None:
     assert stale(lake, "sales", 20) == {}
     succeed(lake, "sales", None, 6.999)
     assert stale(lake, "sales", 24 + 8) == {}, "an older success doesn't count"
-    assert stale(lake, "sales", 24 + 10) == {"": (at(24 + 9), ["FRESHNESS_POLICY"])}
+    assert stale(lake, "sales", 24 + 10) == {"": (hours_after_start(24 + 9), ["FRESHNESS_POLICY"])}
 
 
 def test_a_cron_deadline_is_in_its_time_zone_over_a_change_of_clocks(lake: Lake) -> None:
@@ -140,8 +142,8 @@ def test_an_upstream_materialized_after_ours_makes_stale_since_its_first_success
     succeed(lake, "orders", day(3), 4)
     succeed(lake, "sales", day(3), 2)
     assert stale(lake, "sales") == {
-        str(day(1)): (at(3), ["UPSTREAM_CHANGED"]),
-        str(day(3)): (at(4), ["UPSTREAM_CHANGED"]),
+        str(day(1)): (hours_after_start(3), ["UPSTREAM_CHANGED"]),
+        str(day(3)): (hours_after_start(4), ["UPSTREAM_CHANGED"]),
     }
 
 
@@ -155,7 +157,7 @@ def test_an_upstream_at_the_same_moment_is_not_after(lake: Lake) -> None:
 def test_an_upstream_that_was_never_materialized_makes_nothing_stale(lake: Lake) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders", "unknown"]))
     succeed(lake, "sales", day(1), 1)
-    lake.record("orders", day(1), outcome="failed", at=at(2))
+    lake.record("orders", day(1), outcome="failed", at=hours_after_start(2))
     assert stale(lake, "sales") == {}
 
 
@@ -164,13 +166,13 @@ def test_a_wipe_of_an_upstream_does_not_take_back_that_it_changed(mapping: Any, 
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=[("orders", mapping)]))
     succeed(lake, "orders", day(1), 0)
     succeed(lake, "sales", day(1), 1)
-    lake.wipe("orders", day(1), at=at(2))
+    lake.wipe("orders", day(1), at=hours_after_start(2))
     assert stale(lake, "sales") == {}, "what it was made from is gone, and nothing newer came"
     succeed(lake, "orders", day(1), 3)
-    lake.wipe("orders", day(1), at=at(4))
-    assert stale(lake, "sales") == {str(day(1)): (at(3), ["UPSTREAM_CHANGED"])}
+    lake.wipe("orders", day(1), at=hours_after_start(4))
+    assert stale(lake, "sales") == {str(day(1)): (hours_after_start(3), ["UPSTREAM_CHANGED"])}
     succeed(lake, "orders", day(1), 5)
-    assert stale(lake, "sales") == {str(day(1)): (at(3), ["UPSTREAM_CHANGED"])}, "it doesn't move"
+    assert stale(lake, "sales") == {str(day(1)): (hours_after_start(3), ["UPSTREAM_CHANGED"])}, "it doesn't move"
 
 
 def test_all_reasons_are_kept_and_the_earliest_says_since_when(lake: Lake) -> None:
@@ -181,7 +183,7 @@ def test_all_reasons_are_kept_and_the_earliest_says_since_when(lake: Lake) -> No
     succeed(lake, "orders", None, 3)
     (row,) = lake.status("sales").to_pylist()
     assert row["stale_reasons"] == ["UPSTREAM_CHANGED", "FRESHNESS_POLICY", "CODE_CHANGED"]
-    assert (row["stale_since"], row["stale_reason_code"]) == (at(3), "UPSTREAM_CHANGED")
+    assert (row["stale_since"], row["stale_reason_code"]) == (hours_after_start(3), "UPSTREAM_CHANGED")
     assert (row["stale_upstream_asset_key"], row["stale_upstream_partition_key"]) == ("orders", "")
 
 
@@ -211,7 +213,7 @@ def test_a_mapping_says_which_upstream_partitions_count(name: str, lake: Lake) -
         succeed(lake, "orders", day(number), number + 0.5)
     changed = [number for number in range(1, 11) if stale(lake, "sales", number + 0.7)]
     assert changed == list(expected)
-    assert all(stale(lake, "sales", n + 0.7)[str(key)][0] == at(n + 0.5) for n in changed[:1])
+    assert all(stale(lake, "sales", n + 0.7)[str(key)][0] == hours_after_start(n + 0.5) for n in changed[:1])
 
 
 def test_a_coarser_window_counts_for_every_finer_one_in_it(lake: Lake) -> None:
@@ -267,15 +269,15 @@ def test_staleness_is_transitive_on_request_with_the_root_shown(lake: Lake) -> N
     names = ("stale_since", "stale_root_asset_key", "stale_root_partition_key")
     found = {
         (row["asset_key"], row["partition_key"]): tuple(row[name] for name in names)
-        for row in lake.status(now=at(6), transitive=True, state="stale").to_pylist()
+        for row in lake.status(now=hours_after_start(6), transitive=True, state="stale").to_pylist()
     }
     assert found == {
-        ("orders", str(day(2))): (at(5), "raw", str(day(2))),
-        ("sales", str(day(2, region="us"))): (at(5), "raw", str(day(2))),
-        ("report", ""): (at(5), "raw", str(day(2))),
+        ("orders", str(day(2))): (hours_after_start(5), "raw", str(day(2))),
+        ("sales", str(day(2, region="us"))): (hours_after_start(5), "raw", str(day(2))),
+        ("report", ""): (hours_after_start(5), "raw", str(day(2))),
     }
-    later = lake.status("report", now=at(20), transitive=True).to_pylist()[0]
-    assert (later["stale_since"], later["stale_root_asset_key"]) == (at(5), "raw")
+    later = lake.status("report", now=hours_after_start(20), transitive=True).to_pylist()[0]
+    assert (later["stale_since"], later["stale_root_asset_key"]) == (hours_after_start(5), "raw")
 
 
 def test_the_root_is_the_upstream_that_was_stale_first(lake: Lake) -> None:
@@ -288,8 +290,8 @@ def test_the_root_is_the_upstream_that_was_stale_first(lake: Lake) -> None:
     succeed(lake, "raw", day(4), 2)
     succeed(lake, "raw", day(3), 3)
     succeed(lake, "report", None, 4)
-    row = lake.status("report", now=at(6), transitive=True).to_pylist()[0]
-    assert (row["stale_since"], row["stale_root_partition_key"]) == (at(4), str(day(4)))
+    row = lake.status("report", now=hours_after_start(6), transitive=True).to_pylist()[0]
+    assert (row["stale_since"], row["stale_root_partition_key"]) == (hours_after_start(4), str(day(4)))
 
 
 # --- as of a moment
@@ -299,22 +301,27 @@ def test_the_past_can_be_asked(lake: Lake) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders"]))
     succeed(lake, "sales", day(1), 1)
     succeed(lake, "orders", day(1), 3)
-    lake.record("sales", day(1), outcome="failed", at=at(5))
+    lake.record("sales", day(1), outcome="failed", at=hours_after_start(5))
     lake.fold()
-    displayed = [lake.status("sales", now=at(h), state=()).to_pylist() for h in (2, 4, 6)]
+    displayed = [lake.status("sales", now=hours_after_start(h), state=()).to_pylist() for h in (2, 4, 6)]
     assert [row["display_status"] for rows in displayed for row in rows if row["partition_key"] == str(day(1))] == [
         "MATERIALIZED",
         "STALE",
         "MATERIALIZED_BUT_LAST_ATTEMPT_FAILED",
     ]
-    assert lake.status("sales", now=at(0.5)).num_rows == 0, "nothing was recorded yet, and no day was over"
-    assert lake.status("sales", now=at(24)).to_pylist()[0]["display_status"] == "MATERIALIZED_BUT_LAST_ATTEMPT_FAILED"
+    assert lake.status("sales", now=hours_after_start(0.5)).num_rows == 0, (
+        "nothing was recorded yet, and no day was over"
+    )
+    assert (
+        lake.status("sales", now=hours_after_start(24)).to_pylist()[0]["display_status"]
+        == "MATERIALIZED_BUT_LAST_ATTEMPT_FAILED"
+    )
 
 
 def test_what_is_dated_later_than_the_question_does_not_count_without_a_now_either(lake: Lake) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders"]))
     succeed(lake, "sales", day(1), 1)
-    lake.record("orders", [day(1), day(2)], outcome="succeeded", at=at(2), run_id="r1")
+    lake.record("orders", [day(1), day(2)], outcome="succeeded", at=hours_after_start(2), run_id="r1")
     for _ in ("in the tail", "in the status table"):
         lake.record("orders", day(2), outcome="failed", at=datetime.now(UTC) + timedelta(days=2), run_id="r2")
         lake.record("sales", day(2), outcome="succeeded", at=datetime.now(UTC) + timedelta(days=2), run_id="r3")
@@ -324,8 +331,8 @@ def test_what_is_dated_later_than_the_question_does_not_count_without_a_now_eith
         assert [shown["sales", str(day(1))], shown["sales", str(day(2))]] == ["STALE", "NEVER_MATERIALIZED"]
         assert shown["orders", str(day(2))] == "MATERIALIZED"
         lake.sweep()
-    table = lake._workspace.table
-    assert table.stored(lake._workspace.ledger.files()).reached is not None
+    table = lake._workspace.status_table
+    assert table.open_stored_status(lake._workspace.ledger.files()).ledger_version is not None
     later = {
         (r["asset_key"], r["partition_key"]): r for r in lake.status(now=datetime.now(UTC) + timedelta(3)).to_pylist()
     }
@@ -343,9 +350,9 @@ def test_the_past_of_an_asset_that_had_no_definition_yet_is_judged_by_its_first(
 
 def test_an_asset_that_was_recorded_later_has_no_rows_in_the_past(lake: Lake) -> None:
     succeed(lake, "sales", None, 5)
-    assert lake.status("sales", now=at(1)).num_rows == 0
+    assert lake.status("sales", now=hours_after_start(1)).num_rows == 0
     lake.fold()
-    assert lake.status("sales", now=at(1)).num_rows == 0
+    assert lake.status("sales", now=hours_after_start(1)).num_rows == 0
 
 
 def test_an_asset_that_is_named_twice_is_shown_once(lake: Lake) -> None:
@@ -371,12 +378,12 @@ def test_a_question_without_a_zone_is_refused(lake: Lake) -> None:
 @pytest.mark.parametrize("mapped", [pt.same_key(), pt.all_partitions()])
 def test_what_an_upstream_got_while_an_attempt_ran_is_not_in_it(lake: Lake, mapped: Any) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=[("orders", mapped)]))
-    lake.record("orders", day(1), outcome="succeeded", at=at(1))
-    lake.record("sales", day(1), outcome="succeeded", at=at(4), started_at=at(2))
+    lake.record("orders", day(1), outcome="succeeded", at=hours_after_start(1))
+    lake.record("sales", day(1), outcome="succeeded", at=hours_after_start(4), started_at=hours_after_start(2))
     assert stale(lake, "sales") == {}
-    lake.record("orders", day(1), outcome="succeeded", at=at(3), run_id="meanwhile")
-    assert stale(lake, "sales") == {str(day(1)): (at(3), ["UPSTREAM_CHANGED"])}
-    lake.record("sales", day(1), outcome="failed", at=at(6), started_at=at(5))
-    assert stale(lake, "sales")[str(day(1))][0] == at(3), "a failure takes nothing back"
+    lake.record("orders", day(1), outcome="succeeded", at=hours_after_start(3), run_id="meanwhile")
+    assert stale(lake, "sales") == {str(day(1)): (hours_after_start(3), ["UPSTREAM_CHANGED"])}
+    lake.record("sales", day(1), outcome="failed", at=hours_after_start(6), started_at=hours_after_start(5))
+    assert stale(lake, "sales")[str(day(1))][0] == hours_after_start(3), "a failure takes nothing back"
     lake.fold()
-    assert stale(lake, "sales")[str(day(1))][0] == at(3)
+    assert stale(lake, "sales")[str(day(1))][0] == hours_after_start(3)

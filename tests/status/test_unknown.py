@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 
 import partita as pt
 from partita.lake import Lake
-from partita.status.events import DEFINED, Event
-from partita.status.rows import SWEPT
-from tests.status.histories import at
+from partita.status.events import Event, EventKind
+from partita.status.schema import SWEEP_COLUMNS
+from tests.status.histories import hours_after_start
 from tests.status.test_staleness import DAYS, day, define, stale, succeed
 
 
@@ -50,7 +50,7 @@ def test_an_asset_that_cannot_be_judged_is_refused_by_name_and_marked_among_all(
     elsewhere.sweep()
     assert {row[0] for row in judged(elsewhere)} == {"computed", "unknown"}, "a sweep here can't judge it either"
     lake.sweep()
-    assert judged(elsewhere, "sales") == [("swept", "STALE", at(2))] * 2
+    assert judged(elsewhere, "sales") == [("swept", "STALE", hours_after_start(2))] * 2
     assert {row[0] for row in judged(lake, "sales")} == {"computed"}
     assert "as a sweep found" in str(elsewhere.why("sales", day(2)))
     succeed(lake, "sales", day(2), 3)
@@ -77,9 +77,9 @@ def test_a_moment_before_the_upstream_changed_is_not_stale_by_a_later_sweep(lake
     succeed(lake, "sales", day(2), 1)
     succeed(lake, "orders", day(1), 5)
     lake.sweep()
-    assert [judged(elsewhere, "sales", now=at(hours)) for hours in (3, 6)] == [
+    assert [judged(elsewhere, "sales", now=hours_after_start(hours)) for hours in (3, 6)] == [
         [("swept", "MATERIALIZED", None)],
-        [("swept", "STALE", at(5))],
+        [("swept", "STALE", hours_after_start(5))],
     ]
 
 
@@ -90,7 +90,7 @@ def test_transitive_staleness_goes_through_what_a_sweep_found(lake: Lake) -> Non
     succeed(lake, "report", None, 2)
     succeed(lake, "orders", day(1), 3)
     lake.sweep()
-    assert stale(elsewhere, "report", transitive=True) == {"": (at(3), ["UPSTREAM_CHANGED"])}
+    assert stale(elsewhere, "report", transitive=True) == {"": (hours_after_start(3), ["UPSTREAM_CHANGED"])}
 
 
 # --- definitions
@@ -107,8 +107,10 @@ def test_assets_upstream_of_each_other_are_refused_when_they_are_registered(lake
 
 def newer(lake: Lake, asset: str, definition: str) -> None:
     """A definition that another version of Partita recorded."""
-    event = Event(kind=DEFINED, tenant_id="default", workspace_id="default", asset_key=asset, definition=definition)
-    lake._workspace.ledger.append([event])
+    event = Event(
+        kind=EventKind.DEFINED, tenant_id="default", workspace_id="default", asset_key=asset, definition=definition
+    )
+    lake._workspace.ledger.append_events([event])
 
 
 def test_a_definition_of_a_newer_version_is_trouble_of_its_asset_alone(lake: Lake) -> None:
@@ -137,7 +139,7 @@ def giving(answer: Any) -> Any:
         (raising, "RuntimeError: no such luck"),
         (giving(None), "TypeError"),
         (giving(5), "TypeError"),
-        (giving(["date=d:2025-01-01"]), "not partition keys"),
+        (giving(["date=d:2025-01-01"]), "must return partition keys"),
         (lambda key: (day(1 // 0) for _ in key), "ZeroDivisionError"),
     ],
 )
@@ -154,7 +156,7 @@ def test_a_function_that_fails_is_trouble_of_its_asset_alone(function: Any, said
         found = {row["asset_key"]: row for row in lake.status(transitive=transitive).to_pylist() if row["row_version"]}
         states = {name: (row["staleness"], row["stale_since"]) for name, row in found.items()}
         assert states == {
-            "orders": ("computed", None), "sales": ("unknown", None), "report": ("computed", at(2))
+            "orders": ("computed", None), "sales": ("unknown", None), "report": ("computed", hours_after_start(2))
         }  # fmt: skip
         with pytest.raises(pt.DefinitionError, match=said):
             lake.status("sales", transitive=transitive)
@@ -170,8 +172,8 @@ SPIRAL = '{"partitions": [], "upstreams": [], "freshness": {"spiral": 1}}'
 
 def swept_row(lake: Lake, asset: str) -> dict[str, Any]:
     """The row of an asset without partitions as the status table has it."""
-    rows = DeltaTable(lake._workspace.table.uri).to_pyarrow_table().to_pylist()
-    return next({name: row[name] for name in SWEPT} for row in rows if row["asset_key"] == asset)
+    rows = DeltaTable(lake._workspace.status_table.uri).to_pyarrow_table().to_pylist()
+    return next({name: row[name] for name in SWEEP_COLUMNS} for row in rows if row["asset_key"] == asset)
 
 
 def test_a_sweep_leaves_what_the_last_one_found_of_an_asset_that_it_cannot_judge(
@@ -182,7 +184,7 @@ def test_a_sweep_leaves_what_the_last_one_found_of_an_asset_that_it_cannot_judge
     succeed(lake, "orders", None, 2)
     lake.sweep()
     found = swept_row(lake, "sales")
-    assert (found["stale_since"], found["stale_reasons"]) == (at(2), ["UPSTREAM_CHANGED"])
+    assert (found["stale_since"], found["stale_reasons"]) == (hours_after_start(2), ["UPSTREAM_CHANGED"])
     assert not caplog.messages
     newer(lake, "sales", SPIRAL)
     orders = swept_row(lake, "orders")
@@ -202,7 +204,7 @@ def test_a_sweep_where_a_function_is_missing_leaves_what_one_found_where_it_is_n
         return Lake(lake.uri)
 
     registered("1")
-    lake.record("sales", outcome="succeeded", at=at(1), code_version="1")
+    lake.record("sales", outcome="succeeded", at=hours_after_start(1), code_version="1")
     succeed(lake, "orders", day(1), 2)
     lake.sweep()
     found = swept_row(lake, "sales")

@@ -11,50 +11,50 @@ import pytest
 from starlette.testclient import TestClient
 
 from partita.lake import Lake
+from partita.web.access_control import AccessMiddleware, AccessPolicy
 from partita.web.app import make_app
-from partita.web.gate import Gate, Keeper
 from partita.web.site import Site
-from tests.web.lakes import sample, with_tables
+from tests.web.lakes import add_tables, fill_sample_lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - of these tests alone
-BASE = "http://127.0.0.1:8765"
+BASE_URL = "http://127.0.0.1:8765"
 
 
 @pytest.fixture(scope="session")
 def sample_lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The lake that the pages of these tests show; nothing writes to it."""
-    return with_tables(sample(Lake(str(tmp_path_factory.mktemp("web") / "lake"))))
+    return add_tables(fill_sample_lake(Lake(str(tmp_path_factory.mktemp("web") / "lake"))))
 
 
 @pytest.fixture(scope="session")
 def site(sample_lake: Lake) -> Site:
     """The site of that lake, with a snapshot taken and no watch running."""
-    site = Site.of(sample_lake, Keeper(TOKEN, port=8765))
-    site.watch.take()
+    site = Site.of(sample_lake, AccessPolicy(TOKEN, port=8765))
+    site.snapshots.refresh()
     return site
 
 
 @pytest.fixture(scope="session")
-def app(site: Site) -> Gate:
+def app(site: Site) -> AccessMiddleware:
     """The application."""
     return make_app(site)
 
 
 @pytest.fixture
-def client(app: Gate) -> Iterator[TestClient]:
+def client(app: AccessMiddleware) -> Iterator[TestClient]:
     """A program that has the token."""
-    client = TestClient(app, base_url=BASE, headers={"Authorization": f"Bearer {TOKEN}"})
+    client = TestClient(app, base_url=BASE_URL, headers={"Authorization": f"Bearer {TOKEN}"})
     yield client
     client.close()
 
 
 @pytest.fixture
-def stranger(app: Gate) -> Iterator[TestClient]:
+def stranger(app: AccessMiddleware) -> Iterator[TestClient]:
     """A program that has no token, and follows no redirect."""
-    client = TestClient(app, base_url=BASE, follow_redirects=False)
+    client = TestClient(app, base_url=BASE_URL, follow_redirects=False)
     yield client
     client.close()
 

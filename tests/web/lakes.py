@@ -13,18 +13,18 @@ from partita.formats.iceberg.catalogs import lake_catalog
 from partita.lake import Lake
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-FIRST = date(2026, 6, 1)
-DAYS = 60
-HOSTILE = "\"><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+FIRST_DAY = date(2026, 6, 1)
+DAY_COUNT = 60
+HOSTILE_TEXT = "\"><img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 HOSTILE_ASSET = "<script>document.title='owned'</script>&asset=x"
-REGIONS = ("ap", "eu", HOSTILE, "us")
-ERROR = f"Traceback (most recent call last):\n  disk full {HOSTILE}\n</pre></table><b>bold</b>"
+REGIONS = ("ap", "eu", HOSTILE_TEXT, "us")
+ERROR_TEXT = f"Traceback (most recent call last):\n  disk full {HOSTILE_TEXT}\n</pre></table><b>bold</b>"
 
 
-def sample(lake: Lake) -> Lake:
+def fill_sample_lake(lake: Lake) -> Lake:
     """A small warehouse: raw orders, sales by day and region, an hourly feed, a report, and names meant to hurt."""
-    end = FIRST + timedelta(days=DAYS)
-    days = pt.daily("date", start=FIRST, end=end)
+    end = FIRST_DAY + timedelta(days=DAY_COUNT)
+    days = pt.daily("date", start=FIRST_DAY, end=end)
     raw = pt.asset(name="raw_orders", partitions=days, table="web.orders", code_version="1")(print)
     sales = pt.asset(
         name="daily_sales",
@@ -38,23 +38,23 @@ def sample(lake: Lake) -> Lake:
     report = pt.asset(name="report", upstream=[(sales, pt.all_partitions())])(print)
     shards = pt.asset(name="shards", partitions=pt.static("shard", range(120)))(print)
     lake.register(raw, sales, clicks, report, shards, pt.asset(name=HOSTILE_ASSET, upstream=[raw])(print))
-    _record(lake)
+    _record_attempts(lake)
     return lake
 
 
-def dense(lake: Lake) -> Lake:
+def fill_dense_lake(lake: Lake) -> Lake:
     """An asset with more partitions than a map has lines; one in ten is missing, and evenly so."""
-    days = [FIRST + timedelta(days=d) for d in range(3)]
-    partitions = pt.daily("date", start=FIRST, end=days[-1] + timedelta(days=1)) * pt.static("shard", range(600))
+    days = [FIRST_DAY + timedelta(days=d) for d in range(3)]
+    partitions = pt.daily("date", start=FIRST_DAY, end=days[-1] + timedelta(days=1)) * pt.static("shard", range(600))
     lake.register(pt.asset(name="dense", partitions=partitions)(print))
     made = [{"date": day, "shard": n} for day in days for n in range(600) if n % 10]
     lake.record("dense", made, outcome="succeeded", at=datetime(2026, 8, 1, tzinfo=UTC))
     return lake
 
 
-def _record(lake: Lake) -> None:
+def _record_attempts(lake: Lake) -> None:
     def keys(start: int, stop: int, *regions: str) -> list[Any]:
-        found = [FIRST + timedelta(days=d) for d in range(start, stop)]
+        found = [FIRST_DAY + timedelta(days=d) for d in range(start, stop)]
         return [{"date": d, "region": r} for d in found for r in regions] if regions else [{"date": d} for d in found]
 
     at = datetime(2026, 8, 1, tzinfo=UTC)
@@ -66,21 +66,28 @@ def _record(lake: Lake) -> None:
     lake.record("daily_sales", keys(0, 6, "eu"), outcome="succeeded", run_id="s0", at=sold, code_version="2")
     lake.record("raw_orders", keys(20, 26), outcome="succeeded", run_id="load-2", at=at + timedelta(hours=2))
     failed = at + timedelta(hours=3)
-    lake.record("daily_sales", keys(40, 43, "us"), outcome="failed", run_id="sales-2", at=failed, error=ERROR)
-    lake.record("daily_sales", keys(51, 53, "eu", HOSTILE), outcome="failed", run_id=HOSTILE, at=failed, error=ERROR)
+    lake.record("daily_sales", keys(40, 43, "us"), outcome="failed", run_id="sales-2", at=failed, error=ERROR_TEXT)
+    lake.record(
+        "daily_sales",
+        keys(51, 53, "eu", HOSTILE_TEXT),
+        outcome="failed",
+        run_id=HOSTILE_TEXT,
+        at=failed,
+        error=ERROR_TEXT,
+    )
     lake.record("daily_sales", keys(54, 56, "ap"), outcome="started", run_id="sales-3", at=failed)
     lake.record("daily_sales", keys(-2, 0, "us"), outcome="succeeded", run_id="early", at=sold, code_version="3")
     hours = [datetime(2026, 7, 1, tzinfo=UTC) + timedelta(hours=h) for h in range(24 * 6)]
     lake.record("clicks", [{"hour": h} for h in hours if h.hour != 3], outcome="succeeded", run_id="c1", at=at)
     lake.record("shards", [{"shard": n} for n in range(0, 120, 3)], outcome="succeeded", run_id="x", at=at)
     lake.record("report", outcome="succeeded", run_id="r1", at=at)
-    lake.record(HOSTILE_ASSET, outcome="failed", run_id=HOSTILE, at=at, error=ERROR)
-    lake.record("unregistered", {"date": FIRST, "n": 1}, outcome="succeeded", run_id="r", at=at)
+    lake.record(HOSTILE_ASSET, outcome="failed", run_id=HOSTILE_TEXT, at=at, error=ERROR_TEXT)
+    lake.record("unregistered", {"date": FIRST_DAY, "n": 1}, outcome="succeeded", run_id="r", at=at)
 
 
-def with_tables(lake: Lake) -> Lake:
+def add_tables(lake: Lake) -> Lake:
     """The tables of `raw_orders`, in Delta, and `daily_sales`, in Iceberg with two specs; as others write them."""
-    dates = [FIRST + timedelta(days=d) for d in range(10)]
+    dates = [FIRST_DAY + timedelta(days=d) for d in range(10)]
     for _ in range(6):
         rows = pa.table({"id": pa.array(range(10), pa.int64()), "date": pa.array(dates, pa.date32())})
         write_deltalake(f"{lake.uri}/web/orders", rows, partition_by=["date"], mode="append")
@@ -90,13 +97,13 @@ def with_tables(lake: Lake) -> Lake:
         format="iceberg",
         partition_by=["date"],
     )
-    _append(lake, dates[:4], 50_000)
+    _append_rows(lake, dates[:4], 50_000)
     table.evolve(add=["region"])
-    _append(lake, dates[4:], 20)
+    _append_rows(lake, dates[4:], 20)
     return lake
 
 
-def _append(lake: Lake, dates: list[date], size: int) -> None:
+def _append_rows(lake: Lake, dates: list[date], size: int) -> None:
     for number, day in enumerate(dates):
         count = size if number == 0 else 20
         rows = pa.table(

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.routing import Route
 
-from partita.cli.grid import MARKS as GRID_MARKS
-from partita.cli.grid import WORDS as GRID_WORDS
+from partita.cli.status_grid import GridCell, grid_lines
 from partita.errors import PredicateError
 from partita.lake import Lake
-from partita.picture.marks import FILTERS, MARKS
+from partita.status.states import COMMON_STATE_FILTERS, MARK_LEGEND, MARKS
+from partita.web.access_control import AccessMiddleware
 from partita.web.api import OPERATIONS
-from partita.web.gate import Gate
-from partita.web.openapi import SCHEMAS, document
-from tests.web.lakes import ERROR, HOSTILE, HOSTILE_ASSET
-from tests.web.schema import problems
+from partita.web.openapi import SCHEMAS, openapi_document
+from tests.web.json_schema import schema_violations
+from tests.web.lakes import ERROR_TEXT, HOSTILE_ASSET, HOSTILE_TEXT
 
 if TYPE_CHECKING:
     from starlette.testclient import TestClient
@@ -65,11 +64,11 @@ def test_an_answer_is_as_the_document_says(client: TestClient, operation: Any, q
     answer = client.request(operation.method, operation.path, params=query)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/json"
-    assert list(problems(answer.json(), SCHEMAS[operation.answer], SCHEMAS)) == []
+    assert list(schema_violations(answer.json(), SCHEMAS[operation.response_schema], SCHEMAS)) == []
     assert set(query) <= {parameter.name for parameter in operation.parameters}
 
 
-def test_the_document_has_every_route_of_the_api(client: TestClient, app: Gate) -> None:
+def test_the_document_has_every_route_of_the_api(client: TestClient, app: AccessMiddleware) -> None:
     routed = {
         (route.path, method.lower())
         for route in app.app.routes  # type: ignore[attr-defined] # it is a Starlette
@@ -77,22 +76,23 @@ def test_the_document_has_every_route_of_the_api(client: TestClient, app: Gate) 
         for method in (route.methods or set()) - {"HEAD"}
     }
     said = client.get("/api/openapi.json").json()
-    assert said == document()
+    assert said == openapi_document()
     assert {(path, method) for path, methods in said["paths"].items() for method in methods} == routed
     names = [one["operationId"] for methods in said["paths"].values() for one in methods.values()]
     assert len(set(names)) == len(names)
 
 
 def test_every_schema_that_is_named_is_there() -> None:
-    text = str(document())
+    text = str(openapi_document())
     named = {part.partition("'")[0] for part in text.split("#/components/schemas/")[1:]}
     assert named == set(SCHEMAS)
 
 
 def test_marks_are_those_of_the_grid() -> None:
-    assert {mark.board: (mark.glyph, mark.word) for mark in MARKS} == {
-        state: (GRID_MARKS[state], GRID_WORDS[state]) for state in GRID_MARKS
-    }
+    counts, glyphs, _ = grid_lines("shards", [GridCell("", number) for number in range(len(MARKS))])
+    assert counts == "shards: " + ", ".join(f"1 {mark.label}" for mark in MARKS)
+    assert glyphs.strip() == "".join(mark.glyph for mark in MARKS)
+    assert MARK_LEGEND.split("  ") == [f"{mark.glyph} {mark.label}" for mark in MARKS]
 
 
 def test_counts_are_those_of_the_lake(client: TestClient, sample_lake: Lake) -> None:
@@ -206,7 +206,7 @@ def test_a_large_answer_is_packed_for_those_who_unpack(client: TestClient) -> No
 # --- filters
 
 
-@pytest.mark.parametrize("state", FILTERS)
+@pytest.mark.parametrize("state", COMMON_STATE_FILTERS)
 def test_states_are_those_of_the_lake(client: TestClient, sample_lake: Lake, state: str) -> None:
     found = client.get("/api/partitions", params={"asset": "daily_sales", "state": state, "limit": "1000"}).json()
     wanted = sample_lake.status("daily_sales", state=state)["partition_key"].to_pylist()
@@ -257,10 +257,10 @@ def test_a_predicate_that_only_spark_could_judge_is_refused_in_the_words_of_the_
 
 
 def test_a_predicate_on_a_hostile_value_finds_it(client: TestClient) -> None:
-    quoted = HOSTILE.replace("'", "\\'")
+    quoted = HOSTILE_TEXT.replace("'", "\\'")
     found = client.get("/api/partitions", params={"asset": "daily_sales", "where": f"region = '{quoted}'"}).json()
     assert found["total"] == 60
-    assert HOSTILE[:20] in found["rows"][0]["label"]
+    assert HOSTILE_TEXT[:20] in found["rows"][0]["label"]
 
 
 @pytest.mark.parametrize(
@@ -269,13 +269,13 @@ def test_a_predicate_on_a_hostile_value_finds_it(client: TestClient) -> None:
         ({"asset": "daily_sales", "where": "nothing = 1"}, "nothing"),
         ({"asset": "daily_sales", "where": "date >="}, ""),
         ({"asset": "daily_sales", "where": "'; DROP TABLE partitions; --"}, ""),
-        ({"asset": "daily_sales", "state": "odd"}, "no state 'odd'; there is: missing"),
-        ({"asset": "daily_sales", "reason": "odd"}, "no reason 'odd'"),
-        ({"asset": "daily_sales", "view": "1,2,3"}, "four whole numbers"),
-        ({"asset": "daily_sales", "view": "1,2,3,x"}, "four whole numbers"),
-        ({"asset": "daily_sales", "selected": "1 OR 1=1"}, "four whole numbers"),
-        ({"asset": "daily_sales", "limit": "-1"}, "whole number"),
-        ({"asset": "daily_sales", "after": "1e9"}, "whole number"),
+        ({"asset": "daily_sales", "state": "odd"}, "'odd' is not a state; choose from missing"),
+        ({"asset": "daily_sales", "reason": "odd"}, "'odd' is not a reason"),
+        ({"asset": "daily_sales", "view": "1,2,3"}, "four integers"),
+        ({"asset": "daily_sales", "view": "1,2,3,x"}, "four integers"),
+        ({"asset": "daily_sales", "selected": "1 OR 1=1"}, "four integers"),
+        ({"asset": "daily_sales", "limit": "-1"}, "must be an integer"),
+        ({"asset": "daily_sales", "after": "1e9"}, "must be an integer"),
         ({}, "?asset="),
     ],
 )
@@ -285,7 +285,7 @@ def test_what_a_url_can_not_mean_is_said(client: TestClient, query: dict[str, st
             continue
         answer = client.get(path, params=query)
         assert answer.status_code == 400
-        assert list(problems(answer.json(), SCHEMAS["Error"], SCHEMAS)) == []
+        assert list(schema_violations(answer.json(), SCHEMAS["Error"], SCHEMAS)) == []
         assert said in answer.json()["error"]["message"]
     assert client.get("/asset", params=query).status_code == 400
 
@@ -354,7 +354,7 @@ def test_a_partition_has_its_identity(client: TestClient) -> None:
 def test_history_has_whole_errors(client: TestClient) -> None:
     found = client.get("/api/history", params={"asset": HOSTILE_ASSET, "key": ""}).json()
     assert [(event["kind"], event["error"], event["run_id"]) for event in found["events"]] == [
-        ("failed", ERROR, HOSTILE)
+        ("failed", ERROR_TEXT, HOSTILE_TEXT)
     ]
 
 
@@ -421,4 +421,4 @@ def test_a_table_has_its_specs_and_warnings(client: TestClient) -> None:
 def test_what_is_not_there_is_said(client: TestClient, path: str, query: dict[str, str], status: int) -> None:
     answer = client.get(path, params=query)
     assert answer.status_code == status
-    assert list(problems(answer.json(), SCHEMAS["Error"], SCHEMAS)) == []
+    assert list(schema_violations(answer.json(), SCHEMAS["Error"], SCHEMAS)) == []

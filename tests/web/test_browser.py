@@ -13,39 +13,39 @@ from playwright.sync_api import Browser, expect
 
 import partita as pt
 from partita.lake import Lake
-from tests.web.driving import Seen, entered, served
-from tests.web.lakes import ERROR, HOSTILE, HOSTILE_ASSET
+from tests.web.browser_session import WatchedPage, serve_lake, signed_in_page
+from tests.web.lakes import ERROR_TEXT, HOSTILE_ASSET, HOSTILE_TEXT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 HOSTILE_PARTITION = {
     "asset": "daily_sales",
-    "key": str(pt.PartitionKey.of(date=date(2026, 7, 22), region=HOSTILE)),
+    "key": str(pt.PartitionKey.of(date=date(2026, 7, 22), region=HOSTILE_TEXT)),
 }
 
 
 @pytest.fixture(scope="module")
 def address(sample_lake: Lake) -> Iterator[str]:
     """The URL that `partita ui` printed for the sample."""
-    with served(sample_lake) as url:
+    with serve_lake(sample_lake) as url:
         yield url
 
 
 @pytest.fixture
-def seen(browser: Browser, address: str) -> Iterator[Seen]:
+def seen(browser: Browser, address: str) -> Iterator[WatchedPage]:
     """A fresh browser that has entered; at the end, nothing was wrong with what it saw."""
-    with entered(browser, address) as seen:
+    with signed_in_page(browser, address) as seen:
         yield seen
 
 
-def asset(seen: Seen, name: str = "daily_sales", **query: str | list[str]) -> Page:
+def asset(seen: WatchedPage, name: str = "daily_sales", **query: str | list[str]) -> Page:
     seen.open(f"/asset?{urlencode({'asset': name, **query}, doseq=True)}")
     seen.page.wait_for_selector("#map[data-cells]")
     return seen.page
 
 
-def test_the_token_leaves_the_url(seen: Seen) -> None:
+def test_the_token_leaves_the_url(seen: WatchedPage) -> None:
     assert seen.page.url == f"{seen.base}/"
     assert seen.page.evaluate("document.cookie") == ""
 
@@ -60,7 +60,7 @@ def test_without_the_token_the_browser_is_refused(browser: Browser, address: str
     page.close()
 
 
-def test_the_overview(seen: Seen) -> None:
+def test_the_overview(seen: WatchedPage) -> None:
     page = seen.page
     expect(page.get_by_text("6 of 7 assets need attention.")).to_be_visible()
     assert page.locator("table tbody tr").count() == 7
@@ -70,7 +70,7 @@ def test_the_overview(seen: Seen) -> None:
     page.wait_for_url("**/asset?asset=daily_sales")
 
 
-def test_search_narrows_as_one_types(seen: Seen) -> None:
+def test_search_narrows_as_one_types(seen: WatchedPage) -> None:
     page = seen.page
     page.get_by_role("searchbox").press_sequentially("sal")
     expect(page.locator("table tbody tr")).to_have_count(1)
@@ -83,14 +83,14 @@ def test_search_narrows_as_one_types(seen: Seen) -> None:
     expect(page).to_have_url(f"{seen.base}/")
 
 
-def test_hover_tells_what_is_there(seen: Seen) -> None:
+def test_hover_tells_what_is_there(seen: WatchedPage) -> None:
     page = asset(seen)
     page.hover("#map canvas", position={"x": 600, "y": 60})
     expect(page.locator("#tip")).to_contain_text(re.compile(r"region=ap, 2026-\d\d-\d\d\s*1 (current|stale)"))
     seen.shoot("asset")
 
 
-def test_zoom_and_back(seen: Seen) -> None:
+def test_zoom_and_back(seen: WatchedPage) -> None:
     page = asset(seen)
     whole = page.get_attribute("#map", "data-view")
     entries = page.evaluate("history.length")
@@ -115,7 +115,7 @@ def test_zoom_and_back(seen: Seen) -> None:
     expect(page.locator("#map")).to_have_attribute("data-view", nearest)
 
 
-def test_zoom_stays_with_what_is_looked_at(seen: Seen) -> None:
+def test_zoom_stays_with_what_is_looked_at(seen: WatchedPage) -> None:
     page = asset(seen)
     page.focus("#map")
     for _ in range(8):
@@ -134,7 +134,7 @@ def width(view: str | None) -> int:
     return last - first + 1
 
 
-def test_a_drag_selects_what_the_list_shows(seen: Seen) -> None:
+def test_a_drag_selects_what_the_list_shows(seen: WatchedPage) -> None:
     page = asset(seen)
     box = page.locator("#map canvas").bounding_box()
     assert box is not None
@@ -162,7 +162,7 @@ def test_a_drag_selects_what_the_list_shows(seen: Seen) -> None:
     expect(page.locator("#list")).to_contain_text("242 partitions")
 
 
-def test_a_drag_that_is_taken_away_selects_nothing(seen: Seen) -> None:
+def test_a_drag_that_is_taken_away_selects_nothing(seen: WatchedPage) -> None:
     page = asset(seen)
     page.hover("#map canvas", position={"x": 500, "y": 40})
     page.mouse.down()
@@ -171,7 +171,7 @@ def test_a_drag_that_is_taken_away_selects_nothing(seen: Seen) -> None:
     assert "selected=" not in page.url
 
 
-def test_keys_that_select_ask_for_the_list_once_they_rest(seen: Seen) -> None:
+def test_keys_that_select_ask_for_the_list_once_they_rest(seen: WatchedPage) -> None:
     page = asset(seen)
     page.focus("#map")
     seen.requests.clear()
@@ -181,7 +181,7 @@ def test_keys_that_select_ask_for_the_list_once_they_rest(seen: Seen) -> None:
     assert len([url for url in seen.requests if "/asset/partitions" in url]) < 6
 
 
-def test_a_predicate_that_is_wrong_is_mended_in_its_place(seen: Seen) -> None:
+def test_a_predicate_that_is_wrong_is_mended_in_its_place(seen: WatchedPage) -> None:
     page = asset(seen, state="failed")
     page.get_by_label("where").fill("nothing = 'us'")
     page.get_by_label("where").press("Enter")
@@ -196,7 +196,7 @@ def test_a_predicate_that_is_wrong_is_mended_in_its_place(seen: Seen) -> None:
     expect(page.locator("#map-count")).to_have_text("3 partitions shown")
 
 
-def test_filters_are_in_the_url(seen: Seen) -> None:
+def test_filters_are_in_the_url(seen: WatchedPage) -> None:
     page = asset(seen)
     page.get_by_label("last attempt failed 3").check()
     page.wait_for_url("**mark=retry-failed*")
@@ -216,7 +216,7 @@ def test_filters_are_in_the_url(seen: Seen) -> None:
     expect(page.locator("#map-count")).to_have_text("242 partitions shown")
 
 
-def test_back_leaves_no_filter_ticked_that_is_not_applied(seen: Seen) -> None:
+def test_back_leaves_no_filter_ticked_that_is_not_applied(seen: WatchedPage) -> None:
     page = asset(seen)
     page.get_by_label("stale 30").check()
     page.wait_for_url("**mark=stale*")
@@ -227,7 +227,7 @@ def test_back_leaves_no_filter_ticked_that_is_not_applied(seen: Seen) -> None:
     expect(page.get_by_label("stale 30")).not_to_be_checked()
 
 
-def test_the_pages_of_the_list_keep_the_focus(seen: Seen) -> None:
+def test_the_pages_of_the_list_keep_the_focus(seen: WatchedPage) -> None:
     page = asset(seen, mark=["stale", "missing"])
     first = page.locator("table.partitions tbody th").first
     before = first.inner_text()
@@ -243,7 +243,7 @@ def test_the_pages_of_the_list_keep_the_focus(seen: Seen) -> None:
     expect(page.locator("#page-before")).to_be_focused()
 
 
-def test_the_map_by_keys(seen: Seen) -> None:
+def test_the_map_by_keys(seen: WatchedPage) -> None:
     page = asset(seen)
     page.focus("#map")
     readout = page.locator("#readout")
@@ -266,7 +266,7 @@ def test_the_map_by_keys(seen: Seen) -> None:
     expect(page.locator("h1")).to_have_text("date=2026-06-02, region=eu")
 
 
-def test_the_map_as_a_table(seen: Seen) -> None:
+def test_the_map_as_a_table(seen: WatchedPage) -> None:
     page = asset(seen)
     page.get_by_text("The map as a table").click()
     expect(page.locator("#summary-table tbody tr")).to_have_count(4)
@@ -274,7 +274,7 @@ def test_the_map_as_a_table(seen: Seen) -> None:
 
 
 @pytest.mark.parametrize("name", ["raw_orders", "clicks", "shards", "report", "unregistered"])
-def test_every_shape_of_map_is_drawn(seen: Seen, name: str) -> None:
+def test_every_shape_of_map_is_drawn(seen: WatchedPage, name: str) -> None:
     page = asset(seen, name)
     inked = page.evaluate("""() => {
         const canvas = document.querySelector("#map canvas");
@@ -285,7 +285,7 @@ def test_every_shape_of_map_is_drawn(seen: Seen, name: str) -> None:
     seen.shoot(f"map-{name}")
 
 
-def test_pages_of_the_list(seen: Seen) -> None:
+def test_pages_of_the_list(seen: WatchedPage) -> None:
     page = asset(seen)
     first = page.locator("table.partitions tbody th").first.inner_text()
     page.get_by_role("navigation", name="Pages").get_by_text("after").click()
@@ -294,7 +294,7 @@ def test_pages_of_the_list(seen: Seen) -> None:
     expect(page.locator("table.partitions tbody th").first).to_have_text(first)
 
 
-def test_why_goes_to_the_root(seen: Seen) -> None:
+def test_why_goes_to_the_root(seen: WatchedPage) -> None:
     seen.open("/partition?" + urlencode({"asset": "daily_sales", "key": "date=d:2026-06-21,region=s:dXM"}))
     page = seen.page
     expect(page.locator(".chain")).to_have_count(2)
@@ -304,7 +304,7 @@ def test_why_goes_to_the_root(seen: Seen) -> None:
     expect(page.locator("h1")).to_have_text("date=2026-06-21")
 
 
-def test_a_partition_has_history_and_files(seen: Seen) -> None:
+def test_a_partition_has_history_and_files(seen: WatchedPage) -> None:
     seen.open("/partition?" + urlencode({"asset": "daily_sales", "key": "date=d:2026-06-06,region=s:dXM"}))
     page = seen.page
     expect(page.get_by_role("region", name="List of files")).to_contain_text(".parquet")
@@ -312,23 +312,23 @@ def test_a_partition_has_history_and_files(seen: Seen) -> None:
     expect(page.get_by_role("region", name="List of events")).to_contain_text("sales-1")
 
 
-def test_hostile_values_are_text(seen: Seen) -> None:
+def test_hostile_values_are_text(seen: WatchedPage) -> None:
     page = seen.page
     expect(page.locator("tbody th").first).to_contain_text(HOSTILE_ASSET)
     seen.open(f"/partition?{urlencode(HOSTILE_PARTITION)}")
-    expect(page.locator("pre.error")).to_have_text(ERROR)
-    expect(page.locator("table.narrow")).to_contain_text(HOSTILE)
+    expect(page.locator("pre.error")).to_have_text(ERROR_TEXT)
+    expect(page.locator("table.narrow")).to_contain_text(HOSTILE_TEXT)
     seen.shoot("hostile", full_page=True)
     asset(seen, HOSTILE_ASSET)
     expect(page.locator("h1")).to_have_text(HOSTILE_ASSET)
     asset(seen)
     page.hover("#map canvas", position={"x": 600, "y": 30})
-    expect(page.locator("#tip")).to_contain_text(HOSTILE[:30])
+    expect(page.locator("#tip")).to_contain_text(HOSTILE_TEXT[:30])
     assert page.locator("main img").count() == 0
     assert page.title() != "owned"
 
 
-def test_a_table(seen: Seen) -> None:
+def test_a_table(seen: WatchedPage) -> None:
     seen.open("/table?name=web.sales")
     page = seen.page
     expect(page.get_by_label("Warnings")).to_contain_text("earlier specs: 4 files")
@@ -336,7 +336,7 @@ def test_a_table(seen: Seen) -> None:
     seen.shoot("table", full_page=True)
 
 
-def test_light_and_dark(seen: Seen) -> None:
+def test_light_and_dark(seen: WatchedPage) -> None:
     page = asset(seen)
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.click("#theme")
@@ -358,7 +358,7 @@ def overflow(page: Page) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 
-def test_a_phone_shows_all_of_it(seen: Seen) -> None:
+def test_a_phone_shows_all_of_it(seen: WatchedPage) -> None:
     page = seen.page
     page.set_viewport_size({"width": 390, "height": 844})
     for path in ("/", "/table?name=web.sales", f"/partition?{urlencode(HOSTILE_PARTITION)}", "/plan", "/nothing"):
@@ -375,7 +375,7 @@ def test_a_phone_shows_all_of_it(seen: Seen) -> None:
     seen.shoot("phone-asset", full_page=True)
 
 
-def test_what_has_the_focus_shows_it(seen: Seen) -> None:
+def test_what_has_the_focus_shows_it(seen: WatchedPage) -> None:
     page = seen.page
     for _ in range(6):
         page.keyboard.press("Tab")
@@ -387,7 +387,7 @@ def test_what_has_the_focus_shows_it(seen: Seen) -> None:
         assert ring[2] >= 1, ring
 
 
-def test_the_button_has_the_lake_read_anew(seen: Seen) -> None:
+def test_the_button_has_the_lake_read_anew(seen: WatchedPage) -> None:
     with seen.page.expect_response("**/api/refresh") as answered:
         seen.page.get_by_role("button", name="Refresh").click()
     assert answered.value.status == 200

@@ -12,8 +12,8 @@ from playwright.sync_api import expect
 
 import partita as pt
 from partita.lake import Lake
-from tests.web.driving import Seen, entered, served
-from tests.web.lakes import dense
+from tests.web.browser_session import WatchedPage, serve_lake, signed_in_page
+from tests.web.lakes import fill_dense_lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -37,7 +37,7 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake.record("raw", [{"date": FIRST + timedelta(days=d)} for d in range(3)], outcome="succeeded", at=_now())
     half = [date(2024, 1, 1) + timedelta(days=d) for d in range(0, 731, 2)]
     lake.record("mixed", [{"date": day, "region": "eu"} for day in half], outcome="succeeded", at=_now())
-    dense(lake)
+    fill_dense_lake(lake)
     lake.record(EVIL, outcome="failed", at=_now(), run_id=f"run-{EVIL}", error=f"no {EVIL}")
     return lake
 
@@ -48,34 +48,34 @@ def _now() -> datetime:
 
 @pytest.fixture(scope="module")
 def address(moving: Lake) -> Iterator[str]:
-    with served(moving) as url:
+    with serve_lake(moving) as url:
         yield url
 
 
 @pytest.fixture
-def seen(browser: Browser, address: str) -> Iterator[Seen]:
-    with entered(browser, address) as seen:
+def seen(browser: Browser, address: str) -> Iterator[WatchedPage]:
+    with signed_in_page(browser, address) as seen:
         yield seen
 
 
-def asset(seen: Seen, name: str, **query: str) -> Page:
+def asset(seen: WatchedPage, name: str, **query: str) -> Page:
     seen.open(f"/asset?{urlencode({'asset': name, **query})}")
     seen.page.wait_for_selector("#map[data-cells]")
     return seen.page
 
 
-def test_what_is_recorded_appears_by_itself(seen: Seen, moving: Lake) -> None:
+def test_what_is_recorded_appears_by_itself(seen: WatchedPage, moving: Lake) -> None:
     page = asset(seen, "raw", state="missing")
     page.get_by_text("The map as a table").click()
     expect(page.locator("#summary-table")).to_contain_text("17")
-    other = Seen(page.context.new_page(), seen.base)
+    other = WatchedPage(page.context.new_page(), seen.base)
     other.open("/partition?" + urlencode({"asset": "raw", "key": "date=d:2026-06-04"}))
     expect(other.page.locator("#state")).to_contain_text("missing")
-    board = Seen(page.context.new_page(), seen.base)
+    board = WatchedPage(page.context.new_page(), seen.base)
     board.open("/")
     page.get_by_label("where").press_sequentially("date > ")
     moving.record("raw", {"date": FIRST + timedelta(days=3)}, outcome="succeeded", at=_now(), run_id="run-2")
-    expect(page.locator("#list")).to_contain_text("16 partitions pass the filters", timeout=FOLLOWED)
+    expect(page.locator("#list")).to_contain_text("16 partitions match the filters", timeout=FOLLOWED)
     expect(page.locator("#states")).to_contain_text("missing 16")
     expect(page.locator("#states")).to_contain_text("current 4")
     expect(page.locator("#facts")).to_contain_text("run-2")
@@ -90,7 +90,7 @@ def test_what_is_recorded_appears_by_itself(seen: Seen, moving: Lake) -> None:
         one.check()
 
 
-def test_the_page_of_the_list_stays_where_it_is(seen: Seen) -> None:
+def test_the_page_of_the_list_stays_where_it_is(seen: WatchedPage) -> None:
     page = asset(seen, "customers")
     first = page.locator("table.partitions tbody th").first
     before = first.inner_text()
@@ -102,7 +102,7 @@ def test_the_page_of_the_list_stays_where_it_is(seen: Seen) -> None:
     expect(first).to_have_text(after)
 
 
-def test_one_dimension_that_wraps_is_named(seen: Seen) -> None:
+def test_one_dimension_that_wraps_is_named(seen: WatchedPage) -> None:
     page = asset(seen, "customers")
     page.focus("#map")
     for _ in range(3):
@@ -113,7 +113,7 @@ def test_one_dimension_that_wraps_is_named(seen: Seen) -> None:
     assert page.get_by_label("where").get_attribute("placeholder") == "customer = …"
 
 
-def test_a_bin_of_several_states_has_the_shape_of_the_worst(seen: Seen) -> None:
+def test_a_bin_of_several_states_has_the_shape_of_the_worst(seen: WatchedPage) -> None:
     page = asset(seen, "mixed")
     dots = page.evaluate("""() => {
         const canvas = document.querySelector("#map canvas");
@@ -129,7 +129,7 @@ def test_a_bin_of_several_states_has_the_shape_of_the_worst(seen: Seen) -> None:
     seen.shoot("map-mixed")
 
 
-def test_a_tenth_of_many_looks_like_a_tenth(seen: Seen) -> None:
+def test_a_tenth_of_many_looks_like_a_tenth(seen: WatchedPage) -> None:
     page = asset(seen, "dense")
     missing, current = page.evaluate("""() => {
         const canvas = document.querySelector("#map canvas");
@@ -148,7 +148,7 @@ def test_a_tenth_of_many_looks_like_a_tenth(seen: Seen) -> None:
     seen.shoot("map-dense")
 
 
-def test_a_long_name_breaks_no_page(seen: Seen) -> None:
+def test_a_long_name_breaks_no_page(seen: WatchedPage) -> None:
     page = seen.page
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 844})
@@ -160,7 +160,7 @@ def test_a_long_name_breaks_no_page(seen: Seen) -> None:
         seen.shoot(f"long-{width}", full_page=True)
 
 
-def test_no_text_turns_round_what_is_read(seen: Seen) -> None:
+def test_no_text_turns_round_what_is_read(seen: WatchedPage) -> None:
     page = seen.page
     for path in ("/", f"/asset?{urlencode({'asset': EVIL})}", f"/partition?{urlencode({'asset': EVIL, 'key': ''})}"):
         seen.open(path)
@@ -178,13 +178,13 @@ def test_no_text_turns_round_what_is_read(seen: Seen) -> None:
     assert "\u202e" not in page.title()
 
 
-def refused(seen: Seen) -> None:
+def refused(seen: WatchedPage) -> None:
     """Chromium itself says on the console what wasn't answered; nothing else did."""
     assert [line for line in seen.console if "Failed to load resource" not in line] == []
     seen.console.clear()
 
 
-def test_a_server_that_is_gone_is_noticed_and_so_is_its_return(seen: Seen) -> None:
+def test_a_server_that_is_gone_is_noticed_and_so_is_its_return(seen: WatchedPage) -> None:
     page = asset(seen, "raw")
     page.context.set_offline(True)
     page.click("[data-do=whole]")
@@ -198,10 +198,10 @@ def test_a_server_that_is_gone_is_noticed_and_so_is_its_return(seen: Seen) -> No
     refused(seen)
 
 
-def test_a_server_with_another_token_says_what_to_do(seen: Seen) -> None:
+def test_a_server_with_another_token_says_what_to_do(seen: WatchedPage) -> None:
     page = asset(seen, "raw")
     page.context.clear_cookies()
     page.click("[data-do=in]")
-    expect(page.locator("#readout")).to_contain_text("this page needs its token; open the address")
-    expect(page.locator("#asof .problem")).to_contain_text("401: this page needs its token; open the address")
+    expect(page.locator("#readout")).to_contain_text("the token is missing; open the address")
+    expect(page.locator("#asof .problem")).to_contain_text("401: the token is missing; open the address")
     refused(seen)

@@ -11,17 +11,17 @@ import pytest
 import uvicorn
 
 from partita.web.app import make_app
-from partita.web.connections import BoundedProtocol
+from partita.web.connections import HeadDeadlineProtocol
 from partita.web.site import Site
 from tests.web.conftest import TOKEN
 
 HEAD = f"GET /api/version HTTP/1.1\r\nHost: 127.0.0.1:8765\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
 
 
-class QuickProtocol(BoundedProtocol):
+class QuickProtocol(HeadDeadlineProtocol):
     """Gives up after a fifth of a second."""
 
-    head_seconds = 0.2
+    head_timeout_seconds = 0.2
 
 
 @pytest.fixture(scope="module")

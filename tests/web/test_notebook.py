@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from partita.display.bins import bin_partitions
+from partita.display.layout import Box
+from partita.display.svg import heatmap_svg
 from partita.lake import Lake
-from partita.picture.bins import make_bins
-from partita.picture.box import Box
-from partita.picture.svg import svg_of
 from partita.web.site import Site
-from tests.web.lakes import HOSTILE, HOSTILE_ASSET
+from tests.web.lakes import HOSTILE_ASSET, HOSTILE_TEXT
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -22,8 +22,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.mark.parametrize("asset", ["daily_sales", "raw_orders", "clicks", "shards", "report"])
 @pytest.mark.parametrize("columns", [240, 10])
 def test_a_map_is_one_svg(site: Site, asset: str, columns: int) -> None:
-    bins = make_bins(site.watch.newest, asset, None, columns)
-    root = ET.fromstring(svg_of(bins))  # noqa: S314 - our own
+    bins = bin_partitions(site.snapshots.latest, asset, None, columns)
+    root = ET.fromstring(heatmap_svg(bins))  # noqa: S314 - our own
     assert root.tag == f"{SVG}svg"
     assert root.findall(f"{SVG}rect")
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {"svg", "rect", "path", "text", "circle"}
@@ -31,12 +31,12 @@ def test_a_map_is_one_svg(site: Site, asset: str, columns: int) -> None:
 
 
 def test_each_state_has_a_shape(site: Site) -> None:
-    snapshot = site.watch.newest
+    snapshot = site.snapshots.latest
     first = snapshot.asset("daily_sales").layout.across.first
     shapes = {}
     for state, (x, y) in {"current": (12, 3), "stale": (2, 2), "failed": (53, 2), "running": (56, 1)}.items():
         box = Box(first + x, first + x, y, y)
-        root = ET.fromstring(svg_of(make_bins(snapshot, "daily_sales", box)))  # noqa: S314 - our own
+        root = ET.fromstring(heatmap_svg(bin_partitions(snapshot, "daily_sales", box)))  # noqa: S314 - our own
         shapes[state] = tuple(path.get("d") for path in root.findall(f"{SVG}path"))
     assert shapes["current"] == ()
     assert len({shapes[state] for state in shapes}) == 4
@@ -45,7 +45,7 @@ def test_each_state_has_a_shape(site: Site) -> None:
 def html(thing: Any) -> str:
     """What a notebook asks a thing for, and that nothing in it is more than text and shapes."""
     shown = str(thing._repr_html_())
-    for hostile in (HOSTILE, HOSTILE_ASSET, "<script", "<img", "style=", "javascript:"):
+    for hostile in (HOSTILE_TEXT, HOSTILE_ASSET, "<script", "<img", "style=", "javascript:"):
         assert hostile not in shown
     return shown
 
@@ -92,7 +92,7 @@ WHAT_IS_LOADED = """
 import sys
 from partita.cli import main
 main(["status", "--lake", sys.argv[1]])
-assert not [name for name in sys.modules if name.startswith(("partita.picture", "partita.web", "starlette", "jinja2"))]
+assert not [name for name in sys.modules if name.startswith(("partita.display", "partita.web", "starlette", "jinja2"))]
 """
 
 

@@ -16,18 +16,18 @@ import partita as pt
 import partita.web
 from partita.algebra.key import PartitionKey
 from partita.lake import Lake
-from partita.picture.marks import MARKS
+from partita.status.states import MARKS
+from partita.web.access_control import AccessPolicy
 from partita.web.app import make_app
-from partita.web.gate import Keeper
-from partita.web.plans import read_question
+from partita.web.plan_preview import read_plan_query
 from partita.web.site import Site
-from tests.web.conftest import BASE, TOKEN
-from tests.web.lakes import ERROR, HOSTILE, HOSTILE_ASSET
+from tests.web.conftest import BASE_URL, TOKEN
+from tests.web.lakes import ERROR_TEXT, HOSTILE_ASSET, HOSTILE_TEXT
 
-HOSTILE_KEY = str(PartitionKey.of(date=date(2026, 7, 22), region=HOSTILE))
+HOSTILE_KEY = str(PartitionKey.of(date=date(2026, 7, 22), region=HOSTILE_TEXT))
 PAGES: list[tuple[str, dict[str, Any]]] = [
     ("/", {}),
-    ("/", {"q": HOSTILE}),
+    ("/", {"q": HOSTILE_TEXT}),
     ("/", {"part": "board"}),
     ("/asof", {}),
     ("/asset", {"asset": "daily_sales"}),
@@ -46,11 +46,11 @@ PAGES: list[tuple[str, dict[str, Any]]] = [
     ("/table/facts", {"name": "web.orders"}),
 ]
 REFUSED: list[tuple[str, dict[str, Any]]] = [
-    ("/asset", {"asset": HOSTILE}),
-    ("/partition", {"asset": "daily_sales", "key": HOSTILE}),
-    ("/table", {"name": HOSTILE}),
-    ("/asset", {"asset": "daily_sales", "where": HOSTILE}),
-    ("/asset", {"asset": "daily_sales", "state": HOSTILE}),
+    ("/asset", {"asset": HOSTILE_TEXT}),
+    ("/partition", {"asset": "daily_sales", "key": HOSTILE_TEXT}),
+    ("/table", {"name": HOSTILE_TEXT}),
+    ("/asset", {"asset": "daily_sales", "where": HOSTILE_TEXT}),
+    ("/asset", {"asset": "daily_sales", "state": HOSTILE_TEXT}),
     ("/nothing", {}),
 ]
 
@@ -90,8 +90,8 @@ def test_hostile_values_are_shown(client: TestClient) -> None:
     assert "&lt;img src=x onerror=" in shown
     history = client.get("/partition/history", params={"asset": HOSTILE_ASSET, "key": ""}).text
     assert "&lt;/pre&gt;&lt;/table&gt;&lt;b&gt;bold&lt;/b&gt;" in history
-    assert ERROR not in history
-    assert HOSTILE not in history
+    assert ERROR_TEXT not in history
+    assert HOSTILE_TEXT not in history
 
 
 def test_the_overview_has_each_asset_and_its_upstreams(client: TestClient) -> None:
@@ -109,7 +109,7 @@ def test_banner_row_filters_and_list_count_the_same(client: TestClient) -> None:
     banner = client.get("/", params={"part": "board"}).text
     filters = client.get("/asset", params={"asset": "daily_sales"}).text
     for name, count in counts.items():
-        word = next(mark.word for mark in MARKS if mark.name == name)
+        word = next(mark.label for mark in MARKS if mark.name == name)
         if name not in {"current", "unexpected"}:
             assert f'mark={name}">{count} {word}</a>' in banner
         assert f'value="{name}"> {word} <span class="quiet">{count}</span>' in filters
@@ -127,7 +127,7 @@ def test_an_error_is_shown_by_the_line_that_says_what_it_was(lake: Lake) -> None
     long = "\n".join(f'  File "step_{n}.py", line {n}, in step' for n in range(100))
     lake.register(pt.asset(name="broken")(print))
     lake.record("broken", outcome="failed", error=f"Traceback (most recent call last):\n{long}\nKeyError: 'price'\n")
-    client = TestClient(make_app(Site.of(lake, Keeper(TOKEN, port=8765))), base_url=BASE)
+    client = TestClient(make_app(Site.of(lake, AccessPolicy(TOKEN, port=8765))), base_url=BASE_URL)
     for path in ("/asset/partitions", "/partition/why"):
         page = client.get(
             path, params={"asset": "broken", "key": ""}, headers={"Authorization": f"Bearer {TOKEN}"}
@@ -142,15 +142,15 @@ def test_the_form_of_a_plan_asks_again_for_what_it_shows(client: TestClient) -> 
     inputs = [attrs for tag, attrs in page.tags if tag == "input"]
     assert {i["value"] for i in inputs if "checked" in i} == {"missing", "stale", "failed"}
     (words,) = (i["value"] for i in inputs if i["name"] == "words")
-    assert read_question(QueryParams({"words": words})).select == ("my asset", "+it's")
-    assert read_question(QueryParams({"words": "a  it's tag:b"})).select == ("a", "it's", "tag:b")
+    assert read_plan_query(QueryParams({"words": words})).select == ("my asset", "+it's")
+    assert read_plan_query(QueryParams({"words": "a  it's tag:b"})).select == ("a", "it's", "tag:b")
 
 
 def test_tenant_and_workspace_are_those_of_the_start(lake: Lake) -> None:
     other = Lake(lake.uri, workspace="other")
     lake.register(pt.asset(name="ours")(print))
     other.register(pt.asset(name="theirs")(print))
-    client = TestClient(make_app(Site.of(lake, Keeper(TOKEN, port=8765))), base_url=BASE)
+    client = TestClient(make_app(Site.of(lake, AccessPolicy(TOKEN, port=8765))), base_url=BASE_URL)
     client.headers["Authorization"] = f"Bearer {TOKEN}"
     elsewhere = {"workspace": "other", "tenant": "other"}
     assert client.get("/api/version", params=elsewhere).json()["workspace"] == "default"
@@ -173,19 +173,19 @@ def test_a_view_comes_back_from_the_url(client: TestClient) -> None:
 
 
 def test_an_empty_lake_says_how_to_begin(lake: Lake) -> None:
-    client = TestClient(make_app(Site.of(lake, Keeper(TOKEN, port=8765))), base_url=BASE)
+    client = TestClient(make_app(Site.of(lake, AccessPolicy(TOKEN, port=8765))), base_url=BASE_URL)
     page = client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).text
     client.close()
-    assert "Nothing is registered or recorded in default/default" in page
+    assert "No asset is registered or recorded in default/default" in page
 
 
 def test_a_fault_of_ours_says_little(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
-        raise ZeroDivisionError(HOSTILE)
+        raise ZeroDivisionError(HOSTILE_TEXT)
 
     monkeypatch.setattr(type(site.lake), "history", broken)
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    client = TestClient(make_app(site), base_url=BASE, headers=headers, raise_server_exceptions=False)
+    client = TestClient(make_app(site), base_url=BASE_URL, headers=headers, raise_server_exceptions=False)
     for path in ("/partition/history", "/api/history"):
         answer = client.get(path, params={"asset": "report", "key": ""})
         assert answer.status_code == 500

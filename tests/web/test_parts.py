@@ -8,15 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from partita.display.bins import bin_partitions
+from partita.display.status_snapshot import take_snapshot
+from partita.display.svg import heatmap_svg
 from partita.lake import Lake
-from partita.picture.bins import make_bins
-from partita.picture.snapshot import take_snapshot
-from partita.picture.svg import svg_of
-from partita.status.shown import error_line
-from partita.web.pages import _environment
+from partita.status.text import error_line
+from partita.web.pages import _template_environment
 from partita.web.site import Site
-from partita.web.tables import _warnings
-from tests.web.lakes import dense
+from partita.web.table_facts import _layout_warnings
+from tests.web.lakes import fill_dense_lake
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -35,7 +35,7 @@ def why_of(depth: int) -> dict[str, Any]:
 
 
 def shown(depth: int) -> str:
-    return _environment().get_template("_why.html").render(why=why_of(depth))
+    return _template_environment().get_template("_why.html").render(why=why_of(depth))
 
 
 def test_a_chain_of_causes_has_an_end() -> None:
@@ -46,20 +46,20 @@ def test_a_chain_of_causes_has_an_end() -> None:
 
 
 def test_a_bin_of_several_states_has_the_shape_of_the_worst(site: Site) -> None:
-    bins = make_bins(site.watch.newest, "shards", None, 5, 2)
-    kinds = [sum(n > 0 for n in bins.mixes[cell]) for cell in bins.cells]
+    bins = bin_partitions(site.snapshots.latest, "shards", None, 5, 2)
+    kinds = [sum(n > 0 for n in bins.distinct_counts[cell]) for cell in bins.cells]
     assert set(kinds) <= {0, 2}, "current and missing, or nothing"
-    root = ET.fromstring(svg_of(bins))  # noqa: S314 - our own
+    root = ET.fromstring(heatmap_svg(bins))  # noqa: S314 - our own
     shapes = "".join(path.get("d") or "" for path in root.findall(f"{SVG}path"))
     assert shapes.count("M") == kinds.count(2) > 0
 
 
 def test_a_few_stale_ones_of_many_do_not_look_like_most(lake: Lake) -> None:
     """One of each ten is missing, in bins that are too low for a shape: a part of the bin that is near a tenth."""
-    bins = make_bins(take_snapshot(dense(lake)), "dense", None, 3, 60)
-    assert {bins.mixes[cell] for cell in bins.cells} == {(9, 0, 0, 1, 0, 0, 0, 0)}
+    bins = bin_partitions(take_snapshot(fill_dense_lake(lake)), "dense", None, 3, 60)
+    assert {bins.distinct_counts[cell] for cell in bins.cells} == {(9, 0, 0, 1, 0, 0, 0, 0)}
     heights: dict[str, float] = {}
-    for rect in ET.fromstring(svg_of(bins)).findall(f"{SVG}rect"):  # noqa: S314 - our own
+    for rect in ET.fromstring(heatmap_svg(bins)).findall(f"{SVG}rect"):  # noqa: S314 - our own
         colour = rect.get("fill") or ""
         heights[colour] = heights.get(colour, 0) + float(rect.get("height") or 0)
     missing, current = sorted(heights.values())
@@ -73,14 +73,14 @@ def warnings(*rows: tuple[int, str | None, str, int], current: int = 0) -> dict[
     tuples = pa.table({"spec_id": spec_ids, "region": values})
     own = pa.table({**dict(zip(files.column_names, files.columns, strict=True)), "region": values})
     partitions = own.group_by(["spec_id", "key", "region"]).aggregate([("bytes", "sum")])
-    found = _warnings(partitions.rename_columns({"bytes_sum": "bytes"}), files, tuples, current)
+    found = _layout_warnings(partitions.rename_columns({"bytes_sum": "bytes"}), files, tuples, current)
     return {one["kind"]: one["text"] for one in found}
 
 
 def test_partitions_without_a_key_are_not_one() -> None:
     assert warnings(*((0, None, f"r{n}", 1_000) for n in range(8))) == {}
     crowded = warnings(*((0, None, "r1", 1_000) for _ in range(5)))
-    assert crowded["small files"].startswith("5 files under 32.0 MiB lie in 1 partition with 5 or more of them")
+    assert crowded["small files"].startswith("5 files under 32.0 MiB are in 1 partition with 5 or more of them")
 
 
 def test_what_is_uneven_is_judged_within_the_spec_and_from_a_size_on() -> None:

@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import expect
 
 from partita.lake import Lake
-from tests.web.driving import Seen, Server, entered, serving
-from tests.web.lakes import HOSTILE
+from tests.web.browser_session import UiServer, WatchedPage, run_ui_server, signed_in_page
+from tests.web.lakes import HOSTILE_TEXT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -26,7 +26,7 @@ SPARK = 180_000
 PIPELINE = f"""
 import partita as pt
 
-HOSTILE = {HOSTILE!r}
+HOSTILE = {HOSTILE_TEXT!r}
 REGIONS = pt.static("region", ["eu", HOSTILE])
 
 
@@ -68,14 +68,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(project: Path) -> Iterator[Server]:
-    with serving("--allow-run", folder=project) as server:
+def server(project: Path) -> Iterator[UiServer]:
+    with run_ui_server("--allow-run", folder=project) as server:
         yield server
 
 
 @pytest.fixture
-def seen(browser: Browser, server: Server) -> Iterator[Seen]:
-    with entered(browser, server.url) as seen:
+def seen(browser: Browser, server: UiServer) -> Iterator[WatchedPage]:
+    with signed_in_page(browser, server.url) as seen:
         yield seen
 
 
@@ -92,7 +92,7 @@ def is_over(page: Page, state: str = "ended") -> None:
     expect(page.locator("#outcome .banner")).to_be_visible()
 
 
-def ask(server: Server, path: str, method: str = "GET", **query: Any) -> str:
+def ask(server: UiServer, path: str, method: str = "GET", **query: Any) -> str:
     request = urllib.request.Request(  # noqa: S310 - ours
         f"{server.base}{path}?{urlencode(query, doseq=True)}",
         headers={"Authorization": f"Bearer {server.token}"},
@@ -113,18 +113,18 @@ def counts(project: Path, asset: str) -> dict[str, int]:
     return dict(Lake(str(project / "lake")).status_counts(asset).to_pylist()[0])
 
 
-def test_from_an_asset_to_its_plan_to_its_run(seen: Seen, project: Path) -> None:
+def test_from_an_asset_to_its_plan_to_its_run(seen: WatchedPage, project: Path) -> None:
     page = seen.page
     seen.open("/asset?asset=orders")
     page.get_by_role("link", name="Plan this asset").click()
     expect(page.locator("main strong")).to_have_text("2 partitions would run, in 1 batch.")
     expect(page.locator("#plan-said")).to_have_text("2 partitions would run, in 1 batch.")
-    expect(page.get_by_role("region", name="Partitions of orders")).to_contain_text(HOSTILE[:30])
+    expect(page.get_by_role("region", name="Partitions of orders")).to_contain_text(HOSTILE_TEXT[:30])
     seen.shoot("plan", full_page=True)
     run_shown(page)
     expect(page.locator("#said")).to_have_attribute("aria-live", "polite")
     is_over(page)
-    expect(page.locator("#outcome")).to_contain_text("Everything was made.")
+    expect(page.locator("#outcome")).to_contain_text("All partitions succeeded.")
     expect(page.locator("#said")).to_have_text("ended: 2 of 2 partitions")
     expect(page.locator("#log li").last).to_contain_text("2 partitions made, in ")
     expect(page.get_by_role("button", name="Cancel")).to_be_disabled()
@@ -136,7 +136,7 @@ def test_from_an_asset_to_its_plan_to_its_run(seen: Seen, project: Path) -> None
     assert page.title() != "owned"
 
 
-def test_a_selection_on_the_map_is_planned(seen: Seen) -> None:
+def test_a_selection_on_the_map_is_planned(seen: WatchedPage) -> None:
     page = seen.page
     seen.open("/asset?asset=counts")
     page.wait_for_selector("#map[data-cells]")
@@ -144,12 +144,12 @@ def test_a_selection_on_the_map_is_planned(seen: Seen) -> None:
     page.keyboard.press("Shift+ArrowLeft")
     page.get_by_role("link", name="Plan these").click()
     expect(page.locator("main strong")).to_have_text("1 partition would run, in 1 batch.")
-    expect(page.locator("main")).to_contain_text("the part of its map that is selected")
+    expect(page.locator("main")).to_contain_text("in the selected part of its map")
     page.get_by_role("link", name="with its upstreams").click()
     expect(page.locator("main strong")).to_have_text("2 partitions would run, in 1 batch.")
 
 
-def test_failures_are_shown_as_text(seen: Seen, project: Path) -> None:
+def test_failures_are_shown_as_text(seen: WatchedPage, project: Path) -> None:
     page = seen.page
     seen.open("/plan")
     page.get_by_role("textbox", name="assets").fill("broken orders")
@@ -158,8 +158,8 @@ def test_failures_are_shown_as_text(seen: Seen, project: Path) -> None:
     page.wait_for_url("**need=missing*")
     run_shown(page)
     is_over(page)
-    expect(page.locator("#outcome")).to_contain_text("Not everything was made.")
-    expect(page.locator("#outcome pre.error")).to_contain_text(f"ValueError: no {HOSTILE}")
+    expect(page.locator("#outcome")).to_contain_text("Not all partitions succeeded.")
+    expect(page.locator("#outcome pre.error")).to_contain_text(f"ValueError: no {HOSTILE_TEXT}")
     expect(page.locator("#log li.error").first).to_contain_text("could not be made")
     seen.shoot("run", full_page=True)
     assert page.locator("main img").count() == 0
@@ -168,7 +168,7 @@ def test_failures_are_shown_as_text(seen: Seen, project: Path) -> None:
     assert (found["current"], found["failed"]) == (1, 1)
 
 
-def test_a_run_is_cancelled(seen: Seen, project: Path) -> None:
+def test_a_run_is_cancelled(seen: WatchedPage, project: Path) -> None:
     page = seen.page
     seen.open("/plan?select=slow")
     run_shown(page)
@@ -183,17 +183,17 @@ def test_a_run_is_cancelled(seen: Seen, project: Path) -> None:
     assert (found["cancelled"], found["running"], found["failed"]) == (2, 0, 0)
 
 
-def test_a_plan_that_the_world_moved_away_from_is_refused(seen: Seen, project: Path) -> None:
+def test_a_plan_that_the_world_moved_away_from_is_refused(seen: WatchedPage, project: Path) -> None:
     page = seen.page
     seen.open("/plan?select=counts")
     Lake(str(project / "lake")).record("counts", {"region": "eu"}, outcome="failed", error="elsewhere")
     run_shown(page)
     is_over(page, "refused")
-    expect(page.locator("#outcome")).to_contain_text("WorldMoved")
+    expect(page.locator("#outcome")).to_contain_text("PlanOutdated")
     seen.shoot("run-refused")
 
 
-def test_by_the_api(server: Server, project: Path) -> None:
+def test_by_the_api(server: UiServer, project: Path) -> None:
     plan = json.loads(ask(server, "/api/plan", select="counts"))
     assert (plan["partitions"], plan["may_run"]) == (2, True)
     begun = json.loads(ask(server, "/api/run", "POST", plan=plan["plan"]))
@@ -206,7 +206,7 @@ def test_by_the_api(server: Server, project: Path) -> None:
     assert counts(project, "counts")["current"] == 2
 
 
-def test_the_end_of_the_server_cancels_the_run_and_waits(server: Server, project: Path, browser: Browser) -> None:
+def test_the_end_of_the_server_cancels_the_run_and_waits(server: UiServer, project: Path, browser: Browser) -> None:
     """The last of these: there is no server after it."""
     plan = json.loads(ask(server, "/api/plan", select="slow"))
     ask(server, "/api/run", "POST", plan=plan["plan"])
@@ -214,9 +214,7 @@ def test_the_end_of_the_server_cancels_the_run_and_waits(server: Server, project
     page.goto(server.url)
     page.goto(f"{server.base}/run")
     with urllib.request.urlopen(  # noqa: S310 - ours
-        urllib.request.Request(  # noqa: S310 - ours
-            f"{server.base}/api/run/events", headers={"Authorization": f"Bearer {server.token}"}
-        ),
+        urllib.request.Request(f"{server.base}/api/run/events", headers={"Authorization": f"Bearer {server.token}"}),  # noqa: S310
         timeout=SPARK / 1000,
     ) as stream:
         for line in stream:
@@ -229,7 +227,7 @@ def test_the_end_of_the_server_cancels_the_run_and_waits(server: Server, project
     expect(page.locator("#outcome")).to_contain_text("The run was cancelled.")
     server.process.wait(60)
     expect(page.locator("#asof")).to_contain_text("the server doesn't answer", timeout=20_000)
-    expect(page.locator("#asof")).not_to_contain_text("run at work")
+    expect(page.locator("#asof")).not_to_contain_text("run in progress")
     page.close()
     found = counts(project, "slow")
     assert (found["cancelled"], found["running"]) == (2, 0)

@@ -1,1 +1,1 @@
-"""What partitions, specs and predicates mean, on plain Python values: no Spark, no Arrow, no files."""
+"""Partition keys, specs, functions, predicates and pruning on Python values, without Spark, Arrow and files."""

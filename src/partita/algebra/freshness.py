@@ -1,4 +1,4 @@
-"""Freshness policies: until when a materialization counts as fresh."""
+"""Freshness policies: how long a materialization is fresh."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from partita.algebra.cron import Cron
+from partita.algebra.cron import CronSchedule
 from partita.errors import DefinitionError, value_repr
 
 
 @dataclass(frozen=True, slots=True)
 class MaximumLag:
-    """A materialization is fresh for so long."""
+    """A materialization is fresh until `lag` has passed."""
 
     lag: timedelta
 
@@ -21,18 +21,18 @@ class MaximumLag:
         _check_lag(self.lag)
 
     def document(self) -> dict[str, Any]:
-        """The policy as JSON."""
+        """Return the policy as JSON."""
         return {"maximum_lag": self.lag.total_seconds()}
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """At every moment of the schedule there must be a materialization that is at most `lag` old.
+    """At every tick of the schedule there must be a materialization that is at most `lag` old.
 
-    Without a lag it must have come after the moment before.
+    Without a lag, it must have come after the previous tick.
     """
 
-    cron: Cron
+    cron: CronSchedule
     lag: timedelta | None = None
 
     def __post_init__(self) -> None:
@@ -40,66 +40,68 @@ class Deadline:
             _check_lag(self.lag)
 
     def document(self) -> dict[str, Any]:
-        """The policy as JSON."""
+        """Return the policy as JSON."""
         lag = None if self.lag is None else self.lag.total_seconds()
         return {"cron": self.cron.text, "time_zone": self.cron.time_zone, "lag": lag}
 
     def deadlines(self, first: datetime, last: datetime, now: datetime) -> list[tuple[int, int]]:
-        """Pairs of a moment and a deadline, in microseconds: what was made up to the one is fresh until the other.
+        """Return pairs of a moment and a deadline, in microseconds since 1970.
 
-        A materialization belongs to the first pair whose moment is not before it. They are for materializations from
-        `first` to `last`, and for deadlines until `now`.
+        A materialization is fresh until the deadline of the first pair whose moment is not before it. The pairs cover
+        materializations from `first` to `last` and deadlines until `now`.
         """
         lag = timedelta(0) if self.lag is None else self.lag
         if lag > now - first:
             return []
         until = last + lag if lag < now - last else now
-        ticks = self.cron.ticks(first + lag, until) + self.cron.following(until, 2, now)
+        ticks = self.cron.ticks(first + lag, until) + self.cron.next_ticks(until, 2, now)
         if self.lag is None:
             return list(pairwise(ticks))
-        # What is older than `lag` at a tick, if only by a microsecond, doesn't meet it.
+        # A materialization that is a microsecond older than `lag` misses the tick.
         return [(tick - lag // timedelta(microseconds=1) - 1, tick) for tick in ticks]
 
 
-_LONGEST = timedelta(days=365_000)
+_MAX_LAG = timedelta(days=365_000)
 
 
 def _check_lag(lag: timedelta) -> None:
-    if lag > _LONGEST:
-        raise DefinitionError(f"a lag of {lag.days:,} days is more than {_LONGEST.days:,}; leave freshness out")
+    if lag > _MAX_LAG:
+        raise DefinitionError(f"a lag of {lag.days:,} days is over the limit of {_MAX_LAG.days:,}; leave freshness out")
 
 
-Freshness: TypeAlias = MaximumLag | Deadline
+FreshnessPolicy: TypeAlias = MaximumLag | Deadline
 
 
 def cron(schedule: str, *, time_zone: str = "UTC", lag: timedelta | None = None) -> Deadline:
-    """Deadlines on a cron schedule: at each, a partition must have been materialized since the one before.
+    """Require that at each tick of a cron schedule a partition has been materialized since the previous tick.
 
-    With a `lag`, it must have been materialized at most so long before each.
+    With a `lag`, it must have been materialized at most that long before the tick.
     """
     if lag is not None and (not isinstance(lag, timedelta) or lag < timedelta(0)):
-        raise DefinitionError(f"a lag is a timedelta that is not negative, not {value_repr(lag)}")
-    return Deadline(Cron(schedule, time_zone), lag)
+        raise DefinitionError(f"a lag must be a non-negative timedelta, not {value_repr(lag)}")
+    return Deadline(CronSchedule(schedule, time_zone), lag)
 
 
-def as_freshness(given: object) -> Freshness | None:
-    """A policy from what an asset was given: a timedelta is the maximum lag."""
-    if given is None or isinstance(given, MaximumLag | Deadline):
-        return given
-    if isinstance(given, timedelta):
-        if given <= timedelta(0):
-            raise DefinitionError(f"a maximum lag is positive, which {given} is not")
-        return MaximumLag(given)
-    raise DefinitionError(f"freshness is a timedelta or cron(...), not {value_repr(given)}")
+def to_freshness_policy(freshness: object) -> FreshnessPolicy | None:
+    """Return the policy for the `freshness` argument of an asset; a timedelta is the maximum lag."""
+    if freshness is None or isinstance(freshness, MaximumLag | Deadline):
+        return freshness
+    if isinstance(freshness, timedelta):
+        if freshness <= timedelta(0):
+            raise DefinitionError(f"a maximum lag must be positive, not {freshness}")
+        return MaximumLag(freshness)
+    raise DefinitionError(f"freshness must be a timedelta or cron(...), not {value_repr(freshness)}")
 
 
-def freshness_of(document: dict[str, Any] | None) -> Freshness | None:
-    """The policy that its `document` gave."""
+def freshness_from_document(document: dict[str, Any] | None) -> FreshnessPolicy | None:
+    """Return the policy from its JSON."""
     if document is None:
         return None
     if "maximum_lag" in document:
         return MaximumLag(timedelta(seconds=document["maximum_lag"]))
     if "cron" in document:
         lag = document["lag"]
-        return Deadline(Cron(document["cron"], document["time_zone"]), None if lag is None else timedelta(seconds=lag))
-    raise DefinitionError("the freshness policy is of a kind that this version of Partita doesn't know")
+        return Deadline(
+            CronSchedule(document["cron"], document["time_zone"]), None if lag is None else timedelta(seconds=lag)
+        )
+    raise DefinitionError("unknown kind of freshness policy; a newer version of Partita wrote it")

@@ -1,16 +1,16 @@
-r"""Murmur3 over the bytes that each type stands for.
+r"""Murmur3 hashes of typed values, and the canonical JSON of nested values.
 
-The bytes are those of the Iceberg specification's appendix B: integers of all widths, dates and times as little-endian
-longs, decimals as their shortest big-endian two's complement, text as UTF-8, UUIDs big-endian. Booleans and floats,
-which that document reserves, hash as it says they would: as longs, and by the bits of the double.
+The hashed bytes are those of the Iceberg specification, appendix B: integers of all widths, dates and times as
+little-endian longs, decimals as their shortest big-endian two's complement, strings as UTF-8, UUIDs big-endian.
+Booleans hash as longs and floats by the bits of the double, as the specification reserves for them.
 
-Structs, lists and maps hash as canonical JSON, which is compact and keeps nulls, with
-- the names of a struct and the keys of a map in order of their code points, a key that is not text as the text below;
-- integers and booleans as themselves, and all else as text: `2025-01-15`, `10:30:00.000000`,
-  `2025-01-15T10:30:00.000000Z` (without the `Z` where there is no zone), decimals with their full scale, bytes as
-  base64url without padding, UUIDs with hyphens, floats as hexadecimal (`0x1.8p1`, `NaN`, `-Infinity`): exact
-  everywhere, unlike the shortest decimal digits, on which languages differ;
-- in text just `"`, `\` and the characters below U+0020 escaped, those as `\b \f \n \r \t` or `\u001f`.
+Structs, lists and maps hash as canonical JSON, which is compact and keeps nulls:
+- the names of a struct and the keys of a map are sorted by code point; a key that is not a string is written as below;
+- integers and booleans are written as such, all other values as strings: `2025-01-15`, `10:30:00.000000`,
+  `2025-01-15T10:30:00.000000Z` (without `Z` if there is no zone), decimals with their full scale, bytes as base64url
+  without padding, UUIDs with hyphens, floats as hexadecimal (`0x1.8p1`, `NaN`, `-Infinity`), which is exact in every
+  language, unlike shortest decimal digits;
+- strings escape only `"`, `\` and the characters below U+0020, as `\b \f \n \r \t` or `\u001f`.
 """
 
 from __future__ import annotations
@@ -21,153 +21,158 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time
 from typing import Any, cast
 
-from partita.algebra.plain import EPOCH_DAY, Plain, micros_of, micros_of_time, to_plain
+from partita.algebra.physical_values import (
+    EPOCH_ORDINAL,
+    PhysicalValue,
+    datetime_to_micros,
+    time_to_micros,
+    to_physical_value,
+)
 from partita.algebra.types import (
-    BYTES,
-    FLOATS,
-    INTEGERS,
-    NESTED,
+    BINARY_KINDS,
+    FLOAT_KINDS,
+    INTEGER_KINDS,
+    NESTED_KINDS,
     DecimalType,
-    Kind,
     ListType,
     LogicalType,
     MapType,
     StructType,
+    TypeKind,
 )  # fmt: skip
 from partita.errors import SchemaError, value_repr
 
 
-def murmur3(value: object, type_: LogicalType) -> int:
-    """Murmur3 x86 32-bit with seed 0, as a signed integer."""
-    return _murmur3(hash_bytes(value, type_))
+def murmur3_hash(value: object, type_: LogicalType) -> int:
+    """Return Murmur3 x86 32-bit with seed 0 of a value, as a signed integer."""
+    return _murmur3_bytes(hash_bytes(value, type_))
 
 
-def plain_hash(plain: Plain, type_: LogicalType) -> int:
-    """The same, of a plain value."""
-    return _murmur3(plain_bytes(plain, type_))
+def physical_hash(value: PhysicalValue, type_: LogicalType) -> int:
+    """Return the Murmur3 hash of a physical value."""
+    return _murmur3_bytes(physical_bytes(value, type_))
 
 
 def hash_bytes(value: object, type_: LogicalType) -> bytes:
-    """The bytes of a value that hashing works on."""
-    if type_.kind in NESTED:
+    """Return the bytes that are hashed for a value."""
+    if type_.kind in NESTED_KINDS:
         return canonical_json(value, type_).encode()
-    return plain_bytes(to_plain(value, type_), type_)
+    return physical_bytes(to_physical_value(value, type_), type_)
 
 
-def plain_bytes(plain: Plain, type_: LogicalType) -> bytes:
-    """The bytes of a plain value that hashing works on."""
-    if isinstance(plain, str):
-        return plain.encode()
-    if isinstance(plain, bytes):
-        return plain
+def physical_bytes(value: PhysicalValue, type_: LogicalType) -> bytes:
+    """Return the bytes that are hashed for a physical value."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
     if isinstance(type_, DecimalType):
-        return shortest_bytes(plain)
-    if type_.kind in FLOATS and plain < 0:
-        return (-plain | _SIGN).to_bytes(8, "little")
-    return plain.to_bytes(8, "little", signed=True)
+        return twos_complement_bytes(value)
+    if type_.kind in FLOAT_KINDS and value < 0:
+        return (-value | _SIGN_BIT).to_bytes(8, "little")
+    return value.to_bytes(8, "little", signed=True)
 
 
-_SIGN = 1 << 63
+_SIGN_BIT = 1 << 63
 
 
-def shortest_bytes(number: int) -> bytes:
-    """Big-endian two's complement in as few bytes as hold the number."""
+def twos_complement_bytes(number: int) -> bytes:
+    """Return the shortest big-endian two's complement of a number."""
     magnitude = number if number >= 0 else -number - 1
     return number.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
 
 
 def canonical_json(value: object, type_: LogicalType) -> str:
-    """The JSON text that stands for a nested value (see the module's head)."""
+    """Return the canonical JSON of a nested value (see the module docstring)."""
     if value is None:
         return "null"
     if isinstance(type_, StructType):
-        return _json_struct(value, type_)
+        return _struct_json(value, type_)
     if isinstance(type_, ListType):
-        return "[" + ",".join(canonical_json(v, type_.element) for v in _members(value, type_)) + "]"
+        return "[" + ",".join(canonical_json(v, type_.element) for v in _list_items(value, type_)) + "]"
     if isinstance(type_, MapType):
-        return _json_map(value, type_)
+        return _map_json(value, type_)
     text = scalar_text(value, type_)
-    return text if type_.kind in INTEGERS or type_.kind is Kind.BOOLEAN else _quote(text)
+    return text if type_.kind in INTEGER_KINDS or type_.kind is TypeKind.BOOLEAN else _json_string(text)
 
 
-def has_json(type_: LogicalType) -> bool:
-    """Whether every value of the type has a canonical JSON; a map's keys must be text there, so they aren't nested."""
+def has_canonical_json(type_: LogicalType) -> bool:
+    """Return whether values of the type have canonical JSON; the keys of a map must not be nested."""
     if isinstance(type_, StructType):
-        return all(has_json(f.type) for f in type_.fields)
+        return all(has_canonical_json(f.type) for f in type_.fields)
     if isinstance(type_, ListType):
-        return has_json(type_.element)
+        return has_canonical_json(type_.element)
     if isinstance(type_, MapType):
-        return type_.key.kind not in NESTED and has_json(type_.key) and has_json(type_.value)
-    return type_.kind is not Kind.OTHER
+        return type_.key.kind not in NESTED_KINDS and has_canonical_json(type_.key) and has_canonical_json(type_.value)
+    return type_.kind is not TypeKind.OTHER
 
 
 def scalar_text(value: object, type_: LogicalType) -> str:
-    """The text of a value that is not nested, as canonical JSON holds it."""
-    plain = to_plain(value, type_)
-    if type_.kind in BYTES:
-        return urlsafe_b64encode(cast("bytes", plain)).decode().rstrip("=")
+    """Return the text of a primitive value in canonical JSON, without quotes."""
+    physical = to_physical_value(value, type_)
+    if type_.kind in BINARY_KINDS:
+        return urlsafe_b64encode(cast("bytes", physical)).decode().rstrip("=")
     if isinstance(type_, DecimalType):
-        return decimal_text(cast("int", plain), type_.scale)
-    if isinstance(plain, bool):
-        return "true" if plain else "false"
-    return _TEXTS.get(type_.kind, str)(value)
+        return decimal_text(cast("int", physical), type_.scale)
+    if isinstance(physical, bool):
+        return "true" if physical else "false"
+    return _TEXTS_BY_KIND.get(type_.kind, str)(value)
 
 
 def decimal_text(number: int, scale: int) -> str:
-    """All digits of a decimal given by its unscaled value: `-0.50` for -50 and 2."""
+    """Return all digits of a decimal, given its unscaled value: `-0.50` for -50 and scale 2."""
     digits = str(abs(number)).rjust(scale + 1, "0")
     split = len(digits) - scale
     return ("-" if number < 0 else "") + digits[:split] + ("." + digits[split:] if scale else "")
 
 
 def timestamp_text(value: datetime) -> str:
-    """`2025-01-15T10:30:00.000000`, in UTC where the value has a zone."""
-    day, rest = divmod(micros_of(value), 86_400_000_000)
-    whole = date.fromordinal(day + EPOCH_DAY)
-    return f"{whole.isoformat()}T{time_text(rest)}"
+    """Return `2025-01-15T10:30:00.000000`, in UTC if the value has a zone."""
+    days, micros = divmod(datetime_to_micros(value), 86_400_000_000)
+    return f"{date.fromordinal(days + EPOCH_ORDINAL).isoformat()}T{time_text(micros)}"
 
 
 def time_text(micros: int) -> str:
-    """`10:30:00.000000` from microseconds of the day."""
+    """Return `10:30:00.000000` for the microseconds since midnight."""
     seconds, fraction = divmod(micros, 1_000_000)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
 
 
-def _murmur3(octets: bytes) -> int:
+def _murmur3_bytes(octets: bytes) -> int:
     import mmh3
 
     return mmh3.hash(octets, 0, signed=True)
 
 
-def _json_struct(value: object, type_: StructType) -> str:
+def _struct_json(value: object, type_: StructType) -> str:
     if not isinstance(value, Mapping):
-        raise _misfit(value, type_)
+        raise _type_mismatch(value, type_)
     get = cast("Mapping[str, object]", value)
     members = sorted(type_.fields, key=lambda f: f.name)
-    return "{" + ",".join(f"{_quote(f.name)}:{canonical_json(get.get(f.name), f.type)}" for f in members) + "}"
+    return "{" + ",".join(f"{_json_string(f.name)}:{canonical_json(get.get(f.name), f.type)}" for f in members) + "}"
 
 
-def _json_map(value: object, type_: MapType) -> str:
-    entries = value.items() if isinstance(value, Mapping) else _members(value, type_)
+def _map_json(value: object, type_: MapType) -> str:
+    entries = value.items() if isinstance(value, Mapping) else _list_items(value, type_)
     if not all(isinstance(entry, tuple) and len(entry) == 2 for entry in entries):
-        raise _misfit(value, type_)
+        raise _type_mismatch(value, type_)
     texts = sorted((scalar_text(k, type_.key), canonical_json(v, type_.value)) for k, v in entries)
     if len({k for k, _ in texts}) < len(texts):
-        raise SchemaError("a map with one key twice has no canonical text")
-    return "{" + ",".join(f"{_quote(k)}:{v}" for k, v in texts) + "}"
+        raise SchemaError("a map with a duplicate key has no canonical text")
+    return "{" + ",".join(f"{_json_string(k)}:{v}" for k, v in texts) + "}"
 
 
-def _members(value: object, type_: LogicalType) -> Sequence[Any]:
+def _list_items(value: object, type_: LogicalType) -> Sequence[Any]:
     if not isinstance(value, list | tuple):
-        raise _misfit(value, type_)
+        raise _type_mismatch(value, type_)
     return value
 
 
-def _misfit(value: object, type_: LogicalType) -> SchemaError:
+def _type_mismatch(value: object, type_: LogicalType) -> SchemaError:
     return SchemaError(f"{value_repr(value)} ({type(value).__name__}) is not a value of type {type_}")
 
 
-def _quote(text: str) -> str:
+def _json_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -182,10 +187,10 @@ def _float_text(value: object) -> str:
     return f"{mantissa}{'0' if mantissa.endswith('.') else ''}p{int(exponent)}"
 
 
-_TEXTS: dict[Kind, Callable[[object], str]] = {
-    Kind.DATE: lambda v: cast("date", v).isoformat(),
-    Kind.TIME: lambda v: time_text(micros_of_time(cast("time", v))),
-    Kind.TIMESTAMP: lambda v: timestamp_text(cast("datetime", v)) + "Z",
-    Kind.TIMESTAMP_NTZ: lambda v: timestamp_text(cast("datetime", v)),
-    **dict.fromkeys(FLOATS, _float_text),
+_TEXTS_BY_KIND: dict[TypeKind, Callable[[object], str]] = {
+    TypeKind.DATE: lambda v: cast("date", v).isoformat(),
+    TypeKind.TIME: lambda v: time_text(time_to_micros(cast("time", v))),
+    TypeKind.TIMESTAMP: lambda v: timestamp_text(cast("datetime", v)) + "Z",
+    TypeKind.TIMESTAMP_NTZ: lambda v: timestamp_text(cast("datetime", v)),
+    **dict.fromkeys(FLOAT_KINDS, _float_text),
 }

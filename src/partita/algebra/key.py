@@ -1,4 +1,4 @@
-"""PartitionKey: the one typed identity of a partition (seed 000)."""
+"""PartitionKey: the typed identity of a partition, and the id that is derived from it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numbers import Integral
 from operator import index
 from types import MappingProxyType
 
-from partita.algebra.key_text import INT64, NAME, KeyValue, read_dimensions, tagged
-from partita.algebra.plain import is_finer
+from partita.algebra.key_text import INT64_RANGE, NAME_PATTERN, KeyValue, parse_dimensions, tagged_text
+from partita.algebra.physical_values import has_nanoseconds
 from partita.errors import KeyFormatError, KeyValueError, value_repr
 
 
@@ -20,8 +20,8 @@ from partita.errors import KeyFormatError, KeyValueError, value_repr
 class PartitionKey(Mapping[str, KeyValue]):
     """The typed values of a partition's dimensions, by name.
 
-    Equal when names, types and values are: `42` is not `"42"`, and `True` is not `1`. Ordered by the values, name by
-    name, nulls first. Immutable; a mapping from name to value.
+    Two keys are equal if their names, types and values are: `42` is not `"42"`, and `True` is not `1`. Keys sort by
+    their values, name by name, nulls first. A key is an immutable mapping from name to value.
     """
 
     __slots__ = ("_text", "_values")
@@ -31,39 +31,39 @@ class PartitionKey(Mapping[str, KeyValue]):
 
     def __init__(self, values: Mapping[str, object]) -> None:
         if not isinstance(values, Mapping):
-            raise KeyValueError(values, "dimensions are given by name or as a mapping; PartitionKey.parse reads a text")
-        named = {checked_name(name): _checked_value(name, value) for name, value in values.items()}
+            raise KeyValueError(values, "give dimensions by name or as a mapping; PartitionKey.parse reads a text")
+        named = {check_dimension_name(name): _normalize_value(name, value) for name, value in values.items()}
         ordered = {name: named[name] for name in sorted(named)}
-        self._set(ordered, ",".join(f"{name}={tagged(value)}" for name, value in ordered.items()))
+        self._set_slots(ordered, ",".join(f"{name}={tagged_text(value)}" for name, value in ordered.items()))
 
-    def _set(self, values: dict[str, KeyValue], text: str) -> None:
+    def _set_slots(self, values: dict[str, KeyValue], text: str) -> None:
         object.__setattr__(self, "_values", MappingProxyType(values))
         object.__setattr__(self, "_text", text)
 
     @classmethod
     def of(cls, values: Mapping[str, object] | None = None, /, **dimensions: object) -> PartitionKey:
-        """The key of these dimensions, given by name or as a mapping.
+        """Return the key with the given dimensions, by name or as a mapping.
 
         >>> str(PartitionKey.of(date=date(2025, 1, 15), region="us-east"))
         'date=d:2025-01-15,region=s:dXMtZWFzdA'
         """
-        given = {} if values is None else values
-        twice = sorted(name for name in dimensions if isinstance(given, Mapping) and name in given)
-        if twice:
-            raise KeyValueError(twice[0], "given twice")
-        return cls({**given, **dimensions} if isinstance(given, Mapping) else given)
+        mapping = {} if values is None else values
+        duplicates = sorted(name for name in dimensions if isinstance(mapping, Mapping) and name in mapping)
+        if duplicates:
+            raise KeyValueError(duplicates[0], "given twice")
+        return cls({**mapping, **dimensions} if isinstance(mapping, Mapping) else mapping)
 
     @classmethod
     def parse(cls, text: str) -> PartitionKey:
-        """The key of a canonical text; any other text is a `KeyFormatError` that says where and why."""
+        """Parse the canonical text of a key; raise a `KeyFormatError` with position and reason for any other text."""
         if not isinstance(text, str):
             raise KeyFormatError(value_repr(text), 0, f"a key is text, not {type(text).__name__}")
         key = cls.__new__(cls)
-        cls._set(key, dict(read_dimensions(text)), text)
+        cls._set_slots(key, dict(parse_dimensions(text)), text)
         return key
 
     def id(self, asset_id: str) -> str:
-        """`part_` and 32 hexadecimal digits: the id of this partition of that asset."""
+        """Return the id of this partition of an asset: `part_` and 32 hexadecimal digits."""
         return partition_id(asset_id, self._text)
 
     def __str__(self) -> str:
@@ -85,13 +85,13 @@ class PartitionKey(Mapping[str, KeyValue]):
         return self._text == other._text if isinstance(other, PartitionKey) else NotImplemented
 
     def __lt__(self, other: object) -> bool:
-        return self._rank() < other._rank() if isinstance(other, PartitionKey) else NotImplemented
+        return self._sort_key() < other._sort_key() if isinstance(other, PartitionKey) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._text)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a PartitionKey can't change; make another: PartitionKey.of({{**key, {name!r}: ...}})")
+        raise AttributeError(f"a PartitionKey is immutable; make another: PartitionKey.of({{**key, {name!r}: ...}})")
 
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)
@@ -99,49 +99,49 @@ class PartitionKey(Mapping[str, KeyValue]):
     def __reduce__(self) -> tuple[Callable[[str], PartitionKey], tuple[str]]:
         return PartitionKey.parse, (self._text,)
 
-    def _rank(self) -> tuple[tuple[str, int, object], ...]:
-        return tuple((name, _RANKS[type(value)], value) for name, value in self._values.items())
+    def _sort_key(self) -> tuple[tuple[str, int, object], ...]:
+        return tuple((name, _TYPE_ORDER[type(value)], value) for name, value in self._values.items())
 
 
 def partition_id(asset_id: str, key_text: str) -> str:
-    """The id of the partition whose key has that canonical text (seed 000, "Partition ID Derivation")."""
+    """Return the id of the partition of an asset whose key has the given canonical text."""
     return f"part_{sha256(id_prefix(asset_id) + key_text.encode()).hexdigest()[:32]}"
 
 
 def id_prefix(asset_id: str) -> bytes:
-    """The bytes that are hashed before the key's text."""
+    """Return the bytes that are hashed before the text of the key."""
     if not isinstance(asset_id, str) or not asset_id:
-        raise KeyValueError("asset_id", f"an asset's id is text and not empty, not {value_repr(asset_id)}")
+        raise KeyValueError("asset_id", f"an asset's id must be a non-empty string, not {value_repr(asset_id)}")
     try:
         return f"{asset_id}:".encode()
     except UnicodeEncodeError:
         raise KeyValueError("asset_id", "it holds a lone surrogate, which is not Unicode text") from None
 
 
-_RANKS = {type(None): 0, bool: 1, int: 2, str: 3, date: 4, datetime: 5}
+_TYPE_ORDER = {type(None): 0, bool: 1, int: 2, str: 3, date: 4, datetime: 5}
 
 
-def checked_name(name: object) -> str:
-    """A dimension's name, refused where a key can't have it."""
-    if not isinstance(name, str) or not re.fullmatch(NAME, name):
+def check_dimension_name(name: object) -> str:
+    """Return the name of a dimension; raise `KeyValueError` if a key can't have it."""
+    if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
         raise KeyValueError(name, "a name is a lower-case letter, then lower-case letters, digits and underscores")
     return str.__str__(name)
 
 
-def _checked_value(name: str, value: object) -> KeyValue:
+def _normalize_value(name: str, value: object) -> KeyValue:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _checked_text(name, str.__str__(value))
+        return _check_unicode(name, str.__str__(value))
     if isinstance(value, datetime):
-        return _checked_timestamp(name, value)
+        return _normalize_timestamp(name, value)
     if isinstance(value, date):
         return date(value.year, value.month, value.day)
     if _is_numpy_bool(value):
         return bool(value)
-    if isinstance(value, Integral):  # numpy's integers are, its arrays are not
+    if isinstance(value, Integral):  # numpy integers are Integral, numpy arrays are not
         number = index(value)
-        if number not in INT64:
+        if number not in INT64_RANGE:
             raise KeyValueError(name, f"{value_repr(number)} is over 64 bits")
         return number
     raise KeyValueError(name, f"{type(value).__name__} can't be in a key; use a string, an int, a bool, a date, "
@@ -152,7 +152,7 @@ def _is_numpy_bool(value: object) -> bool:
     return type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
 
 
-def _checked_text(name: str, text: str) -> str:
+def _check_unicode(name: str, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -160,17 +160,17 @@ def _checked_text(name: str, text: str) -> str:
     return text
 
 
-def _checked_timestamp(name: str, value: datetime) -> datetime:
+def _normalize_timestamp(name: str, value: datetime) -> datetime:
     if value != value:  # noqa: PLR0124 - pandas' NaT
-        raise KeyValueError(name, "NaT is no timestamp; use None for null")
+        raise KeyValueError(name, "NaT is not a timestamp; use None for null")
     if value.utcoffset() is None:
         raise KeyValueError(name, f"{value} has no time zone; attach one, as in replace(tzinfo=UTC)")
-    if is_finer(value):
-        raise KeyValueError(name, f"{value} is finer than a microsecond; round it first")
+    if has_nanoseconds(value):
+        raise KeyValueError(name, f"{value} has digits below the microsecond; round it first")
     try:
-        at = value.astimezone(UTC)
+        utc = value.astimezone(UTC)
     except (OverflowError, ValueError):
         raise KeyValueError(name, f"{value} in UTC is outside the years 0001 to 9999") from None
-    if at.year not in range(1, 10_000):
+    if utc.year not in range(1, 10_000):
         raise KeyValueError(name, f"{value} in UTC is outside the years 0001 to 9999")
-    return datetime(at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond, UTC)
+    return datetime(utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, UTC)

@@ -1,7 +1,7 @@
-"""The canonical text of a partition key (seed 000), written and strictly read.
+"""The canonical text of a partition key: formatting and strict parsing.
 
 ```text
-key       ::= dimension ("," dimension)*       names in order; the empty key has the empty text
+key       ::= dimension ("," dimension)*       sorted by name; the empty key has the empty text
 dimension ::= name "=" tag ":" value           name ::= [a-z][a-z0-9_]*
 s:dXMtZWFzdA                     string        base64url without padding, of the UTF-8 bytes
 i:-42                            int           64 bits, no sign but minus, no leading zeros
@@ -23,14 +23,14 @@ from typing import TypeAlias, cast
 from partita.errors import KeyFormatError
 
 KeyValue: TypeAlias = str | int | bool | date | datetime | None
-"""What a dimension can hold, once its Python type is one of these exactly."""
+"""The value of a dimension, of exactly one of these Python types."""
 
-NAME = "[a-z][a-z0-9_]*"
-INT64 = range(-(2**63), 2**63)
+NAME_PATTERN = "[a-z][a-z0-9_]*"
+INT64_RANGE = range(-(2**63), 2**63)
 
 
-def tagged(value: KeyValue) -> str:
-    """The tag of a value's type, and its text: `i:42`."""
+def tagged_text(value: KeyValue) -> str:
+    """Return the tag of a value's type and its text, such as `i:42`."""
     if value is None:
         return "n:null"
     if isinstance(value, bool):
@@ -44,41 +44,41 @@ def tagged(value: KeyValue) -> str:
     return f"d:{value.isoformat()}"
 
 
-def read_dimensions(text: str) -> Iterator[tuple[str, KeyValue]]:
-    """The names and values that a canonical text says; any other is a `KeyFormatError`."""
+def parse_dimensions(text: str) -> Iterator[tuple[str, KeyValue]]:
+    """Yield the names and values of a canonical text; raise `KeyFormatError` for any other text."""
     start, last = 0, None
     while text:
         stop = text.find(",", start)
         stop = len(text) if stop < 0 else stop
-        name, value = _dimension(text, start, stop)
+        name, value = _parse_dimension(text, start, stop)
         if last is not None and name <= last:
-            raise KeyFormatError(text, start, f"{name!r} stands twice" if name == last else
-                                 f"{name!r} comes before {last!r}: names are in alphabetical order")  # fmt: skip
+            raise KeyFormatError(text, start, f"the dimension {name!r} is given twice" if name == last else
+                                 f"{name!r} must come before {last!r}: names are in alphabetical order")  # fmt: skip
         yield name, value
         if stop == len(text):
             return
         start, last = stop + 1, name
 
 
-_HEAD = re.compile(f"({NAME})=([a-z]):")
+_DIMENSION_HEAD = re.compile(f"({NAME_PATTERN})=([a-z]):")
 
 
-def _dimension(text: str, start: int, stop: int) -> tuple[str, KeyValue]:
-    head = _HEAD.match(text, start, stop)
+def _parse_dimension(text: str, start: int, stop: int) -> tuple[str, KeyValue]:
+    head = _DIMENSION_HEAD.match(text, start, stop)
     if head is None:
         raise _head_error(text, start, stop)
     name, tag = head.groups()
-    if tag not in _READERS:
-        raise KeyFormatError(text, head.start(2), f"unknown type tag {tag!r}; the tags are {', '.join(_READERS)}")
+    if tag not in _PARSERS:
+        raise KeyFormatError(text, head.start(2), f"unknown type tag {tag!r}; the tags are {', '.join(_PARSERS)}")
     value_text = text[head.end() : stop]
     try:
-        return name, _READERS[tag](value_text)
+        return name, _PARSERS[tag](value_text)
     except _NotCanonical as problem:
         raise KeyFormatError(text, head.end() + problem.offset, problem.reason) from None
 
 
 def _head_error(text: str, start: int, stop: int) -> KeyFormatError:
-    name = re.compile(NAME).match(text, start, stop)
+    name = re.compile(NAME_PATTERN).match(text, start, stop)
     if start == stop:
         return KeyFormatError(text, start, "an empty dimension")
     if name is None:
@@ -96,81 +96,82 @@ class _NotCanonical(Exception):
         self.reason = reason
 
 
-def _numbers(form: str, text: str, reason: str) -> list[int]:
-    """The numbers that stand in `text` where `form` has zeros; all else must stand as in the form."""
-    for at, wanted in enumerate(form):
-        if at >= len(text) or (text[at] != wanted if wanted != "0" else text[at] not in "0123456789"):
-            raise _NotCanonical(at, reason)
-    if len(text) > len(form):
-        raise _NotCanonical(len(form), reason)
+def _parse_numbers(layout: str, text: str, reason: str) -> list[int]:
+    """Return the numbers in `text` where `layout` has zeros; all other characters must be those of the layout."""
+    for index, expected in enumerate(layout):
+        if index >= len(text) or (text[index] != expected if expected != "0" else text[index] not in "0123456789"):
+            raise _NotCanonical(index, reason)
+    if len(text) > len(layout):
+        raise _NotCanonical(len(layout), reason)
     return [int(n) for n in re.findall("[0-9]+", text)]
 
 
-_INT = re.compile("0|-?[1-9][0-9]*")
-_DATE = "0000-00-00"
-_TIMESTAMP = "0000-00-00T00:00:00.000000Z"
-_BASE64 = re.compile("[A-Za-z0-9_-]*")
-_LONGEST_INT = 20
+_INT_PATTERN = re.compile("0|-?[1-9][0-9]*")
+_DATE_LAYOUT = "0000-00-00"
+_TIMESTAMP_LAYOUT = "0000-00-00T00:00:00.000000Z"
+_BASE64_PATTERN = re.compile("[A-Za-z0-9_-]*")
+_MAX_INT_LENGTH = 20
 
 
-def _read_int(text: str) -> int:
-    match = _INT.match(text)
+def _parse_int(text: str) -> int:
+    match = _INT_PATTERN.match(text)
     if match is None or match.end() < len(text):
-        at = match.end() if match else 0
-        raise _NotCanonical(at, "an int is decimal digits without leading zeros, after '-' where it is negative")
-    number = int(text) if len(text) <= _LONGEST_INT else None
-    if number is None or number not in INT64:
-        raise _NotCanonical(0, "an int of over 64 bits")
+        raise _NotCanonical(
+            match.end() if match else 0, "an int is decimal digits without leading zeros, with '-' if it is negative"
+        )
+    number = int(text) if len(text) <= _MAX_INT_LENGTH else None
+    if number is None or number not in INT64_RANGE:
+        raise _NotCanonical(0, "the int exceeds 64 bits")
     return number
 
 
-def _read_bool(text: str) -> bool:
+def _parse_bool(text: str) -> bool:
     if text not in ("true", "false"):
         raise _NotCanonical(0, "a bool is 'true' or 'false'")
     return text == "true"
 
 
-def _read_null(text: str) -> None:
+def _parse_null(text: str) -> None:
     if text != "null":
         raise _NotCanonical(0, "null is written 'null'")
 
 
-def _read_date(text: str) -> date:
-    numbers = _numbers(_DATE, text, "a date is YYYY-MM-DD")
+def _parse_date(text: str) -> date:
+    numbers = _parse_numbers(_DATE_LAYOUT, text, "a date is YYYY-MM-DD")
     try:
         return date(*numbers)
     except ValueError as error:
         raise _NotCanonical(0, f"no such date: {error}") from None
 
 
-def _read_timestamp(text: str) -> datetime:
-    numbers = _numbers(_TIMESTAMP, text, "a timestamp is YYYY-MM-DDTHH:MM:SS.ffffffZ")
+def _parse_timestamp(text: str) -> datetime:
+    numbers = _parse_numbers(_TIMESTAMP_LAYOUT, text, "a timestamp is YYYY-MM-DDTHH:MM:SS.ffffffZ")
     try:
         return datetime(*numbers, tzinfo=UTC)  # type: ignore[arg-type, misc] # seven numbers, in datetime's order
     except ValueError as error:
         raise _NotCanonical(0, f"no such timestamp: {error}") from None
 
 
-def _read_string(text: str) -> str:
-    stray = len(cast("re.Match[str]", _BASE64.match(text))[0])
-    if stray < len(text):
-        raise _NotCanonical(stray, "not of base64url's alphabet, without padding")
+def _parse_string(text: str) -> str:
+    valid_length = len(cast("re.Match[str]", _BASE64_PATTERN.match(text))[0])
+    if valid_length < len(text):
+        raise _NotCanonical(valid_length, "not a character of base64url without padding")
     if len(text) % 4 == 1:
-        raise _NotCanonical(len(text) - 1, "base64url can't have that length")
+        raise _NotCanonical(len(text) - 1, "no base64url text has this length")
     octets = b64decode(text + "=" * (-len(text) % 4), altchars=b"-_")
     if urlsafe_b64encode(octets).decode().rstrip("=") != text:
-        raise _NotCanonical(len(text) - 1, "the last character has bits that belong to no byte")
+        raise _NotCanonical(len(text) - 1, "the last character has bits beyond the last byte")
     try:
         return octets.decode()
     except UnicodeDecodeError as error:
         raise _NotCanonical(error.start * 4 // 3, f"byte {error.start} is not UTF-8") from None
 
 
-_READERS: dict[str, Callable[[str], KeyValue]] = {
-    "s": _read_string,
-    "i": _read_int,
-    "b": _read_bool,
-    "d": _read_date,
-    "t": _read_timestamp,
-    "n": _read_null,
+_PARSERS: dict[str, Callable[[str], KeyValue]] = {
+    "s": _parse_string,
+    "i": _parse_int,
+    "b": _parse_bool,
+    "d": _parse_date,
+    "t": _parse_timestamp,
+    "n": _parse_null,
 }

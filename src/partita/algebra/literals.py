@@ -1,8 +1,9 @@
-"""Literals take the type of their column, when nothing is lost.
+"""Conversion of literals to the type of the column that they are compared with, if nothing is lost.
 
-The meaning is Spark's in its default, ANSI mode, in a session of the given time zone: dates and local times beside
-timestamps are instants in that zone. Where Spark would rather cast the column, where the text is not the usual form of
-the type, or where the zone's rules don't tell, there is no such literal (`Lossy`), and the comparison is left to Spark.
+The rules are Spark's in its default ANSI mode, in a session with the given time zone: a date or a local time that is
+compared with timestamps is an instant in that zone. If Spark would cast the column instead, if a string does not have
+the usual format of the type, or if the rules of the zone are not known, `LossyLiteral` is raised, and the comparison is
+left to Spark.
 """
 
 from __future__ import annotations
@@ -15,54 +16,66 @@ from math import isinf, isnan
 from typing import Self, cast
 from uuid import UUID
 
-from partita.algebra.plain import in_range, single, unscaled
-from partita.algebra.time_zones import IN_UTC, TimeZone, find_time_zone
-from partita.algebra.types import FLOATS, INSTANTS, INTEGERS, CharType, DecimalType, Kind, LogicalType
+from partita.algebra.physical_values import decimal_to_unscaled, is_in_range, round_to_float32
+from partita.algebra.time_zones import UTC_TIME_ZONE, TimeZone, find_time_zone
+from partita.algebra.types import (
+    FLOAT_KINDS,
+    INTEGER_KINDS,
+    TIMESTAMP_KINDS,
+    CharType,
+    DecimalType,
+    LogicalType,
+    TypeKind,
+)
 from partita.errors import TimeZoneError
 
-EXACT_FLOAT = 2**24
-"""Below it every integer is a float of each width, so that Spark's cast of an integer column to one loses nothing."""
+MAX_EXACT_FLOAT32_INT = 2**24
+"""Every integer up to it is exact as a float32, so that Spark's cast of an integer column loses nothing."""
 
 
-class Lossy(Exception):
-    """The value is no literal of that type."""
+class LossyLiteral(Exception):
+    """The value can't be a literal of the type without loss."""
 
 
-def literal_for(value: object, type_: LogicalType, zone: TimeZone = IN_UTC) -> object:
-    """The typed value that a literal has beside a column of that type, or `Lossy`; NULL is NULL beside any."""
+def literal_for(value: object, type_: LogicalType, zone: TimeZone = UTC_TIME_ZONE) -> object:
+    """Convert a literal that is compared with a column of the given type, or raise `LossyLiteral`; NULL stays NULL."""
     if value is None:
         return None
     if isinstance(value, str):
-        return from_text(value, type_, zone)
+        return literal_from_text(value, type_, zone)
     if isinstance(value, bool):
-        return _keep(value, type_.kind is Kind.BOOLEAN)
+        return _require_fit(value, type_.kind is TypeKind.BOOLEAN)
     if isinstance(value, int | Decimal | float):
-        return _number(value, type_)
+        return _number_literal(value, type_)
     if isinstance(value, datetime):
-        return _beside_local(value, type_, zone) if value.utcoffset() is None else _beside_instant(value, type_, zone)
+        return (
+            _timestamp_ntz_literal(value, type_, zone)
+            if value.utcoffset() is None
+            else _timestamp_literal(value, type_, zone)
+        )
     if isinstance(value, date):
         return _cast_date(value, type_, zone)
     if isinstance(value, time):
-        return _keep(value, type_.kind is Kind.TIME)
+        return _require_fit(value, type_.kind is TypeKind.TIME)
     if isinstance(value, UUID):
-        return _keep(value, type_.kind is Kind.UUID)
-    return _keep(value, isinstance(value, bytes) and type_.kind is Kind.BINARY)
+        return _require_fit(value, type_.kind is TypeKind.UUID)
+    return _require_fit(value, isinstance(value, bytes) and type_.kind is TypeKind.BINARY)
 
 
-def literals_for(values: tuple[object, ...], type_: LogicalType, zone: TimeZone = IN_UTC) -> tuple[object, ...]:
-    """The same for the values of an IN list, which Spark brings to one type together with the column.
+def literals_for(values: tuple[object, ...], type_: LogicalType, zone: TimeZone = UTC_TIME_ZONE) -> tuple[object, ...]:
+    """Convert the values of an IN list, which Spark casts to one common type together with the column.
 
-    A list of several kinds of literal may be brought to a type in which they round, and text beside a column of floats
-    or timestamps is compared as text outside of ANSI mode: both are `Lossy`.
+    Raises `LossyLiteral` for a list with several kinds of literals, which Spark may cast to a type that rounds them,
+    and for strings in a list for floats or timestamps, which Spark compares as strings outside of ANSI mode.
     """
-    kinds = {_kind_of(v) for v in values if v is not None}
-    if len(kinds) > 1 or ("text" in kinds and type_.kind in FLOATS | INSTANTS):
-        raise Lossy
+    kinds = {_literal_kind(v) for v in values if v is not None}
+    if len(kinds) > 1 or ("text" in kinds and type_.kind in FLOAT_KINDS | TIMESTAMP_KINDS):
+        raise LossyLiteral
     return tuple(literal_for(v, type_, zone) for v in values)
 
 
-def _kind_of(value: object) -> str:
-    """Integers and decimals in one list make a decimal, or a double beside floats, and lose nothing."""
+def _literal_kind(value: object) -> str:
+    """Return the kind of a literal; integers and decimals are one kind, as Spark's common type holds both exactly."""
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         return "exact"
     if isinstance(value, datetime):
@@ -70,123 +83,125 @@ def _kind_of(value: object) -> str:
     return "text" if isinstance(value, str) else type(value).__name__
 
 
-def cast_literal(value: object, type_: LogicalType, zone: TimeZone = IN_UTC) -> object:
-    """`CAST(literal AS type)`, or `Lossy` where the cast would round or fail, or the zone's rules don't tell."""
+def cast_literal(value: object, type_: LogicalType, zone: TimeZone = UTC_TIME_ZONE) -> object:
+    """Evaluate `CAST(literal AS type)`; raise `LossyLiteral` if it rounds, fails or needs unknown rules of the zone."""
     if value is None:
         return None
     if isinstance(type_, CharType):
-        raise Lossy
-    if type_.kind is Kind.FLOAT and isinstance(value, str | int | float | Decimal) and not isinstance(value, bool):
-        return _single(value)
+        raise LossyLiteral
+    if type_.kind is TypeKind.FLOAT and isinstance(value, str | int | float | Decimal) and not isinstance(value, bool):
+        return _cast_to_float32(value)
     if isinstance(type_, DecimalType) and isinstance(value, str | int | Decimal) and not isinstance(value, bool):
-        number = _decimal(value) if isinstance(value, str) else Decimal(value)
-        _in_range(unscaled(number, type_.scale), type_)
-        return SizedDecimal(number, type_)
+        number = _parse_decimal(value) if isinstance(value, str) else Decimal(value)
+        _require_range(decimal_to_unscaled(number, type_.scale), type_)
+        return TypedDecimal(number, type_)
     if isinstance(value, datetime):
         return _cast_timestamp(value, type_, zone)
     return literal_for(value, type_, zone)
 
 
-class SizedDecimal(Decimal):
-    """A decimal that was cast to a type: Spark compares in the wider of that and the column's."""
+class TypedDecimal(Decimal):
+    """A decimal that was cast to a type; Spark compares it in the wider of that type and the column's."""
 
     type: DecimalType
 
     def __new__(cls, number: Decimal, type_: DecimalType) -> Self:
-        made = super().__new__(cls, number)
-        made.type = type_
-        return made
+        decimal = super().__new__(cls, number)
+        decimal.type = type_
+        return decimal
 
 
-def from_text(text: str, type_: LogicalType, zone: TimeZone = IN_UTC) -> object:
-    """A literal from text in the usual form of the type."""
+def literal_from_text(text: str, type_: LogicalType, zone: TimeZone = UTC_TIME_ZONE) -> object:
+    """Parse a literal in the usual format of the type, or raise `LossyLiteral`."""
     if isinstance(type_, CharType):
-        # Beside a longer literal, Spark pads the column.
-        return _keep(text.ljust(type_.length), len(text) <= type_.length)
-    if type_.kind is Kind.STRING:
+        # Spark pads the column if the literal is longer.
+        return _require_fit(text.ljust(type_.length), len(text) <= type_.length)
+    if type_.kind is TypeKind.STRING:
         return text
-    if type_.kind in INTEGERS:
-        return _number(int(_shaped("0|-?[1-9][0-9]{0,18}", text)[0]), type_)
-    if type_.kind in FLOATS:
-        return _float_of_text(text, type_)
-    if type_.kind is Kind.DATE:
-        return read_date(text)
-    if type_.kind in INSTANTS:
-        value = read_timestamp(text)
-        _keep(value, type_.kind is Kind.TIMESTAMP or value.tzinfo is None)
+    if type_.kind in INTEGER_KINDS:
+        return _number_literal(int(_match_pattern("0|-?[1-9][0-9]{0,18}", text)[0]), type_)
+    if type_.kind in FLOAT_KINDS:
+        return _parse_float(text, type_)
+    if type_.kind is TypeKind.DATE:
+        return parse_date(text)
+    if type_.kind in TIMESTAMP_KINDS:
+        value = parse_timestamp(text)
+        _require_fit(value, type_.kind is TypeKind.TIMESTAMP or value.tzinfo is None)
         return _cast_timestamp(value, type_, zone)
-    if type_.kind is Kind.TIME:
-        return read_time(text)
-    if type_.kind is Kind.UUID:
-        return UUID(_shaped("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text)[0])
-    raise Lossy
+    if type_.kind is TypeKind.TIME:
+        return parse_time(text)
+    if type_.kind is TypeKind.UUID:
+        return UUID(_match_pattern("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text)[0])
+    raise LossyLiteral
 
 
-def read_date(text: str) -> date:
-    """`YYYY-MM-DD`, or `Lossy`."""
-    match = _shaped(_DATE, text)
+def parse_date(text: str) -> date:
+    """Parse `YYYY-MM-DD`, or raise `LossyLiteral`."""
+    match = _match_pattern(_DATE_PATTERN, text)
     try:
         return date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError:
-        raise Lossy from None
+        raise LossyLiteral from None
 
 
-def read_time(text: str) -> time:
-    """`HH:MM:SS[.ffffff]`, or `Lossy`."""
-    match = _shaped(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?", text)
+def parse_time(text: str) -> time:
+    """Parse `HH:MM:SS[.ffffff]`, or raise `LossyLiteral`."""
+    match = _match_pattern(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?", text)
     try:
         return time(int(match[1]), int(match[2]), int(match[3]), int((match[4] or "0").ljust(6, "0")))
     except ValueError:
-        raise Lossy from None
+        raise LossyLiteral from None
 
 
-def read_timestamp(text: str) -> datetime:
-    """`YYYY-MM-DD[ HH:MM[:SS[.ffffff]][zone]]`, aware where it names a zone, or `Lossy`."""
-    match = _shaped(
-        rf"{_DATE}(?:[ T]([0-9]{{2}}:[0-9]{{2}})(:[0-9]{{2}}(?:\.[0-9]{{1,6}})?)?(Z|[+-][0-9]{{2}}:[0-9]{{2}})?)?", text
+def parse_timestamp(text: str) -> datetime:
+    """Parse `YYYY-MM-DD[ HH:MM[:SS[.ffffff]][zone]]`, aware if it has a zone, or raise `LossyLiteral`."""
+    match = _match_pattern(
+        rf"{_DATE_PATTERN}(?:[ T]([0-9]{{2}}:[0-9]{{2}})(:[0-9]{{2}}(?:\.[0-9]{{1,6}})?)?"
+        r"(Z|[+-][0-9]{2}:[0-9]{2})?)?",
+        text,
     )
-    day = read_date(text[:10])
-    at = read_time(match[4] + (match[5] or ":00")) if match[4] else time(0)
-    return datetime.combine(day, at, _offset(match[6]) if match[6] else None)
+    day = parse_date(text[:10])
+    time_of_day = parse_time(match[4] + (match[5] or ":00")) if match[4] else time(0)
+    return datetime.combine(day, time_of_day, _parse_offset(match[6]) if match[6] else None)
 
 
-_DATE = "([0-9]{4})-([0-9]{2})-([0-9]{2})"
+_DATE_PATTERN = "([0-9]{4})-([0-9]{2})-([0-9]{2})"
 
 
-def _shaped(pattern: str, text: str) -> re.Match[str]:
+def _match_pattern(pattern: str, text: str) -> re.Match[str]:
     match = re.fullmatch(pattern, text)
     if match is None:
-        raise Lossy
+        raise LossyLiteral
     return match
 
 
-def _keep(value: object, fits: bool) -> object:
+def _require_fit(value: object, fits: bool) -> object:
     if not fits:
-        raise Lossy
+        raise LossyLiteral
     return value
 
 
-def _number(value: Decimal | float, type_: LogicalType) -> object:
-    if isinstance(value, float) and type_.kind in INTEGERS:
-        whole = value.is_integer() and abs(value) < EXACT_FLOAT
-        return _in_range(int(value) if whole else None, type_)
-    if type_.kind in FLOATS:
-        return _as_float(value, type_)
+def _number_literal(value: Decimal | float, type_: LogicalType) -> object:
+    if isinstance(value, float) and type_.kind in INTEGER_KINDS:
+        is_exact = value.is_integer() and abs(value) < MAX_EXACT_FLOAT32_INT
+        return _require_range(int(value) if is_exact else None, type_)
+    if type_.kind in FLOAT_KINDS:
+        return _float_literal(value, type_)
     if isinstance(value, float):
-        raise Lossy
-    if type_.kind in INTEGERS:
-        return _in_range(unscaled(Decimal(value), 0), type_)
+        raise LossyLiteral
+    if type_.kind in INTEGER_KINDS:
+        return _require_range(decimal_to_unscaled(Decimal(value), 0), type_)
     if isinstance(type_, DecimalType):
-        _in_range(unscaled(Decimal(value), type_.scale), type_)
-        if not _fit_together(_size(value), type_):
-            raise Lossy
+        _require_range(decimal_to_unscaled(Decimal(value), type_.scale), type_)
+        if not _has_common_decimal_type(_decimal_size(value), type_):
+            raise LossyLiteral
         return Decimal(value)
-    raise Lossy
+    raise LossyLiteral
 
 
-def _size(value: int | Decimal) -> tuple[int, int]:
-    """The precision and scale that Spark gives a literal, at the most."""
-    if isinstance(value, SizedDecimal):
+def _decimal_size(value: int | Decimal) -> tuple[int, int]:
+    """Return the largest precision and scale that Spark may give a literal."""
+    if isinstance(value, TypedDecimal):
         return value.type.precision, value.type.scale
     if isinstance(value, int):
         return 20, 0
@@ -194,140 +209,145 @@ def _size(value: int | Decimal) -> tuple[int, int]:
     return max(len(value.as_tuple().digits), scale), scale
 
 
-def _fit_together(size: tuple[int, int], type_: DecimalType) -> bool:
-    """Whether one decimal type holds both; where none does, Spark drops digits from the column."""
+def _has_common_decimal_type(size: tuple[int, int], type_: DecimalType) -> bool:
+    """Return whether one decimal type holds both; if none does, Spark drops digits of the column."""
     precision, scale = size
     return max(precision - scale, type_.precision - type_.scale) + max(scale, type_.scale) <= 38
 
 
-def _as_float(value: Decimal | float, type_: LogicalType) -> float:
-    """What Spark's cast to double makes of it; outside of ANSI mode integers beside singles are cast to those."""
-    if isinstance(value, int) and type_.kind is Kind.FLOAT and abs(value) > EXACT_FLOAT:
-        raise Lossy
-    return _double(value)
+def _float_literal(value: Decimal | float, type_: LogicalType) -> float:
+    """Return the value as Spark casts it to double; outside of ANSI mode Spark casts integers to float32 instead."""
+    if isinstance(value, int) and type_.kind is TypeKind.FLOAT and abs(value) > MAX_EXACT_FLOAT32_INT:
+        raise LossyLiteral
+    return _to_double(value)
 
 
-def _double(value: Decimal | float) -> float:
-    """The nearest double; `Lossy` for a number that is too large for one, which Spark refuses."""
+def _to_double(value: Decimal | float) -> float:
+    """Return the nearest double; raise `LossyLiteral` for a number that is too large, which Spark refuses."""
     try:
-        return value if isinstance(value, float) else finite(float(value))
+        return value if isinstance(value, float) else require_finite(float(value))
     except OverflowError:
-        raise Lossy from None
+        raise LossyLiteral from None
 
 
-def finite(number: float) -> float:
-    """The number, or `Lossy` where the digits that it was read from were too many for a double."""
+def require_finite(number: float) -> float:
+    """Return the number; raise `LossyLiteral` if the parsed digits exceeded the range of a double."""
     if isinf(number):
-        raise Lossy
+        raise LossyLiteral
     return number
 
 
-def _in_range(number: int | None, type_: LogicalType) -> int:
-    if number is None or not in_range(number, type_):
-        raise Lossy
+def _require_range(number: int | None, type_: LogicalType) -> int:
+    if number is None or not is_in_range(number, type_):
+        raise LossyLiteral
     return number
 
 
-def _decimal(text: str) -> Decimal:
-    return Decimal(_shaped(r"-?[0-9]{1,38}(\.[0-9]{1,38})?", text)[0])
+def _parse_decimal(text: str) -> Decimal:
+    return Decimal(_match_pattern(r"-?[0-9]{1,38}(\.[0-9]{1,38})?", text)[0])
 
 
-def _float_of_text(text: str, type_: LogicalType) -> float:
-    number = float(_shaped(_FLOAT, text)[0])
-    if type_.kind is Kind.FLOAT and number == number and _rounded(number) != number:  # noqa: PLR0124 - NaN is itself
-        # Outside of ANSI mode Spark casts the text to a single.
-        raise Lossy
+def _parse_float(text: str, type_: LogicalType) -> float:
+    number = float(_match_pattern(_FLOAT_PATTERN, text)[0])
+    if type_.kind is TypeKind.FLOAT and number == number and _round_to_float32(number) != number:  # noqa: PLR0124 - NaN is itself
+        # Outside of ANSI mode Spark casts the string to float32.
+        raise LossyLiteral
     return number
 
 
-_FLOAT = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|NaN|-?Infinity"
+_FLOAT_PATTERN = r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|NaN|-?Infinity"
 
 
-def _single(value: str | float | Decimal) -> float:
-    """A single from text or a number, rounded once; `Lossy` where going by way of a double could round twice."""
-    number = float(_shaped(_FLOAT, value)[0]) if isinstance(value, str) else _double(value)
+def _cast_to_float32(value: str | float | Decimal) -> float:
+    """Return the nearest float32; raise `LossyLiteral` if rounding by way of a double could round twice."""
+    number = float(_match_pattern(_FLOAT_PATTERN, value)[0]) if isinstance(value, str) else _to_double(value)
     if isnan(number) or isinf(number):
         return number
     exact = isinstance(value, float) or Decimal(number) == Decimal(value)
-    halfway = struct.unpack(">Q", struct.pack(">d", number))[0] & _BELOW_SINGLE == _HALF
-    if not exact and (halfway or abs(number) < _LEAST_NORMAL):
-        raise Lossy
-    return _rounded(number)
+    halfway = struct.unpack(">Q", struct.pack(">d", number))[0] & _FLOAT32_LOST_BITS == _FLOAT32_HALFWAY
+    if not exact and (halfway or abs(number) < _FLOAT32_MIN_NORMAL):
+        raise LossyLiteral
+    return _round_to_float32(number)
 
 
-_BELOW_SINGLE, _HALF = 0x1FFF_FFFF, 0x1000_0000
-"""The bits of a double that a single has no room for, and what stands in them halfway between two singles."""
-_LEAST_NORMAL = 2.0**-126
+_FLOAT32_LOST_BITS, _FLOAT32_HALFWAY = 0x1FFF_FFFF, 0x1000_0000
+"""The bits of a double that a float32 does not have, and their value halfway between two float32s."""
+_FLOAT32_MIN_NORMAL = 2.0**-126
 
 
-def _rounded(number: float) -> float:
-    rounded = single(number)
+def _round_to_float32(number: float) -> float:
+    rounded = round_to_float32(number)
     if rounded is None:
-        raise Lossy
+        raise LossyLiteral
     return rounded
 
 
-def _beside_local(value: datetime, type_: LogicalType, zone: TimeZone) -> object:
-    """A timestamp without a zone: Spark casts it beside timestamps, and casts a column of dates."""
+def _timestamp_ntz_literal(value: datetime, type_: LogicalType, zone: TimeZone) -> object:
+    """Convert a timestamp without a zone: Spark casts it to timestamps, but casts a column of dates to its type."""
     midnight = value.time() == time(0)
-    return _keep(value.date(), midnight) if type_.kind is Kind.DATE else _cast_timestamp(value, type_, zone)
+    return _require_fit(value.date(), midnight) if type_.kind is TypeKind.DATE else _cast_timestamp(value, type_, zone)
 
 
-def _beside_instant(value: datetime, type_: LogicalType, zone: TimeZone) -> object:
-    """A timestamp: Spark casts a column of dates, or of timestamps without a zone, to instants.
+def _timestamp_literal(value: datetime, type_: LogicalType, zone: TimeZone) -> object:
+    """Convert a timestamp: Spark casts a column of dates, or of timestamps without a zone, to instants.
 
-    That keeps their order where the offset is fixed, and that of dates where days begin at different instants.
+    That keeps the order of timestamps if the offset is fixed, and that of dates if every day starts at an instant of
+    its own.
     """
-    if type_.kind is Kind.TIMESTAMP_NTZ:
-        _keep(value, zone.is_fixed)
-    elif type_.kind is Kind.DATE:
-        return _keep(_known(zone.local(value)).date(), _starts_one_day(value, zone))
+    if type_.kind is TypeKind.TIMESTAMP_NTZ:
+        _require_fit(value, zone.is_fixed)
+    elif type_.kind is TypeKind.DATE:
+        return _require_fit(_require_known(zone.to_local(value)).date(), _is_start_of_day(value, zone))
     return _cast_timestamp(value, type_, zone)
 
 
-def _starts_one_day(instant: datetime, zone: TimeZone) -> bool:
-    """Whether a day begins at an instant, and the days before and after it at others."""
-    day = _known(zone.local(instant)).date()
+def _is_start_of_day(instant: datetime, zone: TimeZone) -> bool:
+    """Return whether a day begins at the instant, and the days before and after it at others."""
+    day = _require_known(zone.to_local(instant)).date()
     try:
         days = [day + timedelta(days=apart) for apart in (-1, 0, 1) if not zone.is_fixed or not apart]
     except OverflowError:
-        raise Lossy from None
-    return [_known(zone.start_of_day(one)) == instant for one in days] == [one == day for one in days]
+        raise LossyLiteral from None
+    return [_require_known(zone.start_of_day(d)) == instant for d in days] == [d == day for d in days]
 
 
 def _cast_timestamp(value: datetime, type_: LogicalType, zone: TimeZone) -> object:
-    """`CAST(timestamp AS type)`, of one with a zone or without."""
-    _keep(value, type_.kind in INSTANTS | {Kind.DATE})
+    """Evaluate `CAST(timestamp AS type)` for a timestamp with or without a zone."""
+    _require_fit(value, type_.kind in TIMESTAMP_KINDS | {TypeKind.DATE})
     is_local = value.utcoffset() is None
-    if type_.kind is Kind.TIMESTAMP:
-        return _known(zone.instant(value)) if is_local else _utc(value)
-    local = value if is_local else _known(zone.local(value))
-    return local.date() if type_.kind is Kind.DATE else local
+    if type_.kind is TypeKind.TIMESTAMP:
+        return _require_known(zone.to_instant(value)) if is_local else _to_utc(value)
+    local = value if is_local else _require_known(zone.to_local(value))
+    return local.date() if type_.kind is TypeKind.DATE else local
 
 
 def _cast_date(value: date, type_: LogicalType, zone: TimeZone) -> object:
-    """`CAST(date AS type)`: beside timestamps, a date is the start of the day."""
-    if type_.kind is Kind.DATE:
+    """Evaluate `CAST(date AS type)`; as a timestamp, a date is the start of the day."""
+    if type_.kind is TypeKind.DATE:
         return value
-    _keep(value, type_.kind in INSTANTS)
-    return _known(zone.start_of_day(value)) if type_.kind is Kind.TIMESTAMP else datetime.combine(value, time(0))
+    _require_fit(value, type_.kind in TIMESTAMP_KINDS)
+    return (
+        _require_known(zone.start_of_day(value))
+        if type_.kind is TypeKind.TIMESTAMP
+        else datetime.combine(value, time(0))
+    )
 
 
-def _known(value: datetime | None) -> datetime:
+def _require_known(value: datetime | None) -> datetime:
     if value is None:
-        raise Lossy
+        raise LossyLiteral
     return value
 
 
-def _utc(value: datetime) -> datetime:
+def _to_utc(value: datetime) -> datetime:
     try:
         return value.astimezone(UTC)
     except (OverflowError, ValueError):
-        raise Lossy from None
+        raise LossyLiteral from None
 
 
-def _offset(text: str) -> tzinfo | None:
+def _parse_offset(text: str) -> tzinfo | None:
     try:
         return find_time_zone(text).rules
     except TimeZoneError:
-        raise Lossy from None
+        raise LossyLiteral from None

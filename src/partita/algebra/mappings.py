@@ -1,4 +1,4 @@
-"""Upstream mappings: which partitions of an upstream asset one of ours is made from."""
+"""Partition mappings: which partitions of an upstream asset a downstream partition is made from."""
 
 from __future__ import annotations
 
@@ -8,182 +8,190 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeAlias
 
-from partita.algebra.key import PartitionKey, checked_name
+from partita.algebra.key import PartitionKey, check_dimension_name
 from partita.algebra.key_text import KeyValue
 from partita.algebra.partition_sets import Dimension, PartitionSet
-from partita.algebra.windows import Windows
+from partita.algebra.time_windows import TimeWindows
 from partita.errors import DefinitionError, value_repr
 
 KeyFunction: TypeAlias = Callable[[PartitionKey], Iterable[PartitionKey]]
 
 
 @dataclass(frozen=True, slots=True)
-class SameKey:
-    """Dimensions of one name have one value; of time windows of different grids, those that overlap.
+class SameKeyMapping:
+    """Dimensions with the same name have the same value; time windows of different grids match if they overlap.
 
-    A dimension that only the upstream has counts with all of its values.
+    A dimension that only the upstream has matches with all of its values.
     """
 
     def document(self) -> dict[str, Any]:
-        """The mapping as JSON."""
+        """Return the mapping as JSON."""
         return {"mapping": "same_key"}
 
 
 @dataclass(frozen=True, slots=True)
-class WindowOffset:
-    """As `SameKey`, but in one dimension the windows from `first` to `last` of ours on."""
+class WindowOffsetMapping:
+    """Like `SameKeyMapping`, but one dimension matches the windows from offset `first` to `last`."""
 
     dimension: str
     first: int
     last: int
 
     def document(self) -> dict[str, Any]:
-        """The mapping as JSON."""
+        """Return the mapping as JSON."""
         return {"mapping": "window_offset", "dimension": self.dimension, "first": self.first, "last": self.last}
 
 
 @dataclass(frozen=True, slots=True)
-class AllPartitions:
-    """Each of ours needs every partition of the upstream."""
+class AllPartitionsMapping:
+    """Each downstream partition needs all partitions of the upstream."""
 
     def document(self) -> dict[str, Any]:
-        """The mapping as JSON."""
+        """Return the mapping as JSON."""
         return {"mapping": "all_partitions"}
 
 
 @dataclass(frozen=True, slots=True)
-class MappedBy:
-    """A function says which; only its name is recorded, so only a process that registered the asset can ask it."""
+class FunctionMapping:
+    """A function of the key; only its name is recorded, so only a process that registered the asset can call it."""
 
     name: str
     function: KeyFunction | None = field(default=None, compare=False)
 
     def document(self) -> dict[str, Any]:
-        """The mapping as JSON."""
+        """Return the mapping as JSON."""
         return {"mapping": "function", "name": self.name}
 
 
-Mapping: TypeAlias = SameKey | WindowOffset | AllPartitions | MappedBy
+PartitionMapping: TypeAlias = SameKeyMapping | WindowOffsetMapping | AllPartitionsMapping | FunctionMapping
 
 
-def same_key() -> SameKey:
-    """Partitions with the same key; this is what an upstream without a mapping has.
+def same_key() -> SameKeyMapping:
+    """Map to partitions with the same key; the default mapping.
 
-    Time windows of other lengths are those that overlap: a month needs all of its days, a day the month that it is in.
+    Time windows of other lengths match if they overlap: a month needs all of its days, a day needs its month.
     """
-    return SameKey()
+    return SameKeyMapping()
 
 
-def window_offset(dimension: str, first: int, last: int | None = None) -> WindowOffset:
-    """Windows before or after ours: -1 is the one before, and -6, 0 the last seven with ours."""
+def window_offset(dimension: str, first: int, last: int | None = None) -> WindowOffsetMapping:
+    """Map to earlier or later time windows: -1 is the previous window; -6, 0 are the last seven including the same."""
     last = first if last is None else last
     for number in (first, last):
         if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 2**31:
             raise DefinitionError(
-                f"windows of {value_repr(dimension)} are counted by whole numbers, not {value_repr(number)}"
+                f"the window offsets of {value_repr(dimension)} must be 32-bit integers, not {value_repr(number)}"
             )
     if last < first:
-        raise DefinitionError(f"the windows from {first} to {last} of {dimension!r} are none")
-    return WindowOffset(checked_name(dimension), first, last)
+        raise DefinitionError(f"the window offsets of {dimension!r} are an empty range: {first} to {last}")
+    return WindowOffsetMapping(check_dimension_name(dimension), first, last)
 
 
-def all_partitions() -> AllPartitions:
-    """Every partition of the upstream."""
-    return AllPartitions()
+def all_partitions() -> AllPartitionsMapping:
+    """Map to all partitions of the upstream."""
+    return AllPartitionsMapping()
 
 
-def mapped_by(function: KeyFunction) -> MappedBy:
-    """The partitions that a function of our key gives."""
+def mapped_by(function: KeyFunction) -> FunctionMapping:
+    """Map to the partitions that a function returns for the key of the downstream partition."""
     if not callable(function):
-        raise DefinitionError(f"mapped_by takes a function of a partition's key, not {value_repr(function)}")
+        raise DefinitionError(f"mapped_by takes a function of a partition key, not {value_repr(function)}")
     name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
-    return MappedBy(name, function)
+    return FunctionMapping(name, function)
 
 
-def mapping_of(document: dict[str, Any]) -> Mapping:
-    """The mapping that its `document` gave."""
+def mapping_from_document(document: dict[str, Any]) -> PartitionMapping:
+    """Return the mapping from its JSON."""
     kind = document["mapping"]
     if kind == "same_key":
-        return SameKey()
+        return SameKeyMapping()
     if kind == "window_offset":
-        return WindowOffset(document["dimension"], document["first"], document["last"])
+        return WindowOffsetMapping(document["dimension"], document["first"], document["last"])
     if kind == "all_partitions":
-        return AllPartitions()
+        return AllPartitionsMapping()
     if kind == "function":
-        return MappedBy(document["name"])
-    raise DefinitionError(f"the upstream mapping {kind!r} is not known to this version of Partita")
+        return FunctionMapping(document["name"])
+    raise DefinitionError(f"unknown upstream mapping {kind!r}; a newer version of Partita wrote it")
 
 
-def upstream_windows(mapping: Mapping, ours: Windows, theirs: Windows, ordinal: int) -> range:
-    """The windows of an upstream's dimension that one of ours is made from."""
-    shifted = isinstance(mapping, WindowOffset) and mapping.dimension == ours.dimension
-    first, last = (mapping.first, mapping.last) if shifted else (0, 0)  # type: ignore[union-attr] # it is one
-    return theirs.overlapping(ours, ordinal + first, ordinal + last)
+def upstream_windows(mapping: PartitionMapping, downstream: TimeWindows, upstream: TimeWindows, ordinal: int) -> range:
+    """Return the ordinals of the upstream windows that a downstream window is made from."""
+    shifted = isinstance(mapping, WindowOffsetMapping) and mapping.dimension == downstream.name
+    first, last = (mapping.first, mapping.last) if shifted else (0, 0)  # type: ignore[union-attr] # a WindowOffsetMapping
+    return upstream.overlapping_ordinals(downstream, ordinal + first, ordinal + last)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """Partitions by the values of some of their dimensions; without dimensions, all of them."""
+class DimensionSelection:
+    """Partitions selected by the values of some of their dimensions; without dimensions, all partitions."""
 
     names: tuple[str, ...]
     values: tuple[tuple[KeyValue, ...], ...]
 
 
-EVERYTHING = Choice((), ((),))
+ALL_PARTITIONS = DimensionSelection((), ((),))
 
 
-def chosen_upstream(mapping: Mapping, ours: PartitionSet, theirs: PartitionSet, keys: Iterable[PartitionKey]) -> Choice:
-    """The partitions of an upstream that some of ours are made from."""
-    if isinstance(mapping, AllPartitions):
-        return EVERYTHING
-    if isinstance(mapping, MappedBy):
-        return _by_function(mapping, theirs, keys)
-    shared = [(here, there) for there in theirs.dimensions if (here := ours.find(there.dimension)) is not None]
+def upstream_selection(
+    mapping: PartitionMapping, downstream: PartitionSet, upstream: PartitionSet, keys: Iterable[PartitionKey]
+) -> DimensionSelection:
+    """Return the upstream partitions that the downstream partitions with the given keys are made from."""
+    if isinstance(mapping, AllPartitionsMapping):
+        return ALL_PARTITIONS
+    if isinstance(mapping, FunctionMapping):
+        return _selection_by_function(mapping, upstream, keys)
+    shared = [
+        (own, other) for other in upstream.dimensions if (own := downstream.find_dimension(other.name)) is not None
+    ]
     if not shared:
-        return EVERYTHING
-    known: dict[tuple[str, KeyValue], Sequence[KeyValue]] = {}
-    found: dict[tuple[KeyValue, ...], None] = {}
+        return ALL_PARTITIONS
+    mapped_values: dict[tuple[str, KeyValue], Sequence[KeyValue]] = {}
+    combinations: dict[tuple[KeyValue, ...], None] = {}
     for key in keys:
         columns = []
-        for here, there in shared:
-            value = (here.dimension, key[here.dimension])
-            if value not in known:
-                known[value] = _mapped_values(mapping, here, there, value[1])
-            columns.append(known[value])
-        found.update(dict.fromkeys(product(*columns)))
-    return Choice(tuple(there.dimension for _, there in shared), tuple(found))
+        for own, other in shared:
+            value = (own.name, key[own.name])
+            if value not in mapped_values:
+                mapped_values[value] = _upstream_values(mapping, own, other, value[1])
+            columns.append(mapped_values[value])
+        combinations.update(dict.fromkeys(product(*columns)))
+    return DimensionSelection(tuple(other.name for _, other in shared), tuple(combinations))
 
 
-def asked_upstream(mapping: MappedBy, key: PartitionKey) -> Iterable[PartitionKey]:
-    """The keys that a function gives, which must be keys; what goes wrong in it is wrong with the definition."""
+def upstream_keys(mapping: FunctionMapping, key: PartitionKey) -> Iterable[PartitionKey]:
+    """Return the keys that the function maps a key to; raise `DefinitionError` if it fails or returns other values."""
     if mapping.function is None:
-        raise DefinitionError(f"the mapping {mapping.name} is a function that this process doesn't have")
+        raise DefinitionError(f"the mapping {mapping.name} is a function that this process has not registered")
     try:
-        given = tuple(mapping.function(key))
+        mapped_keys = tuple(mapping.function(key))
     except Exception as error:
         raise DefinitionError(f"{mapping.name} fails for {key}: {type(error).__name__}: {error}") from error
-    for theirs in given:
-        if not isinstance(theirs, PartitionKey):
-            raise DefinitionError(f"{mapping.name} gave {theirs!r} for {key}, and not partition keys")
-        yield theirs
+    for mapped_key in mapped_keys:
+        if not isinstance(mapped_key, PartitionKey):
+            raise DefinitionError(f"{mapping.name} must return partition keys, and returned {mapped_key!r} for {key}")
+        yield mapped_key
 
 
-def _by_function(mapping: MappedBy, theirs: PartitionSet, keys: Iterable[PartitionKey]) -> Choice:
-    given = dict.fromkeys(one for key in keys for one in asked_upstream(mapping, key))
-    for key in given:
-        if tuple(key) != theirs.names:
-            names = ", ".join(theirs.names) or "none"
-            raise DefinitionError(f"{mapping.name} gave the key {key}, and the upstream's dimensions are: {names}")
-    return Choice(theirs.names, tuple(tuple(key.values()) for key in given))
+def _selection_by_function(
+    mapping: FunctionMapping, upstream: PartitionSet, keys: Iterable[PartitionKey]
+) -> DimensionSelection:
+    mapped_keys = dict.fromkeys(mapped_key for key in keys for mapped_key in upstream_keys(mapping, key))
+    for key in mapped_keys:
+        if tuple(key) != upstream.names:
+            names = ", ".join(upstream.names) or "none"
+            raise DefinitionError(f"{mapping.name} returned the key {key}, but the upstream's dimensions are: {names}")
+    return DimensionSelection(upstream.names, tuple(tuple(key.values()) for key in mapped_keys))
 
 
-def _mapped_values(mapping: Mapping, here: Dimension, there: Dimension, value: KeyValue) -> Sequence[KeyValue]:
-    if not isinstance(here, Windows) or not isinstance(there, Windows):
+def _upstream_values(
+    mapping: PartitionMapping, downstream: Dimension, upstream: Dimension, value: KeyValue
+) -> Sequence[KeyValue]:
+    if not isinstance(downstream, TimeWindows) or not isinstance(upstream, TimeWindows):
         return (value,)
-    ordinal = here.ordinal(value)
+    ordinal = downstream.ordinal_of(value)
     if ordinal is None:
         return (value,)
-    # Windows outside of the years 1 to 9999 are in no key.
+    # No key can hold a window outside of the years 1 to 9999.
     with suppress(ValueError, OverflowError):
-        return [there.value(window) for window in upstream_windows(mapping, here, there, ordinal)]
+        return [upstream.key_value(window) for window in upstream_windows(mapping, downstream, upstream, ordinal)]
     return ()

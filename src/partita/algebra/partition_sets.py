@@ -1,4 +1,4 @@
-"""Which partitions an asset should have: time windows, static values, dynamic ones, and products of them."""
+"""Partition sets: the partitions of an asset as products of time windows, static values and dynamic values."""
 
 from __future__ import annotations
 
@@ -8,52 +8,53 @@ from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from partita.algebra.key import PartitionKey, checked_name
-from partita.algebra.key_text import KeyValue, tagged
-from partita.algebra.windows import DAY, HOUR, MONTH, WEEK, Windows, windows_of, zone
+from partita.algebra.calendar import DAY, HOUR, MONTH
+from partita.algebra.key import PartitionKey, check_dimension_name
+from partita.algebra.key_text import KeyValue, tagged_text
+from partita.algebra.time_windows import WEEK, TimeWindows, definition_time_zone, windows_from_document
 from partita.errors import DefinitionError, value_repr
 
 
 @dataclass(frozen=True, slots=True)
-class Static:
-    """A dimension with these values."""
+class StaticDimension:
+    """A dimension with fixed values."""
 
-    dimension: str
+    name: str
     values: tuple[KeyValue, ...]
 
     def document(self) -> dict[str, Any]:
-        """The set as JSON."""
-        return {"dimension": self.dimension, "static": [tagged(value) for value in self.values]}
+        """Return the definition as JSON."""
+        return {"dimension": self.name, "static": [tagged_text(value) for value in self.values]}
 
 
 @dataclass(frozen=True, slots=True)
-class Dynamic:
-    """A dimension whose values come from events."""
+class DynamicDimension:
+    """A dimension whose values are added by events."""
 
-    dimension: str
+    name: str
 
     def document(self) -> dict[str, Any]:
-        """The set as JSON."""
-        return {"dimension": self.dimension, "dynamic": True}
+        """Return the definition as JSON."""
+        return {"dimension": self.name, "dynamic": True}
 
 
-Dimension: TypeAlias = Windows | Static | Dynamic
+Dimension: TypeAlias = TimeWindows | StaticDimension | DynamicDimension
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSet:
-    """The partitions of an asset: every combination of the values of its dimensions, which stand by name.
+    """The partitions of an asset: all combinations of the values of its dimensions, which are sorted by name.
 
-    `daily("date", start="2025-01-01") * static("region", ["us", "eu"])` has two for each day.
+    `daily("date", start="2025-01-01") * static("region", ["us", "eu"])` has two partitions per day.
     """
 
     dimensions: tuple[Dimension, ...]
 
     def __post_init__(self) -> None:
-        ordered = tuple(sorted(self.dimensions, key=lambda d: d.dimension))
-        for one, next_one in pairwise(ordered):
-            if one.dimension == next_one.dimension:
-                raise DefinitionError(f"the dimension {one.dimension!r} stands twice in the partitions")
+        ordered = tuple(sorted(self.dimensions, key=lambda d: d.name))
+        for dimension, following in pairwise(ordered):
+            if dimension.name == following.name:
+                raise DefinitionError(f"the partitions have the dimension {dimension.name!r} twice")
         object.__setattr__(self, "dimensions", ordered)
 
     def __mul__(self, other: PartitionSet) -> PartitionSet:
@@ -63,108 +64,114 @@ class PartitionSet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the dimensions, as in a key."""
-        return tuple(d.dimension for d in self.dimensions)
+        """The names of the dimensions, in the order of a key."""
+        return tuple(d.name for d in self.dimensions)
 
-    def find(self, name: str) -> Dimension | None:
-        """The dimension of that name."""
-        return next((d for d in self.dimensions if d.dimension == name), None)
+    def find_dimension(self, name: str) -> Dimension | None:
+        """Return the dimension with the given name, or None."""
+        return next((d for d in self.dimensions if d.name == name), None)
 
     def document(self) -> list[dict[str, Any]]:
-        """The set as JSON."""
+        """Return the definition as JSON."""
         return [d.document() for d in self.dimensions]
 
 
-NOT_PARTITIONED = PartitionSet(())
-"""One partition, of the empty key."""
+UNPARTITIONED = PartitionSet(())
+"""A set of one partition, with the empty key."""
 
 
-def partition_set_of(document: Iterable[dict[str, Any]]) -> PartitionSet:
-    """The set that `PartitionSet.document` gave."""
-    return PartitionSet(tuple(map(_dimension_of, document)))
+def partition_set_from_document(document: Iterable[dict[str, Any]]) -> PartitionSet:
+    """Return the set from the JSON of `PartitionSet.document`."""
+    return PartitionSet(tuple(map(_dimension_from_document, document)))
 
 
-def _dimension_of(document: dict[str, Any]) -> Dimension:
+def _dimension_from_document(document: dict[str, Any]) -> Dimension:
     name = document["dimension"]
     if "windows" in document:
-        return windows_of(document)
+        return windows_from_document(document)
     if "static" in document:
-        return Static(name, tuple(PartitionKey.parse(f"{name}={text}")[name] for text in document["static"]))
+        return StaticDimension(name, tuple(PartitionKey.parse(f"{name}={text}")[name] for text in document["static"]))
     if "dynamic" in document:
-        return Dynamic(name)
-    raise DefinitionError(f"the dimension {name!r} is of a kind that this version of Partita doesn't know")
+        return DynamicDimension(name)
+    raise DefinitionError(f"unknown kind of dimension {name!r}; a newer version of Partita wrote it")
 
 
-Moment: TypeAlias = str | date | datetime
+TimestampLike: TypeAlias = str | date | datetime
 
 
-def hourly(dimension: str, start: Moment, *, end: Moment | None = None, time_zone: str = "UTC",
+def hourly(dimension: str, start: TimestampLike, *, end: TimestampLike | None = None, time_zone: str = "UTC",
            offset: timedelta = timedelta(0)) -> PartitionSet:  # fmt: skip
-    """A partition for each hour that is over, its key's value the timestamp of its start."""
-    return _windows(dimension, HOUR, start, end, time_zone, offset)
+    """Partition by hour: one partition per complete hour, whose key value is the timestamp of its start."""
+    return _time_windows(dimension, HOUR, start, end, time_zone, offset)
 
 
-def daily(dimension: str, start: Moment, *, end: Moment | None = None, time_zone: str = "UTC",
+def daily(dimension: str, start: TimestampLike, *, end: TimestampLike | None = None, time_zone: str = "UTC",
           offset: timedelta = timedelta(0)) -> PartitionSet:  # fmt: skip
-    """A partition for each day of the time zone that is over, from `start` on, without `end`.
+    """Partition by day: one partition per complete day of the time zone from `start` on, before `end`.
 
-    With an `offset`, days start so much later than midnight, or earlier where it is negative, and keep the date of that
-    midnight. The first is the first that starts at `start` or later.
+    With an `offset`, days start that much later than midnight, or earlier if it is negative, and keep the date of that
+    midnight. The first day is the first that starts at `start` or later.
     """
-    return _windows(dimension, DAY, start, end, time_zone, offset)
+    return _time_windows(dimension, DAY, start, end, time_zone, offset)
 
 
-def weekly(dimension: str, start: Moment, *, end: Moment | None = None, time_zone: str = "UTC",
+def weekly(dimension: str, start: TimestampLike, *, end: TimestampLike | None = None, time_zone: str = "UTC",
            offset: timedelta = timedelta(0)) -> PartitionSet:  # fmt: skip
-    """A partition for each week that is over, Monday to Sunday, its key's value the date of the Monday."""
-    return _windows(dimension, WEEK, start, end, time_zone, offset)
+    """Partition by week: one partition per complete week, whose key value is the date of its Monday."""
+    return _time_windows(dimension, WEEK, start, end, time_zone, offset)
 
 
-def monthly(dimension: str, start: Moment, *, end: Moment | None = None, time_zone: str = "UTC",
+def monthly(dimension: str, start: TimestampLike, *, end: TimestampLike | None = None, time_zone: str = "UTC",
             offset: timedelta = timedelta(0)) -> PartitionSet:  # fmt: skip
-    """A partition for each month that is over, its key's value the date of its first day."""
-    return _windows(dimension, MONTH, start, end, time_zone, offset)
+    """Partition by month: one partition per complete month, whose key value is the date of its first day."""
+    return _time_windows(dimension, MONTH, start, end, time_zone, offset)
 
 
 def static(dimension: str, values: Iterable[object]) -> PartitionSet:
-    """A partition for each of these values."""
-    checked_name(dimension)
+    """Partition by fixed values: one partition per value."""
+    check_dimension_name(dimension)
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise DefinitionError(f"the values of {dimension!r} are a list, not {value_repr(values)}")
-    found = tuple(PartitionKey.of({dimension: value})[dimension] for value in values)
-    if len(set(map(tagged, found))) < len(found):
-        raise DefinitionError(f"a value of {dimension!r} stands twice")
-    return PartitionSet((Static(dimension, found),))
+        raise DefinitionError(f"the values of {dimension!r} must be a list, not {value_repr(values)}")
+    key_values = tuple(PartitionKey.of({dimension: value})[dimension] for value in values)
+    if len(set(map(tagged_text, key_values))) < len(key_values):
+        raise DefinitionError(f"the values of {dimension!r} have a duplicate")
+    return PartitionSet((StaticDimension(dimension, key_values),))
 
 
 def dynamic(dimension: str) -> PartitionSet:
-    """A partition for each value that an event has brought: one that was added, or tried."""
-    return PartitionSet((Dynamic(checked_name(dimension)),))
+    """Partition by values that become known from events: values that were added, or that a run attempted."""
+    return PartitionSet((DynamicDimension(check_dimension_name(dimension)),))
 
 
-def _windows(  # noqa: PLR0913, PLR0917 - what windows are made of
-    dimension: str, unit: str, start: Moment, end: Moment | None, time_zone: str, offset: timedelta
+def _time_windows(  # noqa: PLR0913, PLR0917 - what windows are made of
+    dimension: str, unit: str, start: TimestampLike, end: TimestampLike | None, time_zone: str, offset: timedelta
 ) -> PartitionSet:
     if not isinstance(offset, timedelta):
-        raise DefinitionError(f"the offset of {dimension!r} is a timedelta, not {value_repr(offset)}")
-    first = _local(start, time_zone)
-    last = None if end is None else _local(end, time_zone)
+        raise DefinitionError(f"the offset of {dimension!r} must be a timedelta, not {value_repr(offset)}")
+    first = _to_local_time(start, time_zone)
+    last = None if end is None else _to_local_time(end, time_zone)
     if last is not None and last < first:
-        raise DefinitionError(f"the windows of {dimension!r} end at {end} before they start at {start}")
-    return PartitionSet((Windows(dimension, unit, first, last, time_zone, offset),))
+        raise DefinitionError(f"the windows of {dimension!r} end at {end}, which is before their start at {start}")
+    return PartitionSet((TimeWindows(dimension, unit, first, last, time_zone, offset),))
 
 
-def _local(moment: Moment, time_zone: str) -> datetime:
-    """A moment as clocks in the zone show it."""
-    if isinstance(moment, str):
+def _to_local_time(timestamp: TimestampLike, time_zone: str) -> datetime:
+    """Return the local time in the zone, without its offset."""
+    if isinstance(timestamp, str):
         try:
-            moment = datetime.fromisoformat(moment)
+            timestamp = datetime.fromisoformat(timestamp)
         except ValueError:
             raise DefinitionError(
-                f"{value_repr(moment)} is no date or timestamp; write 2025-01-15 or an ISO 8601 time"
+                f"{value_repr(timestamp)} is not a date or timestamp; write 2025-01-15 or an ISO 8601 timestamp"
             ) from None
-    if not isinstance(moment, date):
-        raise DefinitionError(f"{value_repr(moment)} is no date or timestamp; write 2025-01-15 or an ISO 8601 time")
-    if not isinstance(moment, datetime):
-        return datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001 - in the zone of the windows
-    return moment if moment.tzinfo is None else moment.astimezone(zone(time_zone)).replace(tzinfo=None)
+    if not isinstance(timestamp, date):
+        raise DefinitionError(
+            f"{value_repr(timestamp)} is not a date or timestamp; write 2025-01-15 or an ISO 8601 timestamp"
+        )
+    if not isinstance(timestamp, datetime):
+        return datetime(timestamp.year, timestamp.month, timestamp.day)  # noqa: DTZ001 - in the zone of the windows
+    return (
+        timestamp
+        if timestamp.tzinfo is None
+        else timestamp.astimezone(definition_time_zone(time_zone)).replace(tzinfo=None)
+    )

@@ -1,7 +1,7 @@
-"""Predicates: one small tree for what SQL text and `col(...)` expressions say.
+"""Predicates: the tree that SQL text and `col(...)` expressions are parsed into.
 
-A comparison has a column on its left and a value on its right. What the tree can't hold is a `Residual`: text that
-Spark evaluates, and that never excludes anything. Truth has three values, as in SQL.
+A comparison has a column on the left and a value on the right. An expression of any other form is a `Residual`: SQL
+text that Spark evaluates and that never prunes. Predicates are true, false or null, as in SQL.
 """
 
 from __future__ import annotations
@@ -15,66 +15,75 @@ from typing import TypeAlias
 from uuid import UUID
 
 from partita.algebra.hashing import time_text, timestamp_text
-from partita.algebra.plain import is_computable, is_finer, is_unicode, micros_of, micros_of_time, native
-from partita.errors import MAX_BITS, PredicateError, value_repr
+from partita.algebra.physical_values import (
+    datetime_to_micros,
+    has_nanoseconds,
+    is_computable,
+    is_unicode,
+    time_to_micros,
+    to_python_value,
+)
+from partita.algebra.schema import NameMatching
+from partita.algebra.time_zones import TimeZone
+from partita.errors import MAX_INTEGER_BITS, PredicateError, value_repr
 
-Value: TypeAlias = object
+LiteralValue: TypeAlias = object
 """A Python value that a column is compared with; None is NULL."""
 
-MIRRORED = {"=": "=", "!=": "!=", "<=>": "<=>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+MIRRORED_OPERATORS = {"=": "=", "!=": "!=", "<=>": "<=>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicate(ABC):
-    """A node of the tree. `text` is how its author wrote it, where that is known."""
+    """A node of the tree; `text` is the text that its author wrote, if known."""
 
     text: str | None = field(default=None, compare=False, repr=False)
 
     def __and__(self, other: Predicate | ColumnRef) -> Predicate:
-        return all_of((self, as_predicate(other)))
+        return all_of((self, to_predicate(other)))
 
     def __rand__(self, other: ColumnRef) -> Predicate:
-        return as_predicate(other) & self
+        return to_predicate(other) & self
 
     def __or__(self, other: Predicate | ColumnRef) -> Predicate:
-        return any_of((self, as_predicate(other)))
+        return any_of((self, to_predicate(other)))
 
     def __ror__(self, other: ColumnRef) -> Predicate:
-        return as_predicate(other) | self
+        return to_predicate(other) | self
 
     def __invert__(self) -> Predicate:
         return Not(self)
 
     def __bool__(self) -> bool:
-        raise PredicateError("a predicate has no truth of its own; combine predicates with &, | and ~")
+        raise PredicateError("a predicate has no truth value; combine predicates with &, | and ~")
 
     @abstractmethod
     def sql(self) -> str:
-        """The predicate in Spark's SQL, every literal with its type."""
+        """Return the predicate in Spark SQL, with typed literals."""
 
     def __str__(self) -> str:
         return self.text if self.text is not None else self.sql()
 
 
 @dataclass(frozen=True, slots=True)
-class Compare(Predicate):
+class Comparison(Predicate):
     """`column op value`, where op is one of `= != < <= > >= <=>`."""
 
     column: str
-    op: str
-    value: Value
+    operator: str
+    value: LiteralValue
     position: int | None = field(default=None, compare=False, repr=False)
 
     def sql(self) -> str:
-        return f"{quote_name(self.column)} {self.op} {literal_sql(self.value)}"
+        return f"{quote_name(self.column)} {self.operator} {literal_sql(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
 class In(Predicate):
-    """`column IN (values)`; None among them is NULL."""
+    """`column IN (values)`; a value of None is NULL."""
 
     column: str
-    values: tuple[Value, ...]
+    values: tuple[LiteralValue, ...]
     position: int | None = field(default=None, compare=False, repr=False)
 
     def sql(self) -> str:
@@ -105,91 +114,91 @@ class StartsWith(Predicate):
 
 
 @dataclass(frozen=True, slots=True)
-class Truth(Predicate):
+class BooleanLiteral(Predicate):
     """TRUE, FALSE or, as None, NULL."""
 
     value: bool | None
 
     def sql(self) -> str:
-        # A bare NULL has no type, and Spark takes no condition that is not boolean.
+        # A bare NULL has no type, and Spark requires a boolean condition.
         return "CAST(NULL AS BOOLEAN)" if self.value is None else str(self.value).upper()
 
 
 @dataclass(frozen=True, slots=True)
 class Residual(Predicate):
-    """What the tree can't hold, as text for Spark."""
+    """An expression that the tree can't represent, as SQL text for Spark."""
 
-    residual: str
+    expression: str
 
     def sql(self) -> str:
-        return self.residual
+        return self.expression
 
 
 @dataclass(frozen=True, slots=True)
 class Not(Predicate):
-    """NOT part."""
+    """NOT operand."""
 
-    part: Predicate
+    operand: Predicate
 
     def sql(self) -> str:
-        return f"NOT ({self.part.sql()})"
+        return f"NOT ({self.operand.sql()})"
 
 
 @dataclass(frozen=True, slots=True)
 class And(Predicate):
-    """All parts."""
+    """AND of the operands."""
 
-    parts: tuple[Predicate, ...]
+    operands: tuple[Predicate, ...]
 
     def sql(self) -> str:
-        return " AND ".join(f"({p.sql()})" for p in self.parts)
+        return " AND ".join(f"({p.sql()})" for p in self.operands)
 
 
 @dataclass(frozen=True, slots=True)
 class Or(Predicate):
-    """Any part."""
+    """OR of the operands."""
 
-    parts: tuple[Predicate, ...]
+    operands: tuple[Predicate, ...]
 
     def sql(self) -> str:
-        return " OR ".join(f"({p.sql()})" for p in self.parts)
+        return " OR ".join(f"({p.sql()})" for p in self.operands)
 
 
-def all_of(parts: Iterable[Predicate]) -> Predicate:
-    """The conjunction, flat."""
-    flat = tuple(p for part in parts for p in conjuncts(part))
+def all_of(operands: Iterable[Predicate]) -> Predicate:
+    """Return the conjunction of predicates, with nested conjunctions flattened."""
+    flat = tuple(p for part in operands for p in conjuncts(part))
     return flat[0] if len(flat) == 1 else And(flat)
 
 
-def any_of(parts: Iterable[Predicate]) -> Predicate:
-    """The disjunction, flat."""
-    flat = tuple(p for part in parts for p in (part.parts if isinstance(part, Or) else (part,)))
+def any_of(operands: Iterable[Predicate]) -> Predicate:
+    """Return the disjunction of predicates, with nested disjunctions flattened."""
+    flat = tuple(p for part in operands for p in (part.operands if isinstance(part, Or) else (part,)))
     return flat[0] if len(flat) == 1 else Or(flat)
 
 
 def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    """The parts that all must be true."""
-    yield from predicate.parts if isinstance(predicate, And) else (predicate,)
+    """Yield the operands of a conjunction, or the predicate itself."""
+    yield from predicate.operands if isinstance(predicate, And) else (predicate,)
 
 
 def residuals(predicate: Predicate) -> Iterator[Residual]:
-    """The parts, however deep, that are left to Spark."""
+    """Yield the residuals at any depth of the tree."""
     if isinstance(predicate, Residual):
         yield predicate
-    for part in _below(predicate):
+    for part in _operands_of(predicate):
         yield from residuals(part)
 
 
-def _below(predicate: Predicate) -> tuple[Predicate, ...]:
+def _operands_of(predicate: Predicate) -> tuple[Predicate, ...]:
     if isinstance(predicate, And | Or):
-        return predicate.parts
-    return (predicate.part,) if isinstance(predicate, Not) else ()
+        return predicate.operands
+    return (predicate.operand,) if isinstance(predicate, Not) else ()
 
 
 class ColumnRef:
-    """A column in a predicate that is written in Python: `col("ts") >= datetime(...)`.
+    """A column in a predicate written in Python: `col("ts") >= datetime(...)`.
 
-    A boolean column is a predicate itself; `&`, `|` and `~` combine.
+    A boolean column is a predicate itself; `&`, `|` and `~` combine predicates.
     """
 
     __slots__ = ("name",)
@@ -197,145 +206,172 @@ class ColumnRef:
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
-            raise PredicateError(f"col takes the name of a column, not {value_repr(name)}")
+            raise PredicateError(f"col() takes the name of a column, not {value_repr(name)}")
         self.name = name
 
-    def __eq__(self, value: object) -> Compare:  # type: ignore[override] # a predicate, not a truth
+    def __eq__(self, value: object) -> Comparison:  # type: ignore[override] # a predicate, not a truth
         return self._compare("=", value)
 
-    def __ne__(self, value: object) -> Compare:  # type: ignore[override] # a predicate, not a truth
+    def __ne__(self, value: object) -> Comparison:  # type: ignore[override] # a predicate, not a truth
         return self._compare("!=", value)
 
-    def __lt__(self, value: object) -> Compare:
+    def __lt__(self, value: object) -> Comparison:
         return self._compare("<", value)
 
-    def __le__(self, value: object) -> Compare:
+    def __le__(self, value: object) -> Comparison:
         return self._compare("<=", value)
 
-    def __gt__(self, value: object) -> Compare:
+    def __gt__(self, value: object) -> Comparison:
         return self._compare(">", value)
 
-    def __ge__(self, value: object) -> Compare:
+    def __ge__(self, value: object) -> Comparison:
         return self._compare(">=", value)
 
-    def eq_null_safe(self, value: object) -> Compare:
-        """`<=>`: equal, and NULL equals NULL."""
+    def eq_null_safe(self, value: object) -> Comparison:
+        """Compare with `<=>`: NULL equals NULL."""
         return self._compare("<=>", value)
 
     def isin(self, *values: object) -> In:
-        """IN; the values one by one, or as one list, tuple or set."""
-        only = values[0] if len(values) == 1 else None
-        given = tuple(only) if isinstance(only, list | tuple | set | frozenset | range) else values
-        if not given:
+        """Compare with IN; give the values as arguments, or as one list, tuple or set."""
+        single = values[0] if len(values) == 1 else None
+        literals = tuple(single) if isinstance(single, list | tuple | set | frozenset | range) else values
+        if not literals:
             raise PredicateError(f"{self.name} IN () has no values")
-        return In(self.name, tuple(map(_checked, given)))
+        return In(self.name, tuple(map(_check_literal, literals)))
 
     def between(self, lower: object, upper: object) -> Predicate:
-        """`lower <= column AND column <= upper`."""
+        """Return `lower <= column AND column <= upper`."""
         return all_of((self >= lower, self <= upper))
 
     def is_null(self) -> IsNull:
-        """IS NULL."""
+        """Return `column IS NULL`."""
         return IsNull(self.name)
 
     def is_not_null(self) -> Not:
-        """IS NOT NULL."""
+        """Return `column IS NOT NULL`."""
         return Not(IsNull(self.name))
 
     def startswith(self, prefix: str) -> StartsWith:
-        """LIKE 'prefix%', with nothing in the prefix being a wildcard."""
-        checked = _checked(prefix)
+        """Compare with LIKE 'prefix%', without wildcards in the prefix."""
+        checked = _check_literal(prefix)
         if not isinstance(checked, str):
-            raise PredicateError(f"startswith takes text, not {value_repr(prefix)}")
+            raise PredicateError(f"startswith takes a string, not {value_repr(prefix)}")
         return StartsWith(self.name, checked)
 
     def __and__(self, other: Predicate | ColumnRef) -> Predicate:
-        return as_predicate(self) & other
+        return to_predicate(self) & other
 
     def __or__(self, other: Predicate | ColumnRef) -> Predicate:
-        return as_predicate(self) | other
+        return to_predicate(self) | other
 
     def __invert__(self) -> Predicate:
-        return ~as_predicate(self)
+        return ~to_predicate(self)
 
     def __bool__(self) -> bool:
-        raise PredicateError("a column has no truth of its own; combine predicates with &, | and ~")
+        raise PredicateError("a column has no truth value; combine predicates with &, | and ~")
 
     def __repr__(self) -> str:
         return f"col({self.name!r})"
 
-    def _compare(self, op: str, value: object) -> Compare:
-        return Compare(self.name, op, _checked(value))
+    def _compare(self, operator: str, value: object) -> Comparison:
+        return Comparison(self.name, operator, _check_literal(value))
 
 
 def col(name: str) -> ColumnRef:
-    """A column, to be compared in a predicate: `col("ts") >= date(2025, 1, 1)`."""
+    """Return a column for a predicate such as `col("ts") >= date(2025, 1, 1)`."""
     return ColumnRef(name)
 
 
-def as_predicate(given: Predicate | ColumnRef) -> Predicate:
-    """The predicate itself; a column alone is one when it is boolean."""
-    if isinstance(given, ColumnRef):
-        return Compare(given.name, "=", True, text=given.name)
-    if not isinstance(given, Predicate):
-        raise PredicateError(f"{value_repr(given)} ({type(given).__name__}) is not a predicate")
-    return given
+def to_predicate(predicate: Predicate | ColumnRef) -> Predicate:
+    """Return the predicate, or the predicate that a boolean column is true."""
+    if isinstance(predicate, ColumnRef):
+        return Comparison(predicate.name, "=", True, text=predicate.name)
+    if not isinstance(predicate, Predicate):
+        raise PredicateError(f"{value_repr(predicate)} ({type(predicate).__name__}) is not a predicate")
+    return predicate
 
 
-_VALUES = (bool, int, float, Decimal, str, bytes, date, time, UUID)
+PredicateLike: TypeAlias = str | Predicate | ColumnRef
+"""A predicate as users give it: SQL text, or what `col(...)` returns."""
 
 
-def _checked(value: object) -> Value:
-    """A value that a column can be compared with, as Python's own."""
-    value = native(value)
-    if value is not None and not isinstance(value, _VALUES):
+@dataclass(frozen=True, slots=True)
+class UnboundPredicate:
+    """A predicate as a user gave it, and how to bind it to a schema.
+
+    `time_zone` is that of dates and times without a zone; `matching` says which columns a name finds.
+    """
+
+    where: PredicateLike
+    time_zone: TimeZone
+    matching: NameMatching = NameMatching.EXACT_FIRST
+
+    def __str__(self) -> str:
+        return str(self.where)
+
+
+_LITERAL_TYPES = (bool, int, float, Decimal, str, bytes, date, time, UUID)
+
+
+def _check_literal(value: object) -> LiteralValue:
+    """Return a value as a literal; raise `PredicateError` if no column can be compared with it."""
+    value = to_python_value(value)
+    if value is not None and not isinstance(value, _LITERAL_TYPES):
         raise PredicateError(f"a column can't be compared with {value_repr(value)}, a {type(value).__name__}")
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         raise PredicateError(f"a column can't be compared with an integer of {value.bit_length():,} bits")
-    problem = _problem(value)
+    problem = _literal_problem(value)
     if problem is not None:
         raise PredicateError(f"a column can't be compared with {value_repr(value)}: {problem}")
     return value
 
 
-def _problem(value: object) -> str | None:
+def _literal_problem(value: object) -> str | None:
     if isinstance(value, str):
         return None if is_unicode(value) else "a lone surrogate is not Unicode text"
     if isinstance(value, Decimal):
         if not value.is_finite():
-            return "no decimal of a table is NaN or infinite"
-        return None if is_computable(value) else "no decimal of a table has so many digits"
+            return "a decimal column has no NaN or infinity"
+        return None if is_computable(value) else "no decimal column has so many digits"
     if isinstance(value, datetime):
-        if value != value:  # noqa: PLR0124 - pandas' NaT
-            return "NaT is no timestamp; use None for NULL"
-        if is_finer(value):
-            return "it is finer than a microsecond"
-        return None if _FIRST <= micros_of(value) <= _LAST else "in UTC it is outside the years 0001 to 9999"
+        if value != value:  # noqa: PLR0124 - NaT
+            return "NaT is not a timestamp; use None for NULL"
+        if has_nanoseconds(value):
+            return "it has digits below the microsecond"
+        return (
+            None
+            if _MIN_MICROS <= datetime_to_micros(value) <= _MAX_MICROS
+            else "in UTC it is outside the years 0001 to 9999"
+        )
     return None
 
 
-_FIRST = micros_of(datetime.min.replace(tzinfo=UTC))
-_LAST = micros_of(datetime.max.replace(tzinfo=UTC))
+_MIN_MICROS = datetime_to_micros(datetime.min.replace(tzinfo=UTC))
+_MAX_MICROS = datetime_to_micros(datetime.max.replace(tzinfo=UTC))
 
 
 def quote_name(name: str) -> str:
-    """A column's name in SQL, each part of its way through structs in backquotes."""
+    """Return the SQL of a column's name, with each part of a dotted path in backquotes."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
 
 
-_INT32 = range(-(2**31), 2**31)
-_INT64 = range(-(2**63), 2**63)
+_INT32_RANGE = range(-(2**31), 2**31)
+_INT64_RANGE = range(-(2**63), 2**63)
 
 
-def literal_sql(value: Value) -> str:
-    """A value as a literal of Spark's SQL, with its type."""
+def literal_sql(value: LiteralValue) -> str:
+    """Return the SQL of a typed literal."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int):
         return (
-            f"{value}" if value in _INT32 else f"{value}L" if value in _INT64 and value != _INT64[0] else f"{value}BD"
+            f"{value}"
+            if value in _INT32_RANGE
+            else f"{value}L"
+            if value in _INT64_RANGE and value != _INT64_RANGE[0]
+            else f"{value}BD"
         )
     if isinstance(value, Decimal):
         return f"{value:f}BD"
@@ -353,7 +389,7 @@ def _quoted_literal(value: object) -> str:
     if isinstance(value, date):
         return f"DATE '{value.isoformat()}'"
     if isinstance(value, time):
-        return f"TIME '{time_text(micros_of_time(value))}'"
+        return f"TIME '{time_text(time_to_micros(value))}'"
     text = str(value).replace("\\", "\\\\").replace("'", "\\'")
-    # Spark would put a variable in the place of `${name}`, also inside a literal.
+    # Spark substitutes variables `${name}`, also inside a literal.
     return "'" + text.replace("${", "$\\{") + "'"

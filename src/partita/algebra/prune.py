@@ -1,8 +1,8 @@
-"""What a predicate can and can't exclude, given what is known of a partition.
+"""Pruning: which partitions a predicate can match, given the domains of their columns.
 
-`compile_predicate` turns a bound predicate into a tree of step functions, one for each column that its parts speak of;
-`possible` asks what that tree can be. `may_match` is the loose answer, by which files are skipped; `must_match` is the
-strict one, by which whole files are deleted.
+`compile_predicate` turns a bound predicate into a tree of step functions, one per column; `possible_truths` evaluates
+the tree over domains. `may_match` is inclusive, and files where it is false are skipped; `must_match` is strict, and
+files where it is true are deleted whole.
 """
 
 from __future__ import annotations
@@ -11,147 +11,169 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 
-from partita.algebra import facts as facts_room
-from partita.algebra.facts import Facts
-from partita.algebra.parse import Condition, Where, parse_predicate
-from partita.algebra.predicate import And, Not, Or, Predicate, Residual, Truth, conjuncts
+from partita.algebra.domains import ColumnDomains, step_function_truths
+from partita.algebra.predicate import (
+    And,
+    BooleanLiteral,
+    Not,
+    Or,
+    Predicate,
+    PredicateLike,
+    Residual,
+    UnboundPredicate,
+    conjuncts,
+)
+from partita.algebra.predicate_text import parse_predicate
 from partita.algebra.schema import Schema
-from partita.algebra.steps import ANYTHING, FALSE, NULL, TRUE, Steps, both, either, joined, negated, steps_of
-from partita.algebra.time_zones import IN_UTC
+from partita.algebra.step_function import (
+    ANY_TRUTH,
+    FALSE,
+    NULL,
+    TRUE,
+    StepFunction,
+    and_truths,
+    combine_step_functions,
+    negate_truths,
+    or_truths,
+    step_function_of,
+)
+from partita.algebra.time_zones import UTC_TIME_ZONE
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A part whose answers are the same everywhere: a constant, or, with all three, what only Spark can say."""
+class ConstantNode:
+    """A part with the same truth values everywhere: a constant, or all three for what only Spark can evaluate."""
 
-    answers: int
-
-
-@dataclass(frozen=True, slots=True)
-class Junction:
-    """AND (`both`) or OR (`either`) of parts on different columns."""
-
-    how: Callable[[int, int], int]
-    parts: tuple[Node, ...]
-
-
-Node = Steps | Known | Junction
+    truths: int
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part of the predicate that can exclude a partition, in its author's words."""
+class JunctionNode:
+    """AND (`and_truths`) or OR (`or_truths`) of parts on different columns."""
+
+    combine: Callable[[int, int], int]
+    operands: tuple[PruneNode, ...]
+
+
+PruneNode = StepFunction | ConstantNode | JunctionNode
+
+
+@dataclass(frozen=True, slots=True)
+class PredicatePart:
+    """A part of the predicate that can exclude a partition, with the text that its author wrote."""
 
     text: str
-    node: Node
+    node: PruneNode
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
-    """A predicate ready to be asked: the whole, and the parts that name the reason when it excludes."""
+class CompiledPredicate:
+    """A predicate ready for evaluation: its root, and the parts that are reported as the reason of an exclusion."""
 
-    whole: Node
-    parts: tuple[Part, ...]
+    root: PruneNode
+    parts: tuple[PredicatePart, ...]
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of which something is asked."""
-        return frozenset(_columns(self.whole))
+        """The columns that the predicate refers to."""
+        return frozenset(_node_columns(self.root))
 
 
-def _columns(node: Node) -> Iterator[str]:
-    if isinstance(node, Steps):
+def _node_columns(node: PruneNode) -> Iterator[str]:
+    if isinstance(node, StepFunction):
         yield node.column
-    elif isinstance(node, Junction):
-        for part in node.parts:
-            yield from _columns(part)
+    elif isinstance(node, JunctionNode):
+        for part in node.operands:
+            yield from _node_columns(part)
 
 
-def compiled(where: Where | Condition, schema: Schema) -> Compiled:
-    """A predicate, or the text of one, as step functions."""
-    condition = where if isinstance(where, Condition) else Condition(where, IN_UTC)
+def compile_condition(where: PredicateLike | UnboundPredicate, schema: Schema) -> CompiledPredicate:
+    """Parse, bind and compile a predicate or the text of one."""
+    condition = where if isinstance(where, UnboundPredicate) else UnboundPredicate(where, UTC_TIME_ZONE)
     if isinstance(condition.where, str):
-        return _of_text(condition, schema)
+        return _compile_text(condition, schema)
     return compile_predicate(parse_predicate(condition, schema), schema)
 
 
 @lru_cache(maxsize=256)
-def _of_text(where: Condition, schema: Schema) -> Compiled:
-    """A plan asks for the same text twice, once for the manifests and once for the files."""
+def _compile_text(where: UnboundPredicate, schema: Schema) -> CompiledPredicate:
+    """Compile text; cached, as a plan needs the same text for the manifests and for the files."""
     return compile_predicate(parse_predicate(where, schema), schema)
 
 
-def compile_predicate(predicate: Predicate, schema: Schema) -> Compiled:
-    """The predicate, bound to that schema, as step functions."""
-    named = [Part(str(p), _node(p, schema)) for p in conjuncts(predicate)]
-    together = _grouped([p.node for p in named], both)
-    groups = (Part(_shared_text(named, n), n) for n in _parts(together) if isinstance(n, Steps))
-    known = {p.node for p in named}
-    extra = tuple(g for g in groups if g.node not in known)
-    return Compiled(together, (*named, *extra, Part(str(predicate), together)))
+def compile_predicate(predicate: Predicate, schema: Schema) -> CompiledPredicate:
+    """Compile a predicate that is bound to the schema into step functions."""
+    named = [PredicatePart(str(p), _compile_node(p, schema)) for p in conjuncts(predicate)]
+    root = _combine_by_column([p.node for p in named], and_truths)
+    by_column = (PredicatePart(_column_text(named, n), n) for n in _conjunct_nodes(root) if isinstance(n, StepFunction))
+    named_nodes = {p.node for p in named}
+    combined = tuple(part for part in by_column if part.node not in named_nodes)
+    return CompiledPredicate(root, (*named, *combined, PredicatePart(str(predicate), root)))
 
 
-def possible(node: Node, facts: Facts) -> int:
-    """The set of answers that the predicate can give for rows of which these facts hold."""
-    if isinstance(node, Steps):
-        return facts_room.possible(node, facts)
-    if isinstance(node, Known):
-        return node.answers
-    return reduce(node.how, (possible(p, facts) for p in node.parts))
+def possible_truths(node: PruneNode, domains: ColumnDomains) -> int:
+    """Return the truth values that the predicate can have for rows within the domains."""
+    if isinstance(node, StepFunction):
+        return step_function_truths(node, domains)
+    if isinstance(node, ConstantNode):
+        return node.truths
+    return reduce(node.combine, (possible_truths(p, domains) for p in node.operands))
 
 
-def may_match(compiled: Compiled, facts: Facts) -> bool:
-    """Whether some row can match: False means that the partition can be skipped."""
-    return bool(possible(compiled.whole, facts) & TRUE)
+def may_match(predicate: CompiledPredicate, domains: ColumnDomains) -> bool:
+    """Return whether some row can match; if not, the partition can be skipped."""
+    return bool(possible_truths(predicate.root, domains) & TRUE)
 
 
-def must_match(compiled: Compiled, facts: Facts) -> bool:
-    """Whether every row does match: True means that the partition can be deleted whole."""
-    return possible(compiled.whole, facts) == TRUE
+def must_match(predicate: CompiledPredicate, domains: ColumnDomains) -> bool:
+    """Return whether every row matches; if so, the partition can be deleted whole."""
+    return possible_truths(predicate.root, domains) == TRUE
 
 
-def reason(compiled: Compiled, facts: Facts) -> str | None:
-    """The first part of the predicate that no row can match, in its author's words; None where rows may match."""
-    if may_match(compiled, facts):
+def exclusion_reason(predicate: CompiledPredicate, domains: ColumnDomains) -> str | None:
+    """Return the text of the first part of the predicate that no row can match, or None if rows may match."""
+    if may_match(predicate, domains):
         return None
-    return next(p.text for p in compiled.parts if not possible(p.node, facts) & TRUE)
+    return next(p.text for p in predicate.parts if not possible_truths(p.node, domains) & TRUE)
 
 
-def _node(predicate: Predicate, schema: Schema, *, inverted: bool = False) -> Node:
-    """The node of a predicate, or of its negation: NOT is pushed down to the leaves, where it only swaps answers."""
+def _compile_node(predicate: Predicate, schema: Schema, *, negate: bool = False) -> PruneNode:
+    """Compile a predicate or its negation: NOT is pushed down to the leaves, where it swaps true and false."""
     if isinstance(predicate, Not):
-        return _node(predicate.part, schema, inverted=not inverted)
+        return _compile_node(predicate.operand, schema, negate=not negate)
     if isinstance(predicate, And | Or):
-        how = both if isinstance(predicate, And) != inverted else either
-        return _grouped([_node(p, schema, inverted=inverted) for p in predicate.parts], how)
+        combine = and_truths if isinstance(predicate, And) != negate else or_truths
+        return _combine_by_column([_compile_node(p, schema, negate=negate) for p in predicate.operands], combine)
     if isinstance(predicate, Residual):
-        return Known(ANYTHING)
-    if isinstance(predicate, Truth):
-        answer = NULL if predicate.value is None else TRUE if predicate.value else FALSE
-        return Known(negated(answer) if inverted else answer)
-    column = schema.find(predicate.column)  # type: ignore[attr-defined] # what is left are leaves
-    steps = steps_of(predicate, column.type)
+        return ConstantNode(ANY_TRUTH)
+    if isinstance(predicate, BooleanLiteral):
+        truth = NULL if predicate.value is None else TRUE if predicate.value else FALSE
+        return ConstantNode(negate_truths(truth) if negate else truth)
+    column = schema.find_field(predicate.column)  # type: ignore[attr-defined] # all other nodes are leaves
+    steps = step_function_of(predicate, column.type)
     if steps is None:
-        return Known(ANYTHING)
-    return ~steps if inverted else steps
+        return ConstantNode(ANY_TRUTH)
+    return ~steps if negate else steps
 
 
-def _grouped(nodes: Iterable[Node], how: Callable[[int, int], int]) -> Node:
-    """The junction of nodes, those on one column joined into one step function."""
-    columns: dict[str, list[Steps]] = {}
-    rest: list[Node] = []
-    for node in (p for n in nodes for p in (n.parts if isinstance(n, Junction) and n.how is how else (n,))):
-        if isinstance(node, Steps):
+def _combine_by_column(nodes: Iterable[PruneNode], combine: Callable[[int, int], int]) -> PruneNode:
+    """Return the junction of the nodes, with those on one column combined into one step function."""
+    columns: dict[str, list[StepFunction]] = {}
+    rest: list[PruneNode] = []
+    for node in (
+        p for n in nodes for p in (n.operands if isinstance(n, JunctionNode) and n.combine is combine else (n,))
+    ):
+        if isinstance(node, StepFunction):
             columns.setdefault(node.column, []).append(node)
         else:
             rest.append(node)
-    parts = (*(joined(group, how) for group in columns.values()), *rest)
-    return parts[0] if len(parts) == 1 else Junction(how, parts)
+    parts = (*(combine_step_functions(group, combine) for group in columns.values()), *rest)
+    return parts[0] if len(parts) == 1 else JunctionNode(combine, parts)
 
 
-def _parts(node: Node) -> tuple[Node, ...]:
-    return node.parts if isinstance(node, Junction) and node.how is both else (node,)
+def _conjunct_nodes(node: PruneNode) -> tuple[PruneNode, ...]:
+    return node.operands if isinstance(node, JunctionNode) and node.combine is and_truths else (node,)
 
 
-def _shared_text(named: list[Part], group: Steps) -> str:
-    return " AND ".join(p.text for p in named if isinstance(p.node, Steps) and p.node.column == group.column)
+def _column_text(parts: list[PredicatePart], group: StepFunction) -> str:
+    return " AND ".join(p.text for p in parts if isinstance(p.node, StepFunction) and p.node.column == group.column)

@@ -1,4 +1,4 @@
-"""The columns of a table, and how a name finds one."""
+"""Schemas of tables, and the lookup of columns by name."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from partita.errors import SchemaError, UnknownColumn, value_repr
 
 
 class NameMatching(Enum):
-    """Which columns a name finds."""
+    """How column names are matched."""
 
     EXACT_FIRST = "exact first"
-    """The column of exactly that name, or else those that differ by case: where no Spark session judges."""
-    ANY_CASE = "any case"
-    """Every column that differs by case at most, as in a Spark session by default."""
+    """The column with exactly the name, or else those that differ in case only: the rule without a Spark session."""
+    CASE_INSENSITIVE = "any case"
+    """All columns that differ in case at most, as in a Spark session by default."""
     CASE_SENSITIVE = "case sensitive"
-    """The column of exactly that name, as in a Spark session with spark.sql.caseSensitive."""
+    """The column with exactly the name, as in a Spark session with spark.sql.caseSensitive."""
 
 
 def matching_names(name: str, names: Iterable[str], matching: NameMatching) -> list[str]:
-    """Those of some names that a name finds."""
-    alike = [each for each in names if each.casefold() == name.casefold()]
-    exact = [each for each in alike if each == name]
+    """Return those of the names that match a name."""
+    candidates = [candidate for candidate in names if candidate.casefold() == name.casefold()]
+    exact = [candidate for candidate in candidates if candidate == name]
     if matching is NameMatching.CASE_SENSITIVE or (exact and matching is NameMatching.EXACT_FIRST):
         return exact
-    return alike
+    return candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ class Schema:
 
     @classmethod
     def of(cls, columns: Schema | Mapping[str, LogicalType | str]) -> Schema:
-        """A schema from names and types, the types as objects or as text: `{"ts": "timestamp"}`."""
+        """Return the schema with the given names and types, such as `{"ts": "timestamp"}`."""
         if isinstance(columns, Schema):
             return columns
         if not isinstance(columns, Mapping):
             raise SchemaError(
                 f"{type(columns).__name__} is not a schema; give names and types, or an Arrow or Spark schema"
             )
-        return cls(tuple(_field(name, given) for name, given in columns.items()))
+        return cls(tuple(_make_field(name, data_type) for name, data_type in columns.items()))
 
     def __hash__(self) -> int:
-        # Of the names alone: it is asked for at every plan, and types are nested.
+        # The hash covers the names only: every plan needs it, and nested types are slow to hash.
         return hash(self.names)
 
     def __iter__(self) -> Iterator[Field]:
@@ -60,59 +60,64 @@ class Schema:
         """The names of the columns, in order."""
         return tuple(f.name for f in self.fields)
 
-    def find(self, name: str) -> Field:
-        """The column of that name, or else the one that differs by case alone; `a.b` goes into structs.
+    def find_field(self, name: str) -> Field:
+        """Return the column with the given name, or else the one that differs in case only; `a.b` is in a struct.
 
-        The field that is returned has the schema's own spelling, with the dots of the way to it.
+        The name of the returned field is the path to it in the spelling of the schema, with dots. Raises
+        `UnknownColumn` if no column or several match.
         """
         return find_field(self, name, NameMatching.EXACT_FIRST)
 
 
 def find_field(schema: Schema, name: str, matching: NameMatching) -> Field:
-    """The column that a name finds, as in `Schema.find`; none and several are an `UnknownColumn`."""
+    """Return the column that a name matches; raise `UnknownColumn` if no column or several match."""
     if not isinstance(name, str):
-        raise SchemaError(f"the name of a column is text, not {value_repr(name)}")
-    alike = _found(schema.fields, name)
-    names = matching_names(name, (f.name for f in alike), matching)
-    found = [f for f in alike if f.name in names]
-    if len(found) == 1:
-        return found[0]
-    raise UnknownColumn(name, schema.names, _problem([f.name for f in alike], is_ambiguous=bool(found)))
+        raise SchemaError(f"the name of a column must be a string, not {value_repr(name)}")
+    candidates = _fields_named(schema.fields, name)
+    names = matching_names(name, (f.name for f in candidates), matching)
+    matches = [f for f in candidates if f.name in names]
+    if len(matches) == 1:
+        return matches[0]
+    raise UnknownColumn(name, schema.names, _match_problem([f.name for f in candidates], is_ambiguous=bool(matches)))
 
 
-def _problem(alike: list[str], *, is_ambiguous: bool) -> str:
+def _match_problem(candidates: list[str], *, is_ambiguous: bool) -> str:
     if is_ambiguous:
-        return f"is ambiguous: it could be {' or '.join(alike)}"
-    if alike:
-        return f"is not in the schema, which has {' and '.join(map(repr, alike))}, and the session is case sensitive"
+        return f"is ambiguous: it could be {' or '.join(candidates)}"
+    if candidates:
+        return (
+            f"is not in the schema, which has {' and '.join(map(repr, candidates))}, and the session is case sensitive"
+        )
     return "is not in the schema"
 
 
-def _field(name: object, given: object) -> Field:
+def _make_field(name: object, data_type: object) -> Field:
     if not isinstance(name, str):
-        raise SchemaError(f"the name of a column is text, not {value_repr(name)}")
-    type_ = parse_type(given) if isinstance(given, str) else given
+        raise SchemaError(f"the name of a column must be a string, not {value_repr(name)}")
+    type_ = parse_type(data_type) if isinstance(data_type, str) else data_type
     if not isinstance(type_, LogicalType):
-        raise SchemaError(f"the type of column {name!r} is one of Partita's or its name, not {value_repr(given)}")
+        raise SchemaError(
+            f"the type of column {name!r} must be a LogicalType or the name of one, not {value_repr(data_type)}"
+        )
     return Field(name, type_)
 
 
-def _found(fields: tuple[Field, ...], name: str) -> list[Field]:
-    """The fields of that name, those of structs too: a name with dots may be both."""
-    found = [f for f in fields if f.name.casefold() == name.casefold()]
+def _fields_named(fields: tuple[Field, ...], name: str) -> list[Field]:
+    """Return the fields with the given name in any case, including fields of structs: a dotted name may be both."""
+    matches = [f for f in fields if f.name.casefold() == name.casefold()]
     for f in fields:
         head, rest = name[: len(f.name)], name[len(f.name) :]
         if isinstance(f.type, StructType) and head.casefold() == f.name.casefold() and rest.startswith("."):
-            inner = _found(f.type.fields, rest[1:])
-            found += [Field(f"{f.name}.{i.name}", i.type, f.nullable or i.nullable) for i in inner]
-    return found
+            inner = _fields_named(f.type.fields, rest[1:])
+            matches += [Field(f"{f.name}.{i.name}", i.type, f.nullable or i.nullable) for i in inner]
+    return matches
 
 
-def check_distinct(names: Iterable[str]) -> None:
-    """Refuse names that Spark can't tell apart."""
+def check_distinct_names(names: Iterable[str]) -> None:
+    """Raise `SchemaError` if two names differ in case only, as Spark can't tell such columns apart."""
     seen: dict[str, str] = {}
     for name in names:
         if name.casefold() in seen:
-            twin = seen[name.casefold()]
-            raise SchemaError(f"columns {twin!r} and {name!r} differ by case alone at most; give one another name")
+            earlier = seen[name.casefold()]
+            raise SchemaError(f"columns {earlier!r} and {name!r} differ in case only; rename one of them")
         seen[name.casefold()] = name

@@ -1,4 +1,4 @@
-"""Logical types, and the schema that they make."""
+"""Logical types of columns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from enum import StrEnum
 from partita.errors import SchemaError
 
 
-class Kind(StrEnum):
-    """What a type is, without its parameters."""
+class TypeKind(StrEnum):
+    """The kind of a type, without its parameters."""
 
     BOOLEAN = "boolean"
     BYTE = "byte"
@@ -34,19 +34,19 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
-INTEGERS = frozenset({Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG})
-FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
-INSTANTS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
-BYTES = frozenset({Kind.BINARY, Kind.FIXED})
-NESTED = frozenset({Kind.STRUCT, Kind.LIST, Kind.MAP})
-BITS = {Kind.BYTE: 8, Kind.SHORT: 16, Kind.INT: 32, Kind.LONG: 64}
+INTEGER_KINDS = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
+FLOAT_KINDS = frozenset({TypeKind.FLOAT, TypeKind.DOUBLE})
+TIMESTAMP_KINDS = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_NTZ})
+BINARY_KINDS = frozenset({TypeKind.BINARY, TypeKind.FIXED})
+NESTED_KINDS = frozenset({TypeKind.STRUCT, TypeKind.LIST, TypeKind.MAP})
+INTEGER_BITS = {TypeKind.BYTE: 8, TypeKind.SHORT: 16, TypeKind.INT: 32, TypeKind.LONG: 64}
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalType:
-    """A type that has no parameters; the ones that do are subclasses."""
+    """A type without parameters; types with parameters are subclasses."""
 
-    kind: Kind
+    kind: TypeKind
 
     def __str__(self) -> str:
         return self.kind.value
@@ -54,7 +54,7 @@ class LogicalType:
 
 @dataclass(frozen=True, slots=True)
 class DecimalType(LogicalType):
-    """A decimal with `precision` digits, `scale` of them behind the point."""
+    """A decimal with `precision` digits, `scale` of them after the point."""
 
     precision: int
     scale: int
@@ -75,7 +75,7 @@ class FixedType(LogicalType):
 
 @dataclass(frozen=True, slots=True)
 class VarcharType(LogicalType):
-    """Text of at most `length` characters; Delta has it, and the other formats take it for text."""
+    """A string of at most `length` characters in Delta tables; other formats have plain strings instead."""
 
     length: int
 
@@ -85,7 +85,7 @@ class VarcharType(LogicalType):
 
 @dataclass(frozen=True, slots=True)
 class CharType(LogicalType):
-    """Text of at most `length` characters that is read and compared with spaces behind it, up to that length."""
+    """A string of at most `length` characters that is padded with spaces to that length when read and compared."""
 
     length: int
 
@@ -105,7 +105,7 @@ class StructType(LogicalType):
 
 @dataclass(frozen=True, slots=True)
 class ListType(LogicalType):
-    """A list of one type of element."""
+    """A list of elements of one type."""
 
     element: LogicalType
 
@@ -115,7 +115,7 @@ class ListType(LogicalType):
 
 @dataclass(frozen=True, slots=True)
 class MapType(LogicalType):
-    """A map; Partita doesn't keep the order of its entries."""
+    """A map; the order of its entries is not kept."""
 
     key: LogicalType
     value: LogicalType
@@ -126,7 +126,7 @@ class MapType(LogicalType):
 
 @dataclass(frozen=True, slots=True)
 class OtherType(LogicalType):
-    """A type that Partita carries along but never computes with, under the name its owner gives it."""
+    """A type that Partita keeps but never computes with, under its foreign name."""
 
     name: str
 
@@ -143,52 +143,70 @@ class Field:
     nullable: bool = True
 
 
-def decimal(precision: int, scale: int) -> DecimalType:
-    """`decimal(precision, scale)`, refused outside the 38 digits that every engine has."""
+def decimal_type(precision: int, scale: int) -> DecimalType:
+    """Return `decimal(precision, scale)`; raise `SchemaError` if it exceeds 38 digits."""
     if not (1 <= precision <= 38 and 0 <= scale <= precision):
-        raise SchemaError(f"decimal({precision},{scale}): precision is 1 to 38, scale 0 to the precision")
-    return DecimalType(Kind.DECIMAL, precision, scale)
+        raise SchemaError(f"decimal({precision},{scale}): the precision must be 1 to 38, the scale 0 to the precision")
+    return DecimalType(TypeKind.DECIMAL, precision, scale)
 
 
-def fixed(length: int) -> FixedType:
-    """`fixed(length)`."""
-    return FixedType(Kind.FIXED, length)
+def fixed_type(length: int) -> FixedType:
+    """Return `fixed(length)`."""
+    return FixedType(TypeKind.FIXED, length)
 
 
-def varchar(length: int) -> VarcharType:
-    """`varchar(length)`."""
-    return VarcharType(Kind.STRING, length)
+def varchar_type(length: int) -> VarcharType:
+    """Return `varchar(length)`."""
+    return VarcharType(TypeKind.STRING, length)
 
 
-def char(length: int) -> CharType:
-    """`char(length)`."""
-    return CharType(Kind.STRING, length)
+def char_type(length: int) -> CharType:
+    """Return `char(length)`."""
+    return CharType(TypeKind.STRING, length)
 
 
-def struct_of(*fields: Field) -> StructType:
-    """A struct of these fields."""
-    return StructType(Kind.STRUCT, fields)
+def struct_type(*fields: Field) -> StructType:
+    """Return a struct of the given fields."""
+    return StructType(TypeKind.STRUCT, fields)
 
 
-def list_of(element: LogicalType) -> ListType:
-    """A list of this element."""
-    return ListType(Kind.LIST, element)
+def list_type(element: LogicalType) -> ListType:
+    """Return a list with elements of the given type."""
+    return ListType(TypeKind.LIST, element)
 
 
-def map_of(key: LogicalType, value: LogicalType) -> MapType:
-    """A map from this key to this value."""
-    return MapType(Kind.MAP, key, value)
+def map_type(key: LogicalType, value: LogicalType) -> MapType:
+    """Return a map with keys and values of the given types."""
+    return MapType(TypeKind.MAP, key, value)
 
 
-def other(name: str) -> OtherType:
-    """A type that Partita has no arithmetic for."""
-    return OtherType(Kind.OTHER, name)
+def other_type(name: str) -> OtherType:
+    """Return a type that Partita never computes with."""
+    return OtherType(TypeKind.OTHER, name)
 
 
 BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE = (
-    LogicalType(k) for k in (Kind.BOOLEAN, Kind.BYTE, Kind.SHORT, Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE)
+    LogicalType(k)
+    for k in (
+        TypeKind.BOOLEAN,
+        TypeKind.BYTE,
+        TypeKind.SHORT,
+        TypeKind.INT,
+        TypeKind.LONG,
+        TypeKind.FLOAT,
+        TypeKind.DOUBLE,
+    )
 )
 DATE, TIME, TIMESTAMP, TIMESTAMP_NTZ, STRING, BINARY, UUID_TYPE, NULL = (
     LogicalType(k)
-    for k in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ, Kind.STRING, Kind.BINARY, Kind.UUID, Kind.NULL)
+    for k in (
+        TypeKind.DATE,
+        TypeKind.TIME,
+        TypeKind.TIMESTAMP,
+        TypeKind.TIMESTAMP_NTZ,
+        TypeKind.STRING,
+        TypeKind.BINARY,
+        TypeKind.UUID,
+        TypeKind.NULL,
+    )
 )

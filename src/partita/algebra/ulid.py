@@ -1,4 +1,4 @@
-"""ULIDs: ids of 26 characters that sort by the millisecond they were made in."""
+"""ULIDs: ids of 26 characters that sort by the millisecond of their creation."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ import time
 from threading import Lock
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_FORM = re.compile(f"[0-7][{_ALPHABET}]{{25}}")
+_ULID_PATTERN = re.compile(f"[0-7][{_ALPHABET}]{{25}}")
 _RANDOM_BITS = 80
-_TIME = 10
-"""Characters that say the time."""
+_TIME_LENGTH = 10
+"""The number of characters that encode the time."""
 
 
 def new_ulid() -> str:
-    """A new id, greater than every one that this process made before it."""
-    global _last  # noqa: PLW0603 - the order of ids is a fact of the process
+    """Return a new id that is greater than all ids that this process made before."""
+    global _last_number  # noqa: PLW0603 - the order of ids is a fact of the process
     with _lock:
-        _last = max(_drawn(), _last + 1)
-        return _text(_last)
+        _last_number = max(_draw_number(), _last_number + 1)
+        return _encode_number(_last_number)
 
 
 def is_ulid(text: str) -> bool:
-    """Whether the text is a ULID in its canonical, upper-case form."""
-    return _FORM.fullmatch(text) is not None
+    """Return whether the text is a ULID in canonical, upper-case form."""
+    return _ULID_PATTERN.fullmatch(text) is not None
 
 
-def ulid_time(ulid: str) -> int:
-    """The millisecond from 1970 that an id was made in."""
+def ulid_millis(ulid: str) -> int:
+    """Return the time of an id, in milliseconds since 1970."""
     milliseconds = 0
-    for character in ulid[:_TIME]:
+    for character in ulid[:_TIME_LENGTH]:
         milliseconds = milliseconds << 5 | _ALPHABET.index(character)
     return milliseconds
 
 
-_last = 0
+_last_number = 0
 _lock = Lock()
 
 
-def _drawn() -> int:
+def _draw_number() -> int:
     milliseconds = time.time_ns() // 1_000_000
     return milliseconds << _RANDOM_BITS | int.from_bytes(os.urandom(_RANDOM_BITS // 8), "big")
 
 
-def _text(number: int) -> str:
+def _encode_number(number: int) -> str:
     return "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))
 
 
-def _start_anew() -> None:
-    """A forked process would count on from its parent's last id, and so would its siblings."""
-    global _last, _lock
-    _last, _lock = 0, Lock()
+def _reset_after_fork() -> None:
+    """Forget the last id: a forked process and its siblings would all continue from their parent's."""
+    global _last_number, _lock
+    _last_number, _lock = 0, Lock()
 
 
-os.register_at_fork(after_in_child=_start_anew)
+os.register_at_fork(after_in_child=_reset_after_fork)

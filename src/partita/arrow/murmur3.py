@@ -7,67 +7,68 @@ from typing import Any, TypeAlias
 import mmh3
 import numpy as np
 
-from partita.arrow.buffers import Ints, Octets, Runs
+from partita.arrow.buffers import BinaryBuffers, Ints, Octets
 
 Hashes: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
 
-_FEW = 16
-"""So few rows are faster one by one than by numpy."""
+_MIN_VECTOR_ROWS = 16
+"""Fewer rows are hashed one by one, which is faster than numpy."""
 
 
 def murmur3_longs(values: Ints) -> Hashes:
-    """The hashes of int64s as eight little-endian bytes."""
+    """Return the hashes of int64s as eight little-endian bytes."""
     words = np.ascontiguousarray(values).view(np.uint32).reshape(-1, 2)
     state = np.zeros(len(values), np.uint32)
     for block in range(2):
-        state = _with_block(state, words[:, block])
-    return _finished(state, np.full(len(values), 8, np.uint32))
+        state = _mix_block(state, words[:, block])
+    return _finalize_hash(state, np.full(len(values), 8, np.uint32))
 
 
-def murmur3_runs(runs: Runs) -> Hashes:
-    """The hashes of runs of bytes."""
-    lengths = runs.lengths
+def murmur3_binary(values: BinaryBuffers) -> Hashes:
+    """Return the hashes of binary values."""
+    lengths = values.lengths
     blocks = lengths // 4
     order = np.argsort(-blocks, kind="stable")
-    starts, blocks = runs.offsets[:-1][order], blocks[order]
-    words = _words(runs.octets)
-    state = np.zeros(len(runs), np.uint32)
+    starts, blocks = values.offsets[:-1][order], blocks[order]
+    words = _unaligned_words(values.octets)
+    state = np.zeros(len(values), np.uint32)
     done = 0
-    while (alive := int(np.searchsorted(-blocks, -done))) >= _FEW:  # the rows that have a block of this number
-        state[:alive] = _with_block(state[:alive], words[starts[:alive] + done * 4])
+    # Rows are sorted by their number of blocks, so that the rows with another block come first.
+    while (row_count := int(np.searchsorted(-blocks, -done))) >= _MIN_VECTOR_ROWS:
+        state[:row_count] = _mix_block(state[:row_count], words[starts[:row_count] + done * 4])
         done += 1
     tails = (lengths[order] % 4).astype(np.uint32)
-    state ^= _mixed(words[starts + blocks * 4] & _low_bytes(tails))
-    hashes = np.empty(len(runs), np.uint32)
-    hashes[order] = _finished(state, lengths[order].astype(np.uint32))
-    for row in order[:alive]:
-        hashes[row] = mmh3.hash(runs.octets[runs.offsets[row] : runs.offsets[row + 1]].tobytes(), 0, signed=False)
+    state ^= _scramble_block(words[starts + blocks * 4] & _low_bytes_mask(tails))
+    hashes = np.empty(len(values), np.uint32)
+    hashes[order] = _finalize_hash(state, lengths[order].astype(np.uint32))
+    for row in order[:row_count]:
+        hashes[row] = mmh3.hash(values.octets[values.offsets[row] : values.offsets[row + 1]].tobytes(), 0, signed=False)
     return hashes
 
 
-def _words(octets: Octets) -> Hashes:
-    """The four bytes from each place on, with zeros behind the last, as one little-endian number."""
+def _unaligned_words(octets: Octets) -> Hashes:
+    """Return the four bytes from each position on, padded with zeros, as a little-endian number."""
     padded = np.concatenate((octets, np.zeros(4, np.uint8)))
     return np.ndarray((len(octets) + 1,), np.dtype("<u4"), padded, strides=(1,))
 
 
-def _low_bytes(counts: Hashes) -> Hashes:
+def _low_bytes_mask(counts: Hashes) -> Hashes:
     return (np.uint32(1) << counts * np.uint32(8)) - np.uint32(1)
 
 
-def _with_block(state: Hashes, block: Hashes) -> Hashes:
-    return _rotated(state ^ _mixed(block), 13) * np.uint32(5) + np.uint32(0xE654_6B64)
+def _mix_block(state: Hashes, block: Hashes) -> Hashes:
+    return _rotate_left(state ^ _scramble_block(block), 13) * np.uint32(5) + np.uint32(0xE654_6B64)
 
 
-def _mixed(block: Hashes) -> Hashes:
-    return _rotated(block * np.uint32(0xCC9E_2D51), 15) * np.uint32(0x1B87_3593)
+def _scramble_block(block: Hashes) -> Hashes:
+    return _rotate_left(block * np.uint32(0xCC9E_2D51), 15) * np.uint32(0x1B87_3593)
 
 
-def _rotated(words: Hashes, bits: int) -> Hashes:
+def _rotate_left(words: Hashes, bits: int) -> Hashes:
     return words << np.uint32(bits) | words >> np.uint32(32 - bits)
 
 
-def _finished(state: Hashes, lengths: Hashes) -> Hashes:
+def _finalize_hash(state: Hashes, lengths: Hashes) -> Hashes:
     state = state ^ lengths
     state = (state ^ state >> np.uint32(16)) * np.uint32(0x85EB_CA6B)
     state = (state ^ state >> np.uint32(13)) * np.uint32(0xC2B2_AE35)

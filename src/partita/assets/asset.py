@@ -1,4 +1,4 @@
-"""`@asset`: a function that makes the partitions of a table, with what Partita must know of it; and `source`."""
+"""`@asset`, which turns a function that makes partitions of a table into an asset, and `source`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,29 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from partita.algebra.freshness import Freshness, as_freshness
-from partita.algebra.mappings import AllPartitions, MappedBy, Mapping, SameKey, WindowOffset
-from partita.algebra.partition_sets import NOT_PARTITIONED, PartitionSet
+from partita.algebra.freshness import FreshnessPolicy, to_freshness_policy
+from partita.algebra.mappings import (
+    AllPartitionsMapping,
+    FunctionMapping,
+    PartitionMapping,
+    SameKeyMapping,
+    WindowOffsetMapping,
+)
+from partita.algebra.partition_sets import UNPARTITIONED, PartitionSet
 from partita.algebra.transforms import PartitionFunction
 from partita.assets.fingerprint import fingerprint
 from partita.errors import DefinitionError, value_repr
-from partita.formats import FORMATS
-from partita.formats.arguments import fields_of
-from partita.status.definitions import Definition, Upstream
+from partita.formats.arguments import partition_fields_of
+from partita.formats.registry import FORMATS
+from partita.status.definitions import AssetDefinition, Upstream
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
-    """How the table of an asset is made where there is none yet.
+class TableOptions:
+    """How the table of an asset is created if it doesn't exist.
 
-    Without `partition_by`, its dimensions are columns; without a `schema`, it has that of the first rows.
+    Without `partition_by`, it is partitioned by the asset's dimensions as columns; without a `schema`, it has that of
+    the first rows.
     """
 
     format: str = "delta"
@@ -36,31 +43,31 @@ class Making:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asset:
-    """An asset: its definition, and the function that makes partitions of it, which can be called as itself.
+    """An asset: its definition and the function that makes its partitions. Calling the asset calls the function.
 
-    `place` is the file and the line where it was defined. A source has no function.
+    `definition_location` is the file and the line of the definition. A source has no function.
     """
 
-    definition: Definition
+    definition: AssetDefinition
     function: Callable[..., Any] | None = None
     retries: int = 0
-    making: Making = field(default_factory=Making)
-    place: str = ""
+    table_options: TableOptions = field(default_factory=TableOptions)
+    definition_location: str = ""
 
     @property
     def name(self) -> str:
-        """The asset's name, which is its id in keys, events and status."""
+        """The asset's name, which identifies it in partition ids, events and status."""
         return self.definition.asset
 
     @property
     def table(self) -> str | None:
-        """The name of the table that it writes."""
+        """The name of the table that the asset writes, or that the source is."""
         return self.definition.table
 
     @property
     def is_source(self) -> bool:
-        """Whether others write it."""
-        return self.definition.source
+        """Whether it is a source, which others write."""
+        return self.definition.is_source
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.function is None:
@@ -71,15 +78,15 @@ class Asset:
         return f"<{'Source' if self.is_source else 'Asset'} {self.name}>"
 
 
-UpstreamGiven: TypeAlias = "Asset | str | tuple[Asset | str, Mapping]"
+UpstreamLike: TypeAlias = "Asset | str | tuple[Asset | str, PartitionMapping]"
 
 
 def asset(  # noqa: PLR0913 - what there is to define
     *,
     table: str | None = None,
     partitions: PartitionSet | None = None,
-    upstream: Sequence[UpstreamGiven] = (),
-    freshness: timedelta | Freshness | None = None,
+    upstream: Sequence[UpstreamLike] = (),
+    freshness: timedelta | FreshnessPolicy | None = None,
     code_version: str | None = None,
     name: str | None = None,
     retries: int = 0,
@@ -89,114 +96,114 @@ def asset(  # noqa: PLR0913 - what there is to define
     properties: NamedValues[str, str] | None = None,
     schema: object = None,
 ) -> Callable[[Callable[..., Any]], Asset]:
-    """Make an asset of a function; its name is the function's unless one is given.
+    """Return a decorator that turns a function into an asset, by default with the function's name.
 
-    `upstream` has assets, or their names, alone or in a pair with a mapping: `(orders, window_offset("date", -1))`.
-    `freshness` is a timedelta, the longest time between materializations, or `cron(...)`. Without a `code_version`, it
-    is a fingerprint of the function and what it closes over. `retries` is how often a partition that fails is tried
-    again. `format`, `partition_by`, `properties` and `schema` are for the table where there is none yet; it is
-    partitioned by the asset's dimensions, and has the columns of the first rows, unless it is said otherwise.
+    `upstream` lists assets or their names, alone or in a pair with a mapping: `(orders, window_offset("date", -1))`.
+    `freshness` is the longest time between materializations as a timedelta, or `cron(...)`. The default `code_version`
+    is a fingerprint of the function and what it closes over. `retries` is how often a failed partition is tried again.
+    `format`, `partition_by`, `properties` and `schema` apply when the table is created; by default it is partitioned by
+    the asset's dimensions and has the columns of the first rows.
     """
-    _check(partitions, code_version, retries)
-    upstreams = _upstreams(upstream)
-    labels = _tags(tags)
-    settings = _properties(properties)
+    _check_arguments(partitions, code_version, retries)
+    upstreams = _upstreams_from(upstream)
+    tag_names = _checked_tags(tags)
+    table_properties = _checked_properties(properties)
     if format not in FORMATS:
         raise DefinitionError(f"there is no format {value_repr(format)}; there is {', '.join(FORMATS)}")
-    by = None if partition_by is None else tuple(fields_of(partition_by, "partition_by"))
-    making = Making(format, by, settings, schema)
+    by = None if partition_by is None else tuple(partition_fields_of(partition_by, "partition_by"))
+    table_options = TableOptions(format, by, table_properties, schema)
 
-    def made(function: Callable[..., Any]) -> Asset:
+    def decorate_function(function: Callable[..., Any]) -> Asset:
         if not callable(function):
             raise DefinitionError(f"@asset is for functions, not {value_repr(function)}")
-        definition = Definition(
+        definition = AssetDefinition(
             getattr(function, "__name__", "") if name is None else name,
-            NOT_PARTITIONED if partitions is None else partitions,
+            UNPARTITIONED if partitions is None else partitions,
             upstreams,
-            as_freshness(freshness),
+            to_freshness_policy(freshness),
             fingerprint(function) if code_version is None else code_version,
             table,
-            tags=labels,
+            tags=tag_names,
         )
-        return Asset(definition, function, retries, making, _place_of(function))
+        return Asset(definition, function, retries, table_options, _definition_location(function))
 
-    return made
+    return decorate_function
 
 
 def source(
     table: str,
     *,
     partitions: PartitionSet | None = None,
-    freshness: timedelta | Freshness | None = None,
+    freshness: timedelta | FreshnessPolicy | None = None,
     name: str | None = None,
     tags: Sequence[str] = (),
 ) -> Asset:
-    """A table that others write, as an upstream: its name is the table's unless one is given.
+    """Return a table that others write as an upstream, by default with the table's name.
 
-    What they commit is found in the table's own log by `lake.observe`, `lake.plan` and `lake.status`.
+    `lake.observe`, `lake.plan` and `lake.status` find what others commit in the table's own log.
     """
-    _check(partitions, None, 0)
+    _check_arguments(partitions, None, 0)
     if not isinstance(table, str) or not table:
-        raise DefinitionError(f"a source is the name of a table, not {value_repr(table)}")
-    definition = Definition(
+        raise DefinitionError(f"a source takes the name of a table, not {value_repr(table)}")
+    definition = AssetDefinition(
         table if name is None else name,
-        NOT_PARTITIONED if partitions is None else partitions,
-        freshness=as_freshness(freshness),
+        UNPARTITIONED if partitions is None else partitions,
+        freshness=to_freshness_policy(freshness),
         table=table,
-        source=True,
-        tags=_tags(tags),
+        is_source=True,
+        tags=_checked_tags(tags),
     )
     caller = inspect.stack(0)[1]
-    return Asset(definition, place=f"{caller.filename}:{caller.lineno}")
+    return Asset(definition, definition_location=f"{caller.filename}:{caller.lineno}")
 
 
-def _check(partitions: object, code_version: object, retries: object) -> None:
+def _check_arguments(partitions: object, code_version: object, retries: object) -> None:
     if partitions is not None and not isinstance(partitions, PartitionSet):
         raise DefinitionError(f"partitions are made by daily, static and the like, not {value_repr(partitions)}")
     if code_version is not None and not isinstance(code_version, str):
-        raise DefinitionError(f"a code version is text, not {value_repr(code_version)}; write it in quotes")
+        raise DefinitionError(f"a code version is a string, not {value_repr(code_version)}; write it in quotes")
     if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-        raise DefinitionError(f"retries are counted by a whole number from 0 on, not {value_repr(retries)}")
+        raise DefinitionError(f"retries must be a non-negative integer, not {value_repr(retries)}")
 
 
-def _tags(given: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise DefinitionError(f"tags are a list of words, not {value_repr(given)}")
-    for tag in given:
-        if not isinstance(tag, str) or not _TAG.fullmatch(tag):
-            raise DefinitionError(f"{value_repr(tag)} is no tag; use letters, digits, _, - and dots")
-    return tuple(sorted(set(given)))
+def _checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        raise DefinitionError(f"tags are a list of words, not {value_repr(tags)}")
+    for tag in tags:
+        if not isinstance(tag, str) or not _TAG_PATTERN.fullmatch(tag):
+            raise DefinitionError(f"{value_repr(tag)} is not a tag; use letters, digits, _, - and dots")
+    return tuple(sorted(set(tags)))
 
 
-_TAG = re.compile(r"\w[\w.-]*")
+_TAG_PATTERN = re.compile(r"\w[\w.-]*")
 
 
-def _properties(given: NamedValues[str, str] | None) -> dict[str, str]:
-    known = {} if given is None else given
-    if not isinstance(known, NamedValues) or not all(isinstance(text, str) for pair in known.items() for text in pair):
-        raise DefinitionError(f"properties are texts by name, not {value_repr(given)}")
-    return dict(known)
+def _checked_properties(properties: NamedValues[str, str] | None) -> dict[str, str]:
+    checked = {} if properties is None else properties
+    if not isinstance(checked, NamedValues) or not all(isinstance(t, str) for pair in checked.items() for t in pair):
+        raise DefinitionError(f"properties map names to strings, not {value_repr(properties)}")
+    return dict(checked)
 
 
-def _upstreams(given: Sequence[UpstreamGiven]) -> tuple[Upstream, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise DefinitionError(f"upstream is a list of assets, not {value_repr(given)}")
-    return tuple(map(_upstream, given))
+def _upstreams_from(upstreams: Sequence[UpstreamLike]) -> tuple[Upstream, ...]:
+    if isinstance(upstreams, str) or not isinstance(upstreams, Iterable):
+        raise DefinitionError(f"upstream is a list of assets, not {value_repr(upstreams)}")
+    return tuple(map(_upstream_from, upstreams))
 
 
-def _upstream(given: UpstreamGiven) -> Upstream:
-    if isinstance(given, tuple) and len(given) != 2:
-        raise DefinitionError(f"an upstream with a mapping is a pair, not {value_repr(given)}")
-    which, mapping = given if isinstance(given, tuple) else (given, SameKey())
-    if not isinstance(mapping, SameKey | WindowOffset | AllPartitions | MappedBy):
-        raise DefinitionError(f"{mapping!r} is no mapping; use same_key, window_offset, all_partitions or mapped_by")
-    if isinstance(which, Asset):
-        return Upstream(which.name, mapping)
-    if isinstance(which, str) and which:
-        return Upstream(which, mapping)
-    raise DefinitionError(f"an upstream is an asset or its name, not {value_repr(which)}")
+def _upstream_from(upstream: UpstreamLike) -> Upstream:
+    if isinstance(upstream, tuple) and len(upstream) != 2:
+        raise DefinitionError(f"an upstream with a mapping is a pair, not {value_repr(upstream)}")
+    asset_or_name, mapping = upstream if isinstance(upstream, tuple) else (upstream, SameKeyMapping())
+    if not isinstance(mapping, SameKeyMapping | WindowOffsetMapping | AllPartitionsMapping | FunctionMapping):
+        raise DefinitionError(f"{mapping!r} is not a mapping; use same_key, window_offset, all_partitions or mapped_by")
+    if isinstance(asset_or_name, Asset):
+        return Upstream(asset_or_name.name, mapping)
+    if isinstance(asset_or_name, str) and asset_or_name:
+        return Upstream(asset_or_name, mapping)
+    raise DefinitionError(f"an upstream is an asset or its name, not {value_repr(asset_or_name)}")
 
 
-def _place_of(function: Callable[..., Any]) -> str:
+def _definition_location(function: Callable[..., Any]) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

@@ -1,8 +1,8 @@
-"""The fingerprint of a function: what it does, and what it closes over, as a short text.
+"""The fingerprint of a function: a short hash of its code and of everything that it closes over.
 
 It changes when the function's code changes, or a value that the code names: constants, other functions and classes of
-the same project, all the way down. Comments, docstrings, formatting and the asset's own decorator don't count. What
-libraries do is not looked into, nor is what an object holds that is neither plain data nor code.
+the same project, recursively. Comments, docstrings, formatting and the asset's own decorator don't count. Libraries are
+not described, nor are objects that are neither plain data nor code.
 """
 
 from __future__ import annotations
@@ -29,157 +29,160 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-_DIGITS = 16
-_PLAIN = (str, bytes, int, float, complex, bool, type(None), Decimal, Fraction, date, datetime, time, timedelta,
+_HEX_DIGITS = 16
+_PLAIN_TYPES = (str, bytes, int, float, complex, bool, type(None), Decimal, Fraction, date, datetime, time, timedelta,
           timezone, ZoneInfo, UUID, PurePath, range, type(Ellipsis), re.Pattern)  # fmt: skip
 
 
-def fingerprint(function: Any) -> str:
-    """The fingerprint of a function, or of a value; the same in every process that has the same code."""
-    told = "\n".join(_Telling().of(function))
-    return f"code-{sha256(told.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGITS]}"
+def fingerprint(value: Any) -> str:
+    """Return the fingerprint of a function or a value; it is the same in every process with the same code."""
+    description = "\n".join(_ValueDescriber().describe(value))
+    return f"code-{sha256(description.encode('utf-8', 'surrogatepass')).hexdigest()[:_HEX_DIGITS]}"
 
 
-class _Telling:
-    """Tells of values, line by line, and of each function and class once."""
+class _ValueDescriber:
+    """Describes values as lines of text, each function and class once.
+
+    The lines are hashed into code versions: another wording would make every asset stale.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[int, int] = {}
-        self._kept: list[Any] = []
+        self._numbers_by_id: dict[int, int] = {}
+        self._described_values: list[Any] = []
 
-    def of(self, value: Any) -> Iterator[str]:
-        if isinstance(value, _PLAIN) and not isinstance(value, Enum):
+    def describe(self, value: Any) -> Iterator[str]:
+        if isinstance(value, _PLAIN_TYPES) and not isinstance(value, Enum):
             yield f"{type(value).__name__} {_plain_text(value)}"
             return
-        if id(value) in self._known:
-            yield f"as {self._known[id(value)]}"
+        if id(value) in self._numbers_by_id:
+            yield f"as {self._numbers_by_id[id(value)]}"
             return
-        self._known[id(value)] = len(self._known)
-        self._kept.append(value)
-        yield from self._of_new(value)
+        self._numbers_by_id[id(value)] = len(self._numbers_by_id)
+        self._described_values.append(value)
+        yield from self._describe_new(value)
 
-    def _of_new(self, value: Any) -> Iterator[str]:
+    def _describe_new(self, value: Any) -> Iterator[str]:
         wrapped = getattr(value, "function", None)
         if callable(wrapped) and hasattr(value, "definition"):
             yield f"asset {value.name}"
         elif isinstance(value, Mapping):
             yield f"{type(value).__name__} of {len(value)}"
-            for key, held in sorted(value.items(), key=lambda item: repr(item[0])):
-                yield from self.of(key)
-                yield from self.of(held)
+            for key, item in sorted(value.items(), key=lambda pair: repr(pair[0])):
+                yield from self.describe(key)
+                yield from self.describe(item)
         elif isinstance(value, list | tuple | deque):
             yield f"{type(value).__name__} of {len(value)}"
-            for held in value:
-                yield from self.of(held)
+            for item in value:
+                yield from self.describe(item)
         elif isinstance(value, set | frozenset):
-            yield f"{type(value).__name__} {sorted(fingerprint(held) for held in value)}"
+            yield f"{type(value).__name__} {sorted(fingerprint(item) for item in value)}"
         elif isinstance(value, Enum):
-            yield f"enum {_name(value)}.{value.name} {value.value!r}"
+            yield f"enum {_qualified_name(value)}.{value.name} {value.value!r}"
         elif isinstance(value, FunctionType):
-            yield from self._of_function(value)
+            yield from self._describe_function(value)
         elif isinstance(value, type):
-            yield from self._of_class(value)
+            yield from self._describe_class(value)
         elif inspect.ismethod(value):
-            yield from self.of(value.__func__)
+            yield from self.describe(value.__func__)
         elif hasattr(value, "func") and hasattr(value, "keywords"):
             yield "partial"
             for part in (value.func, value.args, value.keywords):
-                yield from self.of(part)
+                yield from self.describe(part)
         elif isinstance(value, ModuleType | BuiltinFunctionType):
             yield f"{type(value).__name__} {getattr(value, '__name__', '')}"
         else:
             yield "one of"
-            yield from self.of(type(value))
+            yield from self.describe(type(value))
             fields = getattr(type(value), "__dataclass_fields__", {})
             for name in fields:
-                yield from self.of(getattr(value, name, None))
+                yield from self.describe(getattr(value, name, None))
 
-    def _of_function(self, function: FunctionType) -> Iterator[str]:
-        if not _is_of_project(function.__module__):
+    def _describe_function(self, function: FunctionType) -> Iterator[str]:
+        if not _is_project_module(function.__module__):
             yield f"function {function.__module__}.{function.__qualname__}"
             return
-        yield _source(function) or _code(function.__code__)
+        yield _normalized_source(function) or _code_text(function.__code__)
         for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            yield from self.of(default)
-        names = sorted(_names(function.__code__))
-        for module, taken in _imports(function.__code__):
-            yield from self._of_global(module, [*names, *taken])
-        closed = inspect.getclosurevars(function).nonlocals
+            yield from self.describe(default)
+        names = sorted(_names_in_code(function.__code__))
+        for module, imported_names in _project_imports(function.__code__):
+            yield from self._describe_global(module, [*names, *imported_names])
+        closure = inspect.getclosurevars(function).nonlocals
         for name in names:
-            if name in closed:
+            if name in closure:
                 yield f"{name}:"
-                yield from self.of(closed[name])
+                yield from self.describe(closure[name])
             elif name in function.__globals__:
                 yield f"{name}:"
-                yield from self._of_global(function.__globals__[name], names)
+                yield from self._describe_global(function.__globals__[name], names)
 
-    def _of_global(self, value: Any, names: list[str]) -> Iterator[str]:
-        """A value that a function names; of a module of the project, what the function may take from it."""
-        if not isinstance(value, ModuleType) or not _is_of_project(value.__name__):
-            yield from self.of(value)
+    def _describe_global(self, value: Any, names: list[str]) -> Iterator[str]:
+        """Describe a global that a function names; of a module of the project, only what the function may use of it."""
+        if not isinstance(value, ModuleType) or not _is_project_module(value.__name__):
+            yield from self.describe(value)
             return
         yield f"module {value.__name__}"
-        if id(value) in self._known:
+        if id(value) in self._numbers_by_id:
             return
-        self._known[id(value)] = len(self._known)
-        self._kept.append(value)
+        self._numbers_by_id[id(value)] = len(self._numbers_by_id)
+        self._described_values.append(value)
         for name in names:
             if name in vars(value):
                 yield f"{name}:"
-                yield from self._of_global(vars(value)[name], names)
-        # Another function may take other things from the same module.
-        del self._known[id(value)]
+                yield from self._describe_global(vars(value)[name], names)
+        # Another function may use other names of the same module.
+        del self._numbers_by_id[id(value)]
 
-    def _of_class(self, class_: type) -> Iterator[str]:
-        yield f"class {_name(class_)}"
-        if not _is_of_project(class_.__module__):
+    def _describe_class(self, class_: type) -> Iterator[str]:
+        yield f"class {_qualified_name(class_)}"
+        if not _is_project_module(class_.__module__):
             return
         for base in class_.__bases__:
-            yield from self.of(base)
-        for name, held in sorted(vars(class_).items()):
-            if isinstance(held, staticmethod | classmethod):
-                held = held.__func__  # noqa: PLW2901 - the same, unwrapped
-            if isinstance(held, property):
-                held = held.fget  # noqa: PLW2901 - the same
-            if isinstance(held, FunctionType) or (not name.startswith("__") and isinstance(held, _PLAIN)):
+            yield from self.describe(base)
+        for name, member in sorted(vars(class_).items()):
+            attribute = member.__func__ if isinstance(member, staticmethod | classmethod) else member
+            attribute = attribute.fget if isinstance(attribute, property) else attribute
+            is_plain = not name.startswith("__") and isinstance(attribute, _PLAIN_TYPES)
+            if is_plain or isinstance(attribute, FunctionType):
                 yield f"{name}:"
-                yield from self.of(held)
+                yield from self.describe(attribute)
 
 
 def _plain_text(value: Any) -> str:
-    """A plain value as text; of a pattern all of it, where `repr` has the first 200 characters."""
+    """Return a plain value as text; the `repr` of a pattern would stop after 200 characters."""
     return f"{value.pattern!r} {value.flags}" if isinstance(value, re.Pattern) else repr(value)
 
 
-def _name(class_: Any) -> str:
+def _qualified_name(class_: Any) -> str:
     return f"{getattr(class_, '__module__', '?')}.{getattr(class_, '__qualname__', type(class_).__qualname__)}"
 
 
-def _names(code: CodeType) -> set[str]:
-    """Every name that code speaks of, in functions inside of it too."""
+def _names_in_code(code: CodeType) -> set[str]:
+    """Return every name that code uses, in nested functions too."""
     inner = (const for const in code.co_consts if isinstance(const, CodeType))
-    return {*code.co_names, *code.co_freevars, *(name for each in inner for name in _names(each))}
+    return {*code.co_names, *code.co_freevars, *(name for each in inner for name in _names_in_code(each))}
 
 
-def _imports(code: CodeType) -> Iterator[tuple[ModuleType, list[str]]]:
-    """The modules of the project that code imports as it runs, and what it takes from them."""
-    steps = list(dis.get_instructions(code))
-    for at, step in enumerate(steps):
-        if step.opname == "IMPORT_NAME" and _is_of_project(str(step.argval)):
-            taken = []
-            for later in steps[at + 1 :]:
+def _project_imports(code: CodeType) -> Iterator[tuple[ModuleType, list[str]]]:
+    """Yield the modules of the project that code imports inside of a function, with the names imported from each."""
+    instructions = list(dis.get_instructions(code))
+    for index, instruction in enumerate(instructions):
+        if instruction.opname == "IMPORT_NAME" and _is_project_module(str(instruction.argval)):
+            imported_names = []
+            for later in instructions[index + 1 :]:
                 if later.opname == "IMPORT_NAME":
                     break
-                taken += [str(later.argval)] if later.opname == "IMPORT_FROM" else []
+                if later.opname == "IMPORT_FROM":
+                    imported_names.append(str(later.argval))
             with suppress(Exception):
-                yield importlib.import_module(str(step.argval)), taken
+                yield importlib.import_module(str(instruction.argval)), imported_names
     for const in code.co_consts:
         if isinstance(const, CodeType):
-            yield from _imports(const)
+            yield from _project_imports(const)
 
 
-def _source(function: FunctionType) -> str | None:
-    """The function's own text in one form; None where it has no text, or not one of its own, as a lambda."""
+def _normalized_source(function: FunctionType) -> str | None:
+    """Return a function's source without comments, docstrings and decorators; None for a lambda or without source."""
     if function.__name__ == "<lambda>":
         return None
     with suppress(OSError, TypeError, SyntaxError):
@@ -187,11 +190,11 @@ def _source(function: FunctionType) -> str | None:
         (definition,) = tree.body
         if isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef):
             definition.decorator_list = []
-            return ast.unparse(_WithoutDocstrings().visit(definition))
+            return ast.unparse(_DocstringRemover().visit(definition))
     return None
 
 
-class _WithoutDocstrings(ast.NodeTransformer):
+class _DocstringRemover(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -200,19 +203,19 @@ class _WithoutDocstrings(ast.NodeTransformer):
         return node
 
 
-def _code(code: CodeType) -> str:
-    """What compiled code is, without where it stands."""
-    consts = [_code(const) if isinstance(const, CodeType) else _const(const) for const in code.co_consts]
+def _code_text(code: CodeType) -> str:
+    """Return compiled code as text, without file and line numbers."""
+    consts = [_code_text(const) if isinstance(const, CodeType) else _constant_text(const) for const in code.co_consts]
     return f"{code.co_code.hex()} {consts} {code.co_names} {code.co_varnames}"
 
 
-def _const(const: object) -> str:
-    """A constant of code; the order in a set is of the process."""
+def _constant_text(const: object) -> str:
+    """Return a constant of code as text; the order of a set differs between processes."""
     return f"set {sorted(map(repr, const))}" if isinstance(const, frozenset) else repr(const)
 
 
-def _is_of_project(module: str | None) -> bool:
-    """Whether a module is the user's own: neither Python's, nor installed, nor Partita's."""
+def _is_project_module(module: str | None) -> bool:
+    """Return whether a module is the user's own: not of Python, not installed, not of Partita."""
     top = (module or "").partition(".")[0]
     if top in sys.stdlib_module_names or top == "partita":
         return False
@@ -220,15 +223,15 @@ def _is_of_project(module: str | None) -> bool:
     if file is None and module not in sys.modules:
         with suppress(ImportError, ValueError, AttributeError):
             file = getattr(importlib.util.find_spec(top), "origin", None)
-    return file is None or is_of_user(file)
+    return file is None or is_user_file(file)
 
 
-def is_of_user(file: str) -> bool:
-    """Whether a file is the user's own: neither Python's, nor installed, nor Partita's."""
-    return not any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
+def is_user_file(file: str) -> bool:
+    """Return whether a file is the user's own: not of Python, not installed, not of Partita."""
+    return not any(Path(file).is_relative_to(folder) for folder in _INSTALLED_FOLDERS)
 
 
-_INSTALLED = (
+_INSTALLED_FOLDERS = (
     *{sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), sysconfig.get_path("stdlib")},
     str(Path(__file__).parents[1]),
 )

@@ -1,13 +1,13 @@
-"""Leases: which run is at work on which partitions, so that two runs don't make the same ones at once.
+"""Leases: which run works on which partitions, so that two runs don't make the same partitions at once.
 
 ```text
-leases/00000000000000000041.json   all leases after change 41: run, holder, until when, and which assets
-runs/<run>/plan.jsonl              which partitions of them
+leases/00000000000000000041.json   all leases after change 41: run, holder, expiry and assets
+runs/<run>/plan.jsonl              the partitions of these assets
 ```
 
-A change is a new file with the next number, written if it isn't there yet; who comes second reads and tries again. A
-lease that isn't renewed runs out, and one whose process is known to be dead is as good as gone. Clocks of different
-machines may differ by a fraction of `TERM`.
+A change writes a new file with the next number, if absent; a writer that comes second reads again and retries. A lease
+that isn't renewed expires, and a lease whose process is known to be dead doesn't count. The clocks of different
+machines may differ by a fraction of `LEASE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,26 @@ from threading import Event, Thread
 from typing import Any, Self
 from uuid import uuid4
 
-from partita.errors import Conflict, Held, PartitaError, PlanError
-from partita.process import may_live, this_process
+from partita.errors import CommitConflict, PartitaError, PartitionsLeased, PlanError
+from partita.process import may_be_alive, this_process
 from partita.storage import Storage
-from partita.untrusted import parse_json, reading
+from partita.untrusted_input import parse_json, translate_read_errors
 
-TERM = 120.0
-"""For how many seconds a lease lasts unless it is renewed."""
-_KEPT = 50
-"""So many changes stay, for those who are slow to read them."""
-_TRIES = 100
-_NAME = re.compile(r"(\d{20})\.json$")
+LEASE_SECONDS = 120.0
+"""How many seconds a lease lasts unless it is renewed."""
+_RETAINED_CHANGES = 50
+"""How many changes are kept for slow readers."""
+_MAX_TRIES = 100
+_CHANGE_FILE_NAME = re.compile(r"(\d{20})\.json$")
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A run's hold on the partitions of its plan; `until` is in seconds from 1970. `token` is of this hold alone."""
+    """The right of one run to work on the partitions of its plan.
+
+    `holder` names user and machine for people, `until` is the expiry in seconds since 1970, `process` identifies the
+    process, and `token` this very lease: a run that is resumed gets a new one.
+    """
 
     run_id: str
     holder: str
@@ -51,100 +55,109 @@ class Lease:
 
     @property
     def is_live(self) -> bool:
-        """Whether it still holds."""
-        return self.until > time.time() and may_live(self.process)
+        """Whether the lease has not expired, and its process may be alive."""
+        return self.until > time.time() and may_be_alive(self.process)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Leases:
-    """The leases of a workspace; `planned` gives the partitions of an asset that a run's plan has."""
+class LeaseStore:
+    """The leases of a workspace. `planned_keys(run_id, asset)` returns the partitions of an asset in a run's plan."""
 
     storage: Storage
     folder: str
-    planned: Callable[[str, str], frozenset[str]]
+    planned_keys: Callable[[str, str], frozenset[str]]
 
-    def take(self, run_id: str, wanted: Mapping[str, frozenset[str]], term: float = TERM) -> Lease:
-        """Hold partitions by asset; where another run holds some of them, that is `Held`."""
-        mine = Lease(run_id, holder(), time.time() + term, tuple(sorted(wanted)), this_process(), uuid4().hex)
+    def acquire(
+        self, run_id: str, keys_by_asset: Mapping[str, frozenset[str]], lease_seconds: float = LEASE_SECONDS
+    ) -> Lease:
+        """Lease partitions, given by asset. Raise `PartitionsLeased` if another run leases some of them."""
+        expiry, assets = time.time() + lease_seconds, tuple(sorted(keys_by_asset))
+        new_lease = Lease(run_id, lease_holder(), expiry, assets, this_process(), uuid4().hex)
 
-        def taken(live: list[Lease]) -> list[Lease]:
+        def add_lease(live: list[Lease]) -> list[Lease]:
             for other in live:
-                self._check_apart(other, run_id, wanted)
-            return [*(lease for lease in live if lease.run_id != run_id), mine]
+                self._check_no_overlap(other, run_id, keys_by_asset)
+            return [*(lease for lease in live if lease.run_id != run_id), new_lease]
 
-        self._change(taken)
-        return mine
+        self._update_leases(add_lease)
+        return new_lease
 
-    def _check_apart(self, other: Lease, run_id: str, wanted: Mapping[str, frozenset[str]]) -> None:
+    def _check_no_overlap(self, other: Lease, run_id: str, keys_by_asset: Mapping[str, frozenset[str]]) -> None:
         until = datetime.fromtimestamp(other.until, UTC).isoformat(timespec="seconds")
         if other.run_id == run_id:
-            raise Held(run_id, other.holder, until, sum(map(len, wanted.values())))
-        shared = sum(len(wanted[a] & self.planned(other.run_id, a)) for a in other.assets if a in wanted)
+            raise PartitionsLeased(run_id, other.holder, until, sum(map(len, keys_by_asset.values())))
+        assets = [asset for asset in other.assets if asset in keys_by_asset]
+        shared = sum(len(keys_by_asset[asset] & self.planned_keys(other.run_id, asset)) for asset in assets)
         if shared:
-            raise Held(other.run_id, other.holder, until, shared)
+            raise PartitionsLeased(other.run_id, other.holder, until, shared)
 
-    def renew(self, lease: Lease, term: float = TERM) -> bool:
-        """Hold on; False where the lease is lost."""
-        until = time.time() + term
-        held = [True]
+    def renew(self, lease: Lease, lease_seconds: float = LEASE_SECONDS) -> bool:
+        """Extend a lease. Return False if it is lost."""
+        until = time.time() + lease_seconds
+        is_held = False
 
-        def renewed(live: list[Lease]) -> list[Lease]:
-            held[0] = any(one.token == lease.token for one in live)
-            return [replace(one, until=until) if one.token == lease.token else one for one in live]
+        def extend_lease(live: list[Lease]) -> list[Lease]:
+            nonlocal is_held
+            is_held = any(other.token == lease.token for other in live)
+            return [replace(other, until=until) if other.token == lease.token else other for other in live]
 
-        self._change(renewed)
-        return held[0]
+        self._update_leases(extend_lease)
+        return is_held
 
     def release(self, lease: Lease) -> None:
-        """Let go."""
-        self._change(lambda live: [one for one in live if one.token != lease.token])
+        """Give a lease up; a lease that is lost already is left alone."""
+        self._update_leases(lambda live: [other for other in live if other.token != lease.token])
 
-    def all(self) -> list[Lease]:
-        """The leases that hold now."""
-        return [lease for lease in self._read()[1] if lease.is_live]
+    def live_leases(self) -> list[Lease]:
+        """Return the leases that have not expired and whose processes may be alive."""
+        return [lease for lease in self._read_leases()[1] if lease.is_live]
 
-    def _change(self, changed: Callable[[list[Lease]], list[Lease]]) -> None:
-        for _ in range(_TRIES):
-            number, leases = self._read()
-            new = changed([lease for lease in leases if lease.is_live])
-            data = json.dumps([asdict(lease) for lease in new], ensure_ascii=False).encode()
-            # A number so old that it was removed meanwhile is free again: what counts is the newest.
-            if self.storage.put_new(self._path(number + 1), data):
-                there = self._numbers()
-                if max(there, default=-1) <= number + 1 + _KEPT // 2:
-                    self.storage.delete(self._path(old) for old in there if old < number + 1 - _KEPT)
+    def _update_leases(self, update: Callable[[list[Lease]], list[Lease]]) -> None:
+        """Write the live leases as `update` returns them; after a concurrent change, read them again and retry."""
+        for _ in range(_MAX_TRIES):
+            number, leases = self._read_leases()
+            next_number = number + 1
+            updated = update([lease for lease in leases if lease.is_live])
+            data = json.dumps([asdict(lease) for lease in updated], ensure_ascii=False).encode()
+            # A slow writer may find a number free that was removed meanwhile; its file is not the newest: retry.
+            if self.storage.put_if_absent(self._change_path(next_number), data):
+                numbers = self._change_numbers()
+                if max(numbers, default=-1) <= next_number + _RETAINED_CHANGES // 2:
+                    outdated = [old for old in numbers if old < next_number - _RETAINED_CHANGES]
+                    self.storage.delete(map(self._change_path, outdated))
                     return
             time.sleep(0.01)
-        raise Conflict("take a lease", f"was first {_TRIES} times")
+        raise CommitConflict("take a lease", f"was first {_MAX_TRIES} times")
 
-    def _read(self) -> tuple[int, list[Lease]]:
+    def _read_leases(self) -> tuple[int, list[Lease]]:
+        """Return the number of the last change, or -1, and the leases after it."""
         while True:
-            number = max(self._numbers(), default=-1)
-            data = b"[]" if number < 0 else self.storage.get(self._path(number))
+            number = max(self._change_numbers(), default=-1)
+            data = b"[]" if number < 0 else self.storage.get(self._change_path(number))
             if data is not None:
-                with reading(self._path(number), PlanError):
-                    return number, [_lease(document) for document in parse_json(data)]
+                with translate_read_errors(self._change_path(number), PlanError):
+                    return number, [_lease_from_json(document) for document in parse_json(data)]
 
-    def _numbers(self) -> list[int]:
-        found = (_NAME.search(path) for path, _ in self.storage.list(f"{self.folder}/leases"))
-        return [int(match[1]) for match in found if match is not None]
+    def _change_numbers(self) -> list[int]:
+        matches = (_CHANGE_FILE_NAME.search(path) for path, _ in self.storage.list_paths(f"{self.folder}/leases"))
+        return [int(match[1]) for match in matches if match is not None]
 
-    def _path(self, number: int) -> str:
+    def _change_path(self, number: int) -> str:
         return f"{self.folder}/leases/{number:020}.json"
 
 
-class Heart:
-    """Renews a lease for as long as it beats."""
+class LeaseHeartbeat:
+    """A background thread that renews a lease until the block ends, and then releases it."""
 
-    def __init__(self, leases: Leases, lease: Lease, term: float = TERM) -> None:
-        self._leases, self._lease, self._term = leases, lease, term
-        self._stop = Event()
+    def __init__(self, lease_store: LeaseStore, lease: Lease, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._lease_store, self._lease, self._lease_seconds = lease_store, lease, lease_seconds
+        self._stop_event = Event()
         self._held_until = lease.until
-        self._thread = Thread(target=self._beat, name=f"partita-lease-{lease.run_id}", daemon=True)
+        self._thread = Thread(target=self._renew_lease, name=f"partita-lease-{lease.run_id}", daemon=True)
 
     @property
-    def is_held(self) -> bool:
-        """Whether the lease is held for sure."""
+    def is_lease_held(self) -> bool:
+        """Whether the lease is held for certain: it was renewed and has not expired since."""
         return time.time() < self._held_until
 
     def __enter__(self) -> Self:
@@ -152,26 +165,26 @@ class Heart:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
+        self._stop_event.set()
         self._thread.join()
         with suppress(PartitaError):
-            self._leases.release(self._lease)
+            self._lease_store.release(self._lease)
 
-    def _beat(self) -> None:
-        while not self._stop.wait(self._term / 4):
-            until = time.time() + self._term
+    def _renew_lease(self) -> None:
+        while not self._stop_event.wait(self._lease_seconds / 4):
+            until = time.time() + self._lease_seconds
             try:
-                held = self._leases.renew(self._lease, self._term)
+                is_held = self._lease_store.renew(self._lease, self._lease_seconds)
             except PartitaError:
-                # The store may be back before the lease runs out.
+                # The store may be back before the lease expires.
                 continue
-            self._held_until = until if held else 0.0
-            if not held:
+            self._held_until = until if is_held else 0.0
+            if not is_held:
                 return
 
 
-def holder() -> str:
-    """Who this is, for people."""
+def lease_holder() -> str:
+    """Return user, machine and process for people."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -179,11 +192,13 @@ def holder() -> str:
     return f"{user}@{socket.gethostname()}, process {this_process()['pid']}"
 
 
-def _lease(document: Mapping[str, Any]) -> Lease:
+def _lease_from_json(document: Mapping[str, Any]) -> Lease:
     lease = Lease(**{**document, "assets": tuple(document["assets"])})
-    texts = (lease.run_id, lease.holder, lease.token, *lease.assets)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(lease.process, dict):
-        raise TypeError("a lease has texts and a process")
-    # A moment that no calendar has would fail where it is shown.
+    strings = (lease.run_id, lease.holder, lease.token, *lease.assets)
+    if not all(isinstance(value, str) for value in strings) or not isinstance(lease.process, dict):
+        raise TypeError(
+            "a lease must have strings for its run, holder, token and assets, and an object for its process"
+        )
+    # Raises for a time outside of the calendar, which would fail when it is shown.
     datetime.fromtimestamp(lease.until, UTC)
     return lease

@@ -1,4 +1,4 @@
-"""What a run tells while it works, as data and in words, and what it says at the end."""
+"""The progress of a run: its events for a listener, their text, and the result."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from threading import Lock
 from typing import Any, TypeAlias
 
-from partita.status.shown import counted, one_line
+from partita.status.text import count_text, one_line
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A partition that could not be made, and the last lines of the error."""
+class PartitionFailure:
+    """A partition that failed, and the last lines of its error."""
 
     asset: str
     key: str
@@ -22,9 +22,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended: how many partitions succeeded, failed, were skipped for a failed upstream, or cancelled.
+    """How many partitions of a run succeeded, failed, were skipped because of a failed upstream, or were cancelled.
 
-    `left` are those that were not tried because the run stopped.
+    `left` is how many were not tried because the run stopped; `seconds` is how long the run took.
     """
 
     run_id: str
@@ -34,82 +34,100 @@ class RunResult:
     cancelled: int = 0
     left: int = 0
     seconds: float = 0.0
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[PartitionFailure, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether every partition was made."""
+        """Whether every partition succeeded."""
         return not (self.failed or self.skipped or self.cancelled or self.left)
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the result as a JSON object."""
         return {**asdict(self), "failures": [asdict(failure) for failure in self.failures], "ok": self.ok}
 
 
-Listener: TypeAlias = Callable[[Mapping[str, Any]], None]
-"""Hears of a run: a mapping with `event` and what belongs to it, which is the JSON of `partita run --json`."""
+RunListener: TypeAlias = Callable[[Mapping[str, Any]], None]
+"""Called with each event of a run: a mapping with `event` and its fields, the JSON of `partita run --json`."""
 
 
-_COUNTS = ("total", "done", "succeeded", "failed", "skipped", "cancelled")
+_COUNT_NAMES = ("total", "done", "succeeded", "failed", "skipped", "cancelled")
 
 
 @dataclass(slots=True)
-class Progress:
-    """Counts of a run that is at work, and who hears of it, one event at a time."""
+class RunProgress:
+    """The counts of a running run. Its listener is called by one thread at a time."""
 
     run_id: str
     total: int
-    listener: Listener | None = None
-    started: float = field(default_factory=time.monotonic)
+    listener: RunListener | None = None
+    start_time: float = field(default_factory=time.monotonic)
     succeeded: int = 0
     failed: int = 0
     skipped: int = 0
     cancelled: int = 0
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[PartitionFailure] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
     @property
     def done(self) -> int:
-        """How many partitions are decided."""
+        """How many partitions have an outcome."""
         return self.succeeded + self.failed + self.skipped + self.cancelled
 
-    def tell(self, event: str, **what: Any) -> None:
-        """Tell of something that happened, with the counts so far."""
+    def notify_listener(self, event: str, **details: Any) -> None:
+        """Call the listener with an event, its details and the counts so far."""
         if self.listener is None:
             return
         with self._lock:
-            counts = {name: getattr(self, name) for name in _COUNTS}
-            self.listener({"event": event, "run_id": self.run_id, **what, **counts, "seconds_so_far": self.seconds})
+            counts = {name: getattr(self, name) for name in _COUNT_NAMES}
+            self.listener(
+                {"event": event, "run_id": self.run_id, **details, **counts, "seconds_so_far": self.elapsed_seconds}
+            )
 
     @property
-    def seconds(self) -> float:
-        """Since the run began."""
-        return round(time.monotonic() - self.started, 3)
+    def elapsed_seconds(self) -> float:
+        """Seconds since the run began."""
+        return round(time.monotonic() - self.start_time, 3)
 
-    def result(self) -> RunResult:
-        """How it ended."""
+    def run_result(self) -> RunResult:
+        """Return the result, with the partitions that have no outcome as `left`."""
         left = self.total - self.done
         return RunResult(
-            self.run_id, self.succeeded, self.failed, self.skipped, self.cancelled, left, self.seconds,
+            self.run_id, self.succeeded, self.failed, self.skipped, self.cancelled, left, self.elapsed_seconds,
             tuple(self.failures),
         )  # fmt: skip
 
 
-_DONE = {"started": "started", "succeeded": "made", "failed": "could not be made", "skipped": "skipped"}
+_EVENT_VERBS = {"started": "started", "succeeded": "made", "failed": "could not be made", "skipped": "skipped"}
+_OUTCOME_COUNTS = ("failed", "skipped", "cancelled", "left")
 
 
-def event_text(event: Mapping[str, Any], label: Callable[[str], str]) -> str | None:
-    """An event in words, on one line, keys as `label` has them; None where it says nothing new."""
-    what = event["event"]
-    if what == "begun":
+def event_text(event: Mapping[str, Any], format_key: Callable[[str], str]) -> str | None:
+    """Describe an event in one line, or return None for an event that users need not see.
+
+    `format_key` renders partition keys. The event `result` has the fields of `RunResult.document()`.
+    """
+    kind = event["event"]
+    if kind == "result":
+        counts = "".join(f", {event[name]:,} {name}" for name in _OUTCOME_COUNTS if event[name])
+        return f"{count_text(event['succeeded'], 'partition')} made{counts}, in {duration_text(event['seconds'])}"
+    if kind == "begun":
         assets = ", ".join(map(one_line, event["assets"]))
-        return f"run {event['run_id']}: {counted(event['total'], 'partition')} of {assets}"
-    if what == "waiting":
+        return f"run {event['run_id']}: {count_text(event['total'], 'partition')} of {assets}"
+    if kind == "waiting":
         return f"run {event['run_id']} waits for run {event['for']} of {one_line(event['holder'])}"
-    if what not in _DONE:
+    if kind not in _EVENT_VERBS:
         return None
     keys = event.get("keys") or []
-    many = label(keys[0]) if event["partitions"] == 1 and keys else counted(event["partitions"], "partition")
-    rows = "" if event.get("rows") is None else f", {counted(event['rows'], 'row')}"
-    error = f": {one_line(event['error'])}" if what == "failed" else ""
-    return f"{one_line(event['asset'])}: {many} {_DONE[what]}{rows}{error}"
+    is_single = event["partitions"] == 1 and keys
+    partitions = format_key(keys[0]) if is_single else count_text(event["partitions"], "partition")
+    rows = "" if event.get("rows") is None else f", {count_text(event['rows'], 'row')}"
+    error = f": {one_line(event['error'])}" if kind == "failed" else ""
+    return f"{one_line(event['asset'])}: {partitions} {_EVENT_VERBS[kind]}{rows}{error}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as `12.3 s`, `4:05 min` or `1:30 h`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"

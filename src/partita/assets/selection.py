@@ -1,64 +1,84 @@
-"""What a plan is asked for: which needs there are, and which assets words name."""
+"""What a plan can be asked for: the states of partitions, and the selectors of assets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from partita.errors import PlanError
-from partita.status.definitions import Definition
+from partita.errors import PlanError, value_repr
+from partita.status.definitions import AssetDefinition
 
-NEEDS = ("missing", "stale", "failed")
-"""Why a partition may have to run."""
+PLANNABLE_STATES = ("missing", "stale", "failed")
+"""The states in which a partition may have to run."""
 
 
-def selected(select: Sequence[str], definitions: Mapping[str, Definition]) -> set[str]:
-    """The assets that words name; no words name all.
+def plannable_states(*, missing: bool, stale: bool, failed: bool) -> tuple[str, ...]:
+    """Return the states that are asked for, or all of them if none is."""
+    is_requested = dict(zip(PLANNABLE_STATES, (missing, stale, failed), strict=True))
+    return tuple(state for state in PLANNABLE_STATES if is_requested[state]) or PLANNABLE_STATES
 
-    A word is an asset's name or `tag:word`; a `+` before it takes its upstreams in, one after it what is made from it.
-    A name may have these signs in it: a word that is one as it stands means that asset alone.
+
+def parse_selectors(select: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one selector or several as a tuple. Raise `PlanError` for anything but strings."""
+    selectors = (select,) if isinstance(select, str) else tuple(select) if isinstance(select, Iterable) else ()
+    if not isinstance(select, Iterable) or not all(isinstance(selector, str) for selector in selectors):
+        raise PlanError(f"select takes strings, as in select=['+daily', 'tag:nightly'], not {value_repr(select)}")
+    return selectors
+
+
+def select_assets(selectors: Sequence[str], definitions: Mapping[str, AssetDefinition]) -> set[str]:
+    """Return the assets that match any selector; all assets without selectors.
+
+    A selector is an asset's name or `tag:word`; a `+` before it adds all upstreams, one after it all downstreams. Names
+    may contain these characters: a selector that equals a name selects that asset alone. Raise `PlanError` for a
+    selector without a match.
     """
-    if not select:
+    if not selectors:
         return set(definitions)
     upstreams = {name: {u.asset for u in d.upstreams} for name, d in definitions.items()}
     downstreams: dict[str, set[str]] = {}
-    for name, above in upstreams.items():
-        for one in above:
-            downstreams.setdefault(one, set()).add(name)
-    found: set[str] = set()
-    for word in select:
-        names, before, after = _read(word, definitions)
+    for name, upstream_names in upstreams.items():
+        for upstream in upstream_names:
+            downstreams.setdefault(upstream, set()).add(name)
+    selected: set[str] = set()
+    for selector in selectors:
+        names, with_upstreams, with_downstreams = _resolve_selector(selector, definitions)
         if not names:
             known = ", ".join(sorted(definitions)) or "no asset"
-            raise PlanError(f"nothing is selected by {word!r}; there is: {known}")
-        found |= names
-        found |= _reached(names, upstreams) if before else set()
-        found |= _reached(names, downstreams) if after else set()
-    return found
+            raise PlanError(f"nothing is selected by {selector!r}; there is: {known}")
+        selected |= names
+        if with_upstreams:
+            selected |= _reachable_assets(names, upstreams)
+        if with_downstreams:
+            selected |= _reachable_assets(names, downstreams)
+    return selected
 
 
-def _read(word: str, definitions: Mapping[str, Definition]) -> tuple[set[str], str, str]:
-    """The assets of a word, and its signs before and after; as few of them as will do, for a name may have some."""
-    for before, after in (("", ""), ("+", ""), ("", "+"), ("+", "+")):
-        if word.startswith(before) and word.endswith(after):
-            names = _named(word.removeprefix(before).removesuffix(after), definitions)
+def _resolve_selector(selector: str, definitions: Mapping[str, AssetDefinition]) -> tuple[set[str], bool, bool]:
+    """Return the assets of a selector, and whether their upstreams and downstreams are selected too.
+
+    As few `+` as possible are read as operators, because a name may contain some.
+    """
+    for prefix, suffix in (("", ""), ("+", ""), ("", "+"), ("+", "+")):
+        if selector.startswith(prefix) and selector.endswith(suffix):
+            names = _matching_assets(selector.removeprefix(prefix).removesuffix(suffix), definitions)
             if names:
-                return names, before, after
-    return set(), "", ""
+                return names, bool(prefix), bool(suffix)
+    return set(), False, False
 
 
-def _named(word: str, definitions: Mapping[str, Definition]) -> set[str]:
-    if word in definitions:
-        return {word}
-    if word.startswith("tag:"):
-        return {name for name, d in definitions.items() if word.removeprefix("tag:") in d.tags}
+def _matching_assets(selector: str, definitions: Mapping[str, AssetDefinition]) -> set[str]:
+    if selector in definitions:
+        return {selector}
+    if selector.startswith("tag:"):
+        return {name for name, d in definitions.items() if selector.removeprefix("tag:") in d.tags}
     return set()
 
 
-def _reached(names: Iterable[str], edges: Mapping[str, set[str]]) -> set[str]:
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        for name in edges.get(waiting.pop(), set()) - found:
-            found.add(name)
-            waiting.append(name)
-    return found
+def _reachable_assets(names: Iterable[str], edges: Mapping[str, set[str]]) -> set[str]:
+    reachable: set[str] = set()
+    pending = list(names)
+    while pending:
+        for name in edges.get(pending.pop(), set()) - reachable:
+            reachable.add(name)
+            pending.append(name)
+    return reachable

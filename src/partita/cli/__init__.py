@@ -1,4 +1,4 @@
-"""The command line: reads words, calls the library, shows what it says."""
+"""The command line `partita`: it parses arguments, calls the library and prints the result."""
 
 from partita.cli.command import main
 

@@ -1,4 +1,4 @@
-"""`python -m partita.cli` is `partita`."""
+"""`python -m partita.cli` runs the command `partita`."""
 
 import sys
 

@@ -1,19 +1,18 @@
-"""`partita adopt`: a table that exists elsewhere, brought in as a source."""
+"""`partita adopt`: register a table that exists elsewhere as a source."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 
-from partita.cli.lake_option import add_lake, open_lake
-from partita.cli.pair import pair
-from partita.formats import FORMATS
+from partita.cli.argument_types import name_value_argument
+from partita.cli.lake_option import add_lake_options, open_lake
+from partita.cli.output import print_json, print_line
+from partita.formats.registry import FORMATS
 
-ABOUT = """
-Bring a table that exists elsewhere in as a source, with its whole history; its
-files stay where they are. A Delta or a Lance table is named by its folder, an
-Iceberg table by its name in a catalog. Needs no Java.
+DESCRIPTION = """
+Register a table that exists elsewhere as a source, with its whole history. Its
+files stay where they are. Give the folder of a Delta or Lance table, or the
+name of an Iceberg table in its catalog. Needs no Java.
 """
 EXAMPLES = (
     "partita adopt s3://bucket/raw/orders --format delta --name raw.orders",
@@ -21,16 +20,17 @@ EXAMPLES = (
 )
 
 
-def define(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `partita adopt`."""
-    parser.add_argument("uri", metavar="URI", help="where the table is; of Iceberg, its name")
-    parser.add_argument("--format", required=True, choices=FORMATS, help="its format")
-    parser.add_argument("--name", metavar="NAME", help="the source's name; else what URI ends with")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `partita adopt`."""
+    parser.add_argument("uri", metavar="URI", help="location of the table; for Iceberg, its name in the catalog")
+    parser.add_argument("--format", required=True, choices=FORMATS, help="format of the table")
+    parser.add_argument("--name", metavar="NAME", help="name of the source (default: the last part of URI)")
     parser.add_argument(
-        "--catalog", action="append", type=pair, metavar="NAME=VALUE", help="a setting of Iceberg's catalog"
-    )
-    parser.add_argument("--json", action="store_true", help="what was adopted as JSON")
-    add_lake(parser)
+        "--catalog", action="append", type=name_value_argument, metavar="NAME=VALUE",
+        help="a property of the Iceberg catalog; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print the source as JSON")
+    add_lake_options(parser)
     parser.set_defaults(run=_run)
 
 
@@ -38,10 +38,9 @@ def _run(arguments: argparse.Namespace) -> int:
     lake = open_lake(arguments)
     catalog = None if arguments.catalog is None else dict(arguments.catalog)
     source = lake.adopt(arguments.uri, arguments.format, name=arguments.name, catalog=catalog)
-    by = list(source.definition.partitions.names)
+    dimensions = list(source.definition.partitions.names)
     if arguments.json:
-        said = json.dumps({"asset": source.name, "uri": lake.table(source.name).uri, "dimensions": by})
+        print_json({"asset": source.name, "uri": lake.table(source.name).uri, "dimensions": dimensions})
     else:
-        said = f"{source.name} is a source now, partitioned by {', '.join(by) or 'nothing'}"
-    sys.stdout.write(f"{said}\n")
+        print_line(f"{source.name} is now a source, partitioned by {', '.join(dimensions) or 'nothing'}")
     return 0

@@ -1,7 +1,8 @@
-"""`partita`: finds the command, runs it, and turns what it raises into a message and an exit code.
+"""The entry point of `partita`: run a command and translate errors into a message and an exit code.
 
-A command is a module of this room with a function `define(parser)`, which adds the command's arguments and sets `run`.
-Only the module of the command that was asked for is imported, and nothing heavy before it runs: a cold start counts.
+A command is a module of this package with `DESCRIPTION`, `EXAMPLES` and a function `add_arguments(parser)`, which adds
+the arguments of the command and sets the default `run`. Only the module of the requested command is imported, and
+heavy libraries are imported inside of its functions, so that `partita` starts fast.
 """
 
 from __future__ import annotations
@@ -13,113 +14,115 @@ from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
-from partita.cli.page import page
+from partita.cli.help_page import help_page
+from partita.cli.output import print_line, print_stderr
 from partita.errors import KeyFormatError, PartitaError
 
 COMMANDS = {
-    "init": "write a new project, with an example that runs",
-    "plan": "what would run to bring partitions up to date, and why",
-    "run": "run a plan on Spark, and resume one that was stopped",
-    "status": "which partitions are missing, stale or failed",
-    "why": "the chain of causes of a partition's status",
-    "history": "what happened to a partition",
-    "record": "record what became of an attempt",
-    "observe": "record what others committed to the tables of sources",
-    "adopt": "bring a table that exists elsewhere in as a source",
+    "init": "create a project with example assets",
+    "plan": "show which partitions would run, and why",
+    "run": "run a plan on Spark, or resume a run",
+    "status": "show which partitions are missing, stale or failed",
+    "why": "explain the status of a partition",
+    "history": "list the events of a partition",
+    "record": "record the outcome of an attempt that ran elsewhere",
+    "observe": "record what other writers committed to source tables",
+    "adopt": "register an existing table as a source",
     "retire": "record that an asset is no longer made",
-    "tables": "the tables of a lake",
-    "partitions": "the partitions of a table",
-    "evolve": "partition what is written from now on another way",
+    "tables": "list the tables of a lake",
+    "partitions": "list the partitions of a table",
+    "evolve": "change the partition spec of a table",
     "sql": "run a SQL statement on the tables of a lake",
-    "key": "write, read and name partition keys",
-    "fold": "bring the status table up to the ledger",
-    "sweep": "compute staleness for every partition and store it",
-    "ui": "a web page to look at the lake",
-    "demo": "live through some days of a lake on an embedded Spark",
+    "key": "encode and decode partition keys, and print their ids",
+    "fold": "update the status table from the ledger",
+    "sweep": "compute and store the staleness of every partition",
+    "ui": "serve a web page that shows the lake",
+    "demo": "run an example lake on an embedded Spark",
 }
+"""The summary of each command; the name of a command is the name of its module."""
 
-OK, WRONG_INPUT, INTERRUPTED, BROKEN_PIPE = 0, 2, 130, 141
+EXIT_OK, EXIT_INVALID_INPUT, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 0, 2, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line, `sys.argv` unless given; returns the exit code."""
+    """Run the command line `argv` (default: that of this process) and return the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
-    _speak_utf8()
+    _use_utf8_streams()
     try:
-        return _run(words)
+        return _run_command(words)
     except PartitaError as error:
-        _tell(error)
-        return WRONG_INPUT
+        _print_error(error)
+        return EXIT_INVALID_INPUT
     except BrokenPipeError:
-        _drop_stdout()
-        return BROKEN_PIPE
+        _discard_stdout()
+        return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
 
 
-def _run(words: list[str]) -> int:
+def _run_command(argv: list[str]) -> int:
     try:
-        arguments = _parser(words).parse_args(words)
-        status: int = arguments.run(arguments)
-        return status
+        arguments = _build_parser(argv).parse_args(argv)
+        exit_code: int = arguments.run(arguments)
+        return exit_code
     finally:
-        # Here and not as Python ends, where a closed pipe would be a message.
+        # Python's own flush at exit would print a message about a closed pipe.
         sys.stdout.flush()
 
 
-def _parser(words: list[str]) -> argparse.ArgumentParser:
-    about = page(
+def _build_parser(argv: list[str]) -> argparse.ArgumentParser:
+    page = help_page(
         "",
         "One identity, one meaning and one status for every partition of a lakehouse.",
         "partita demo",
         "partita init shop && cd shop && partita run",
         "partita key encode date=2025-01-15 region=us-east",
     )
-    parser = argparse.ArgumentParser("partita", **about)
-    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version and exit")
+    parser = argparse.ArgumentParser("partita", **page)
+    parser.add_argument("-V", "--version", action=_VersionAction, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    asked = next((word for word in words if not word.startswith("-")), None)
+    requested_name = next((word for word in argv if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():
-        if name == asked:
+        if name == requested_name:
             module = import_module(f"partita.cli.{name}")
-            module.define(commands.add_parser(name, **page(summary, module.ABOUT, *module.EXAMPLES)))
+            module.add_arguments(commands.add_parser(name, **help_page(summary, module.DESCRIPTION, *module.EXAMPLES)))
         else:
             commands.add_parser(name, help=summary)
     return parser
 
 
-class _Version(argparse.Action):
-    """Prints the version; importing what knows it takes longer than most commands."""
+class _VersionAction(argparse.Action):
+    """Print the version. `importlib.metadata` is imported here because that takes longer than most commands."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
-        print(f"partita {version('partita')}")  # noqa: T201 - what a command line does
+        print_line(f"partita {version('partita')}")
         parser.exit()
 
 
-def _tell(error: PartitaError) -> None:
-    """The message on stderr; notes say where it happened, and stand in front."""
-    where = ": ".join(("partita", *getattr(error, "__notes__", ())))
-    print(f"{where}: {error}", file=sys.stderr)  # noqa: T201
+def _print_error(error: PartitaError) -> None:
+    """Print the error message to stderr, after the notes that say where the error happened."""
+    location = ": ".join(("partita", *getattr(error, "__notes__", ())))
+    print_stderr(f"{location}: {error}")
     if isinstance(error, KeyFormatError):
-        print("`partita key encode` writes canonical keys; see `partita key encode --help`", file=sys.stderr)  # noqa: T201
+        print_stderr("`partita key encode` writes canonical keys; see `partita key encode --help`")
 
 
-def _speak_utf8() -> None:
-    """Text in and out is UTF-8 on every machine; each line leaves as soon as it is whole."""
+def _use_utf8_streams() -> None:
+    """Use UTF-8 for stdin and stdout on every platform, and flush stdout after each line."""
     if isinstance(sys.stdin, TextIOWrapper):
-        # As in arguments: what is not UTF-8 becomes surrogates, which the library refuses by name.
+        # As in arguments, invalid UTF-8 becomes surrogates; the library refuses those with a clear error.
         sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
     if isinstance(sys.stdout, TextIOWrapper):
-        # A name that is not UTF-8, such as a folder's, is shown with escapes, which JSON has too.
+        # A name that is not valid UTF-8, such as that of a folder, is printed with escapes.
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     if isinstance(sys.stderr, TextIOWrapper):
         sys.stderr.reconfigure(errors="backslashreplace")
 
 
-def _drop_stdout() -> None:
-    """Let Python's own flush at the end go nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def _discard_stdout() -> None:
+    """Redirect stdout to the null device, so that Python's flush at exit doesn't fail."""
+    null_device = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_device, sys.stdout.fileno())
+    os.close(null_device)

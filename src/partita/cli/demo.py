@@ -1,4 +1,4 @@
-"""`partita demo`: a shop whose lake lives: it runs, breaks, is mended, changes, forgets, and is checked all along."""
+"""`partita demo`: run an example lake on an embedded Spark and check every step."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from partita.cli.number import whole_number
+from partita.cli.argument_types import integer_argument
 
-ABOUT = """
-Make a shop, and live through some days of it on an embedded Spark: events that
-others write to an Iceberg table whose partitioning evolves, orders in Delta,
-aggregates by day and month, embeddings in Lance. It runs everything, breaks a
-partition and mends it, changes code, lets strangers write, runs what is stale,
-and deletes a customer. Every command is shown as you would type it. Exit code 1
-where a count is not what it should be. Needs Java 17 or newer.
+DESCRIPTION = """
+Create the project of a small shop and work with it on an embedded Spark. Other
+systems write events to an Iceberg table whose partition spec evolves; orders
+are a Delta table, aggregates by day and month are Iceberg and Delta tables, and
+embeddings a Lance table. The demo runs the pipeline, lets a partition fail and
+repairs it, changes code, appends rows with delta-rs, and deletes a customer.
+Each command is printed as you would type it, and results are checked: the exit
+code is 1 if a check fails. Needs Java 17 or newer.
 
-The shop is a project in a temporary folder, gone at the end; with --folder it
-stays where you say.
+The project is in a temporary folder that is removed at the end; use --folder to
+keep it.
 """
 EXAMPLES = (
     "partita demo",
@@ -30,37 +31,41 @@ EXAMPLES = (
     "partita demo --json 2>/dev/null",
 )
 
-DISAGREE = 1
-SIZE, LEAST = 200_000, 1_000
-"""Events unless it is said, as the shop's strangers.py has it, and the fewest that have some in every partition."""
+EXIT_CHECK_FAILED = 1
+DEFAULT_EVENTS, MIN_EVENTS = 200_000, 1_000
+"""The default number of events, as in the shop's external_writers.py; the smallest one with rows in every partition."""
 
 
-def define(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `partita demo`."""
-    parser.add_argument("--folder", metavar="FOLDER", help="where the shop goes, and stays; one without a project")
-    parser.add_argument("--keep", action="store_true", help="let the shop stay in its temporary folder")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `partita demo`."""
+    parser.add_argument("--folder", metavar="FOLDER", help="create the project here and keep it")
+    parser.add_argument("--keep", action="store_true", help="keep the temporary folder")
     parser.add_argument(
-        "--size", type=whole_number("events", LEAST), default=SIZE, metavar="N", help=f"events (default: {SIZE})"
+        "--size",
+        type=integer_argument("events", MIN_EVENTS),
+        default=DEFAULT_EVENTS,
+        metavar="N",
+        help=f"number of events (default: {DEFAULT_EVENTS})",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object of what was run and checked")
+    parser.add_argument("--json", action="store_true", help="print the commands and checks as one JSON object")
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from partita.cli.demo_stage import Stage
-    from partita.cli.demo_story import tell
+    from partita.cli.demo_session import DemoSession
+    from partita.cli.demo_steps import run_demo
 
-    with _folder(arguments) as folder:
-        stays = arguments.keep or arguments.folder is not None
-        with Stage(folder, as_json=arguments.json) as stage:
-            tell(stage, arguments.size, stays)
+    with _project_folder(arguments) as folder:
+        keep = arguments.keep or arguments.folder is not None
+        with DemoSession(folder, as_json=arguments.json) as session:
+            run_demo(session, arguments.size, keep)
         if arguments.json:
-            sys.stdout.write(json.dumps(stage.document(), ensure_ascii=False, default=str) + "\n")
-    return 0 if stage.agrees else DISAGREE
+            sys.stdout.write(json.dumps(session.document(), ensure_ascii=False, default=str) + "\n")
+    return 0 if session.is_correct else EXIT_CHECK_FAILED
 
 
 @contextmanager
-def _folder(arguments: argparse.Namespace) -> Iterator[Path]:
+def _project_folder(arguments: argparse.Namespace) -> Iterator[Path]:
     if arguments.folder is not None:
         yield Path(arguments.folder)
     elif arguments.keep:

@@ -1,57 +1,62 @@
-"""`partita init`: a new project."""
+"""`partita init`: create a new project."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from partita.cli.project import FILE
+from partita.cli.output import print_json
+from partita.cli.project import PROJECT_FILE
 from partita.errors import ProjectError
 
-ABOUT = """
-Write a project into a folder, this one unless another is named: partita.toml,
-and pipeline.py with three assets that run. Files that are there stay as they
-are, and then nothing is written.
+DESCRIPTION = """
+Create a project in FOLDER, or in the current folder: partita.toml, and
+pipeline.py with three example assets that run as they are. Nothing is written
+if one of the files exists already.
 """
 EXAMPLES = ("partita init", "partita init shop && cd shop && partita run")
-_STARTER = Path(__file__).with_name("starter")
-FILES = {FILE: _STARTER / FILE, "pipeline.py": _STARTER / "pipeline.py.txt"}
-"""What is written, and from where."""
+_STARTER_FOLDER = Path(__file__).with_name("starter")
+STARTER_FILES = {PROJECT_FILE: _STARTER_FOLDER / PROJECT_FILE, "pipeline.py": _STARTER_FOLDER / "pipeline.py.txt"}
+"""The files of a new project by name, each with the file that it is a copy of."""
 
 
-def define(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `partita init`."""
-    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="where; else the folder where you are")
-    parser.add_argument("--json", action="store_true", help="what was written as JSON")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `partita init`."""
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="default: the current folder")
+    parser.add_argument("--json", action="store_true", help="print the paths of the new files as JSON")
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
-    written = write_project(folder)
+    paths = write_project(folder)
     if arguments.json:
-        sys.stdout.write(f"{json.dumps({'written': [str(path) for path in written]}, ensure_ascii=False)}\n")
+        print_json({"written": [str(path) for path in paths]})
         return 0
-    go = "" if folder.resolve() == Path.cwd() else f"  cd {shlex.quote(arguments.folder)}\n"
+    change_folder = "" if folder.resolve() == Path.cwd() else f"  cd {shlex.quote(arguments.folder)}\n"
     sys.stdout.write(
-        f"{', '.join(map(str, written))}: written. Next:\n{go}"
+        f"Created {', '.join(map(str, paths))}. Next:\n{change_folder}"
         "  partita plan      # what would run, and why\n"
-        "  partita run       # on a Spark of its own; needs Java 17 or newer\n"
+        "  partita run       # run it on a local Spark; needs Java 17 or newer\n"
         "  partita status    # which partitions are current\n"
     )
     return 0
 
 
-def write_project(folder: Path, files: Mapping[str, Path] = FILES) -> list[Path]:
-    """Write the files of a new project, all of them or none; returns where they are."""
-    found = next((folder / name for name in files if os.path.lexists(folder / name)), None)
-    if found is not None:
-        raise ProjectError(str(found), None, "it is there already, and nothing was written; choose another folder")
+def write_project(folder: Path, files: Mapping[str, Path] = STARTER_FILES) -> list[Path]:
+    """Copy the files of a new project into a folder and return their paths.
+
+    Raises `ProjectError`, before anything is written, if one of the files exists already.
+    """
+    existing_path = next((folder / name for name in files if os.path.lexists(folder / name)), None)
+    if existing_path is not None:
+        raise ProjectError(
+            str(existing_path), None, "the file exists already, and nothing was written; choose another folder"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, source in files.items():

@@ -1,4 +1,4 @@
-"""Which lake a command speaks of: `--lake`, `--tenant` and `--workspace`, the environment, or the project's file."""
+"""The lake of a command, from its arguments, the environment or the project file."""
 
 from __future__ import annotations
 
@@ -12,45 +12,47 @@ if TYPE_CHECKING:
     from partita.lake import Lake
 
 
-def add_lake(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say which lake."""
-    where = parser.add_argument_group("where", "what is not said, the nearest partita.toml may say")
-    where.add_argument("--lake", metavar="URI", help="the lake; else $PARTITA_LAKE, or the folder where you are")
-    where.add_argument("--tenant", metavar="NAME", help="else $PARTITA_TENANT, or 'default'")
-    where.add_argument("--time-zone", metavar="ZONE", help="of times that name none; else $PARTITA_TIME_ZONE, or 'UTC'")
-    where.add_argument("--workspace", metavar="NAME", help="else $PARTITA_WORKSPACE, or 'default'")
+def add_lake_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose a lake."""
+    group = parser.add_argument_group("lake", "the nearest partita.toml may set other defaults")
+    group.add_argument("--lake", metavar="URI", help="location (default: $PARTITA_LAKE, or the current folder)")
+    group.add_argument("--tenant", metavar="NAME", help="tenant (default: $PARTITA_TENANT, or 'default')")
+    group.add_argument(
+        "--time-zone", metavar="ZONE", help="zone of times without an offset (default: $PARTITA_TIME_ZONE, or UTC)"
+    )
+    group.add_argument("--workspace", metavar="NAME", help="workspace (default: $PARTITA_WORKSPACE, or 'default')")
 
 
 def open_lake(arguments: argparse.Namespace) -> Lake:
-    """The lake that the arguments name, or the environment, or the project where you are."""
-    return lake_of(arguments, find_project())
+    """Return the lake that the arguments, the environment or the current project name."""
+    return lake_from_arguments(arguments, find_project())
 
 
-def lake_of(arguments: argparse.Namespace, project: Project | None) -> Lake:
-    """The same for a project that was found before.
+def lake_from_arguments(arguments: argparse.Namespace, project: Project | None) -> Lake:
+    """Return the lake that the arguments, the environment or this project name.
 
-    Options and catalog are those of the project's own lake, and not of another that was named instead.
+    The storage options and the catalog of the project apply only to the project's own lake.
     """
     from partita.lake import Lake
 
-    uri = _given(arguments.lake, "PARTITA_LAKE")
-    own = project if uri is None else None
+    uri = _argument_or_variable(arguments.lake, "PARTITA_LAKE")
+    lake_project = project if uri is None else None
     return Lake(
         uri if uri is not None else "." if project is None else project.lake_uri,
-        tenant=_name(arguments.tenant, "PARTITA_TENANT", None if project is None else project.tenant),
-        workspace=_name(arguments.workspace, "PARTITA_WORKSPACE", None if project is None else project.workspace),
-        options=None if own is None else own.options,
-        catalog=None if own is None else own.catalog,
-        time_zone=_name(
+        tenant=_setting(arguments.tenant, "PARTITA_TENANT", None if project is None else project.tenant),
+        workspace=_setting(arguments.workspace, "PARTITA_WORKSPACE", None if project is None else project.workspace),
+        options=None if lake_project is None else lake_project.lake_options,
+        catalog=None if lake_project is None else lake_project.lake_catalog,
+        time_zone=_setting(
             arguments.time_zone, "PARTITA_TIME_ZONE", None if project is None else project.time_zone, "UTC"
         ),
     )
 
 
-def _given(value: str | None, variable: str) -> str | None:
+def _argument_or_variable(value: str | None, variable: str) -> str | None:
     return value if value is not None else os.environ.get(variable) or None
 
 
-def _name(value: str | None, variable: str, in_project: str | None, otherwise: str = "default") -> str:
-    given = _given(value, variable)
-    return given if given is not None else in_project if in_project is not None else otherwise
+def _setting(value: str | None, variable: str, project_value: str | None, default: str = "default") -> str:
+    choices = (_argument_or_variable(value, variable), project_value, default)
+    return next(choice for choice in choices if choice is not None)

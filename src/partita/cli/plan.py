@@ -1,29 +1,28 @@
-"""`partita plan`: what would run, and why."""
+"""`partita plan`: show which partitions would run, and why."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import TYPE_CHECKING
 
-from partita.cli.lake_option import add_lake
-from partita.cli.partition import read_key, read_moment
-from partita.cli.plan_option import add_plan, make_plan
+from partita.cli.key_argument import parse_key, parse_timestamp
+from partita.cli.lake_option import add_lake_options
+from partita.cli.output import print_json, print_line, print_stderr
+from partita.cli.plan_option import add_plan_options, plan_from_arguments
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from partita.assets.plan import Plan
-    from partita.cli.loaded import Loaded
+    from partita.assets.run_plan import RunPlan
+    from partita.cli.loaded_project import LoadedProject
 
-ABOUT = """
-Show what would run to bring partitions up to date, in order and in batches, and
-why each is there. Of --missing, --stale and --failed, none means all three.
-The pipeline of the project is loaded, its definitions are registered, and what
-it has is planned; other assets that were registered are named on stderr. With
---out, the plan is a file that can be reviewed, cut short and run later, unless
-the world has moved. Needs no Java.
+DESCRIPTION = """
+Show which partitions would run to bring assets up to date, in order, in
+batches, and with the reason for each. Without --missing, --stale and --failed
+all three apply. The project's pipeline is loaded and registered, and its assets
+are planned; other registered assets are named on stderr. With --out the plan is
+written to a file that you can review, shorten and run later, as long as it is
+not outdated. Needs no Java.
 """
 EXAMPLES = (
     "partita plan",
@@ -34,47 +33,49 @@ EXAMPLES = (
 )
 
 
-def define(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `partita plan`."""
-    add_plan(parser)
-    parser.add_argument("--now", metavar="TIME", help="as of a moment")
-    parser.add_argument("--out", metavar="FILE", help="write the plan to a file, which `partita run` takes")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `partita plan`."""
+    add_plan_options(parser)
+    parser.add_argument("--now", metavar="TIME", help="plan as of this time instead of now")
+    parser.add_argument("--out", metavar="FILE", help="write the plan to a file for `partita run FILE`")
     parser.add_argument(
-        "--explain", nargs="+", metavar=("ASSET", "KEY"), help="only whether and why one partition would run"
+        "--explain", nargs="+", metavar=("ASSET", "KEY"), help="explain only whether and why one partition would run"
     )
-    parser.add_argument("--json", action="store_true", help="the lines of the plan's file")
-    add_lake(parser)
+    parser.add_argument("--json", action="store_true", help="print the plan in the format of its file, JSON lines")
+    add_lake_options(parser)
     parser.set_defaults(run=_run, parser=parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.explain is not None and len(arguments.explain) > 2:
         arguments.parser.error("--explain takes an asset and a key")
-    from partita.cli.loaded import load
+    from partita.cli.loaded_project import load_project
 
-    loaded = load(arguments)
-    now = None if arguments.now is None else read_moment(arguments.now)
-    plan = make_plan(loaded, arguments, now)
+    loaded = load_project(arguments)
+    now = None if arguments.now is None else parse_timestamp(arguments.now)
+    plan = plan_from_arguments(loaded, arguments, now)
     if arguments.out is not None:
         plan.save(arguments.out)
-        print(f"{arguments.out}: run it by `partita run {arguments.out}`", file=sys.stderr)  # noqa: T201
+        print_stderr(f"{arguments.out}: run the plan with `partita run {arguments.out}`")
     if arguments.explain is not None:
-        _explain(loaded, plan, arguments, now)
+        _print_explanation(loaded, plan, arguments, now)
     elif arguments.json:
-        sys.stdout.writelines(f"{line}\n" for line in plan.lines())
+        for line in plan.json_lines():
+            print_line(line)
     else:
-        sys.stdout.write(f"{plan}\n")
+        print_line(plan)
     return 0
 
 
-def _explain(loaded: Loaded, plan: Plan, arguments: argparse.Namespace, now: datetime | None) -> None:
-    asset, text = (*arguments.explain, "")[:2]
-    key = read_key("" if text == "-" else text, loaded.lake, asset)
-    # The plan has looked at the sources, where it was to.
+def _print_explanation(
+    loaded: LoadedProject, plan: RunPlan, arguments: argparse.Namespace, now: datetime | None
+) -> None:
+    asset, key_text = (*arguments.explain, "")[:2]
+    key = parse_key("" if key_text == "-" else key_text, loaded.lake, asset)
+    # Making the plan has observed the sources already, unless --no-observe was given.
     why = loaded.lake.why(asset, key, now=now, observe=False)
-    said = plan.explain(asset, str(key))
+    explanation = plan.explain(asset, str(key))
     if arguments.json:
-        document = {"asset": asset, "key": str(key), "explained": said, "why": why.document()}
-        sys.stdout.write(f"{json.dumps(document, ensure_ascii=False)}\n")
+        print_json({"asset": asset, "key": str(key), "explained": explanation, "why": why.document()})
     else:
-        sys.stdout.write(f"{said}\n{why}\n")
+        print_line(f"{explanation}\n{why}")

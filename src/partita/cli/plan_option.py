@@ -1,65 +1,69 @@
-"""What is asked of a plan, as `partita plan` and `partita run` take it."""
+"""The arguments of `partita plan` and `partita run` that choose which partitions to plan."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from typing import TYPE_CHECKING
 
-from partita.assets.selection import NEEDS
-from partita.cli.partition import read_moment
-from partita.status.shown import one_line
+from partita.assets.selection import PLANNABLE_STATES
+from partita.cli.key_argument import parse_timestamp
+from partita.cli.output import print_stderr
+from partita.status.text import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from partita.assets.plan import Plan
-    from partita.cli.loaded import Loaded
+    from partita.assets.run_plan import RunPlan
+    from partita.cli.loaded_project import LoadedProject
 
 
-def add_plan(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say what would run."""
-    what = parser.add_argument_group("what", "else all that is missing, stale or failed")
-    what.add_argument(
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose which partitions to plan."""
+    group = parser.add_argument_group("selection", "default: every partition that is missing, stale or failed")
+    group.add_argument(
         "--select", nargs="+", action="extend", default=[], metavar="WORD",
-        help="assets: a name, tag:WORD, +name with its upstreams, name+ with what is made from it",
+        help="assets: name, tag:WORD, +name with its upstreams, name+ with its downstreams",
     )  # fmt: skip
-    for need in NEEDS:
-        what.add_argument(f"--{need}", action="store_true", help=f"what is {need}")
-    what.add_argument("--where", metavar="SQL", help="a predicate on the dimensions of keys")
-    what.add_argument("--since", metavar="TIME", help="not what has been so for longer")
-    what.add_argument("--allow-missing", action="store_true", help="also where a source's partition is missing")
-    what.add_argument("--no-observe", action="store_true", help="don't look at the tables of sources first")
+    for state in PLANNABLE_STATES:
+        group.add_argument(f"--{state}", action="store_true", help=f"partitions that are {state}")
+    group.add_argument("--where", metavar="SQL", help="predicate on the dimensions of the keys")
+    group.add_argument("--since", metavar="TIME", help="leave out partitions that have been in this state for longer")
+    group.add_argument(
+        "--allow-missing", action="store_true", help="also partitions that read a missing partition of a source"
+    )
+    group.add_argument("--no-observe", action="store_true", help="do not read the logs of source tables first")
 
 
-def is_asked(arguments: argparse.Namespace) -> bool:
-    """Whether anything was said of what would run."""
-    asked = (arguments.select, arguments.where, arguments.since, arguments.allow_missing)
-    return any(asked) or any(getattr(arguments, need) for need in NEEDS)
+def has_plan_options(arguments: argparse.Namespace) -> bool:
+    """Return whether an argument chooses which partitions to plan."""
+    values = (arguments.select, arguments.where, arguments.since, arguments.allow_missing)
+    return any(values) or any(getattr(arguments, state) for state in PLANNABLE_STATES)
 
 
-def make_plan(loaded: Loaded, arguments: argparse.Namespace, now: datetime | None = None) -> Plan:
-    """The plan that the arguments ask for, in batches as the project says.
+def plan_from_arguments(loaded: LoadedProject, arguments: argparse.Namespace, now: datetime | None = None) -> RunPlan:
+    """Make the plan that the arguments describe, with the batch sizes of the project.
 
-    Of a project, that is a plan of what its pipeline has; what else was registered is named on stderr.
+    In a project only assets of its pipeline are planned; other registered assets are named on stderr.
     """
-    run = {} if loaded.project is None else loaded.project.run
+    run_options = {} if loaded.project is None else loaded.project.run_options
     plan = loaded.lake.plan(
-        **{need: getattr(arguments, need) for need in NEEDS},
+        **{state: getattr(arguments, state) for state in PLANNABLE_STATES},
         select=arguments.select,
         where=arguments.where,
-        since=None if arguments.since is None else read_moment(arguments.since),
+        since=None if arguments.since is None else parse_timestamp(arguments.since),
         now=now,
         allow_missing=arguments.allow_missing,
-        among=None if loaded.pipeline is None else tuple(loaded.pipeline),
-        batch_partitions=run.get("batch_partitions"),
-        batch_bytes=run.get("batch_bytes"),
+        available_assets=None if loaded.pipeline is None else tuple(loaded.pipeline),
+        batch_partitions=run_options.get("batch_partitions"),
+        batch_bytes=run_options.get("batch_bytes"),
         observe=not arguments.no_observe,
     )
-    dropped = plan.asked["not_among"]
-    if dropped and not arguments.select:
-        names = ", ".join(map(one_line, dropped))
-        text = f"the pipeline doesn't have {names}; `partita retire {shlex.join(dropped)}` where that is no longer made"
-        print(text, file=sys.stderr)  # noqa: T201 - what a command line does
+    undefined_assets = plan.request["not_among"]
+    if undefined_assets and not arguments.select:
+        names = ", ".join(map(one_line, undefined_assets))
+        print_stderr(
+            f"the pipeline does not define {names}; if they are no longer made: "
+            f"`partita retire {shlex.join(undefined_assets)}`"
+        )
     return plan

@@ -1,45 +1,46 @@
-"""`partita retire`: an asset that is no longer made."""
+"""`partita retire`: record that assets are no longer made."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 
-from partita.cli.lake_option import add_lake
+from partita.cli.lake_option import add_lake_options
+from partita.cli.output import print_json, print_line
 from partita.errors import DefinitionError
-from partita.status.shown import one_line
+from partita.status.text import one_line
 
-ABOUT = """
-Record that assets are no longer made, such as one that the pipeline has no more
-or has under another name: nothing of them is expected from then on. Their
-tables and their history stay. An asset that is registered again is made again,
-so one that the project's pipeline still has is refused.
+DESCRIPTION = """
+Record that assets are no longer made, for example because they were removed
+from the pipeline or renamed. From then on none of their partitions is expected.
+Their tables and history stay. An asset that the project's pipeline still
+defines is refused, because the next registration would bring it back.
 """
 EXAMPLES = ("partita retire daily_sales", "partita retire daily_sales weekly_sales --json")
 
 
-def define(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `partita retire`."""
-    parser.add_argument("assets", metavar="ASSET", nargs="+", help="the asset")
-    parser.add_argument("--json", action="store_true", help="one JSON object for each asset")
-    add_lake(parser)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `partita retire`."""
+    parser.add_argument("assets", metavar="ASSET", nargs="+", help="name of an asset")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per asset")
+    add_lake_options(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from partita.cli.loaded import load
+    from partita.cli.loaded_project import load_project
 
-    loaded = load(arguments)
+    loaded = load_project(arguments)
     names = tuple(dict.fromkeys(arguments.assets))
     for name in names:
         if loaded.pipeline is not None and name in loaded.pipeline.assets:
             raise DefinitionError(
-                f"the pipeline has {name!r}, and would register it again; take it out first: "
-                f"{loaded.pipeline.assets[name].place}"
+                f"the pipeline still defines {name!r} and would register it again; remove the definition first: "
+                f"{loaded.pipeline.assets[name].definition_location}"
             )
     for name in names:
         loaded.lake.retire(name)
-        said = json.dumps({"asset": name, "retired": True}, ensure_ascii=False)
-        sys.stdout.write(f"{said if arguments.json else f'{one_line(name)} is no longer made'}\n")
+        if arguments.json:
+            print_json({"asset": name, "retired": True})
+        else:
+            print_line(f"{one_line(name)} is retired")
     return 0

@@ -1,4 +1,4 @@
-"""`partita run`: a plan run on Spark, with what it does as it does it."""
+"""`partita run`: run a plan on Spark and show its progress."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from collections.abc import Mapping
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
-from partita.cli.command import INTERRUPTED
-from partita.cli.lake_option import add_lake
-from partita.cli.number import seconds, whole_number
-from partita.cli.plan_option import add_plan, is_asked, make_plan
-from partita.cli.spark_option import add_spark, chosen, start_spark
+from partita.cli.argument_types import integer_argument, seconds_argument
+from partita.cli.command import EXIT_INTERRUPTED
+from partita.cli.lake_option import add_lake_options
+from partita.cli.output import print_stderr
+from partita.cli.plan_option import add_plan_options, has_plan_options, plan_from_arguments
+from partita.cli.spark_option import add_spark_options, spark_settings, start_spark
 
 if TYPE_CHECKING:
-    from partita.assets.plan import Plan
-    from partita.assets.progress import Listener, RunResult
-    from partita.cli.loaded import Loaded
-    from partita.cli.run_display import Display
+    from partita.assets.progress import RunListener, RunResult
+    from partita.assets.run_plan import RunPlan
+    from partita.cli.loaded_project import LoadedProject
+    from partita.cli.run_display import RunDisplay
     from partita.spark.rows import SparkSession
 
-ABOUT = """
-Bring partitions up to date: plan and run, or run a plan that `partita plan
---out` wrote and that the world has not moved away from. Upstreams come before
-what is made from them; a batch is one Spark job and one commit. A batch that
-fails is cut in two until what can't be made stands alone. With --resume, do
-what a run left that was killed or stopped: the last such, or the one named.
-With --wait, partitions that another run holds are waited for, and what it made
-is planned anew; a PLANFILE of which it made something is refused then.
+DESCRIPTION = """
+Bring partitions up to date: make a plan and run it, or run a file of `partita
+plan --out`, which is refused if it is outdated. Upstream partitions run before
+downstream ones. A batch is one Spark job and one commit; if it fails, it is
+split in halves until each partition that fails is alone.
 
-Ctrl-C stops the jobs and exits with 130. Exit code 1 where a partition failed,
-was skipped or is left. Needs Java 17 or newer.
+--resume continues the last run that was killed or stopped, or the run with this
+id. With --wait the run waits for partitions that another run leases, and then
+plans again without what that run materialized; a PLANFILE that contains such
+partitions is refused.
+
+Ctrl-C cancels the Spark jobs, and the exit code is 130. It is 1 if a partition
+failed, was skipped or did not run. Needs Java 17 or newer.
 """
 EXAMPLES = (
     "partita run",
@@ -42,120 +45,133 @@ EXAMPLES = (
     "partita run --resume",
     "partita run --json --conf spark.driver.memory=4g",
 )
-NOT_ALL = 1
-_TRIES = 3
-"""How often is planned anew, where another was at work between the plan and the run."""
+EXIT_INCOMPLETE = 1
+_MAX_PLAN_ATTEMPTS = 3
+"""The number of plans that are made if other runs keep outdating them."""
 
 
-def define(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `partita run`."""
-    parser.add_argument("plan", nargs="?", metavar="PLANFILE", help="a plan; else it is planned first")
-    parser.add_argument("--resume", nargs="?", const="", metavar="RUN", help="do what a run left")
-    for name, what, least in (("parallel", "batches at once", 1), ("max-failures", "failed partitions to bear", 0)):
-        parser.add_argument(f"--{name}", type=whole_number(what, least), metavar="N", help=what)
-    parser.add_argument("--wait", type=seconds, metavar="SECONDS", help="for partitions that another run holds")
-    parser.add_argument("--json", action="store_true", help="one JSON object for each event, and the result")
-    add_plan(parser)
-    add_spark(parser)
-    add_lake(parser)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `partita run`."""
+    parser.add_argument("plan", nargs="?", metavar="PLANFILE", help="a file of `partita plan --out`")
+    parser.add_argument("--resume", nargs="?", const="", metavar="RUN", help="continue a run that was stopped")
+    parser.add_argument(
+        "--parallel", type=integer_argument("batches at once", 1), metavar="N", help="number of batches at once"
+    )
+    parser.add_argument(
+        "--max-failures", type=integer_argument("failed partitions"), metavar="N",
+        help="stop after more than N failed partitions",
+    )  # fmt: skip
+    parser.add_argument(
+        "--wait",
+        type=seconds_argument,
+        metavar="SECONDS",
+        help="how long to wait for partitions that another run leases",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per event, and the result")
+    add_plan_options(parser)
+    add_spark_options(parser)
+    add_lake_options(parser)
     parser.set_defaults(run=_run, parser=parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    _check(arguments)
-    from partita.cli.interrupting import interruptible
-    from partita.cli.loaded import load
-    from partita.cli.run_display import display_on
+    _check_arguments(arguments)
+    from partita.cli.loaded_project import load_project
+    from partita.cli.run_display import open_display
+    from partita.cli.signals import interrupt_on_signals
 
-    with interruptible():
-        loaded = load(arguments)
-        loaded.check_runs()
-        plan = None if arguments.resume is not None else _plan(loaded, arguments)
+    with interrupt_on_signals():
+        loaded = load_project(arguments)
+        loaded.require_pipeline()
+        plan = None if arguments.resume is not None else _load_or_make_plan(loaded, arguments)
         if plan is not None and not len(plan):
-            _tell(f"nothing to run, {plan.blocked.num_rows:,} held back" if plan.blocked.num_rows else "nothing to run")
+            blocked = f", {plan.blocked.num_rows:,} held back" if plan.blocked.num_rows else ""
+            print_stderr(f"nothing to run{blocked}")
             return 0
-        spark = start_spark(chosen(arguments, loaded.project), loaded.lake.time_zone)
-        # Spark's own handler would cancel jobs before the run knows why they end.
-        with interruptible(), display_on(sys.stdout, as_json=arguments.json) as display:
-            ended: dict[str, Any] = {}
+        spark = start_spark(spark_settings(arguments, loaded.project), loaded.lake.time_zone)
+        # Spark's own handler would cancel jobs before the run is told that it was interrupted.
+        with interrupt_on_signals(), open_display(sys.stdout, as_json=arguments.json) as display:
+            end_event: dict[str, Any] = {}
             try:
                 with redirect_stdout(sys.stderr):
-                    result = _done(loaded, arguments, plan, spark, _hearing(display, ended))
+                    result = _run_plan(loaded, arguments, plan, spark, _display_listener(display, end_event))
             except KeyboardInterrupt:
-                _tell_stopped(ended)
-                _leave_functions()
+                _print_interrupted(end_event)
+                _exit_if_threads_remain()
                 raise
-            display.show(result)
-    return 0 if result.ok else NOT_ALL
+            display.on_result(result)
+    return 0 if result.ok else EXIT_INCOMPLETE
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check_arguments(arguments: argparse.Namespace) -> None:
     if arguments.resume is not None and arguments.plan is not None:
-        arguments.parser.error("give a plan, or --resume")
-    if (arguments.plan is not None or arguments.resume is not None) and is_asked(arguments):
-        arguments.parser.error("what runs is said by the plan; leave --select, --where and the like out")
+        arguments.parser.error("give either a PLANFILE or --resume")
+    if (arguments.plan is not None or arguments.resume is not None) and has_plan_options(arguments):
+        arguments.parser.error("a PLANFILE or --resume determines what runs; leave out --select, --where and the like")
 
 
-def _plan(loaded: Loaded, arguments: argparse.Namespace) -> Plan:
+def _load_or_make_plan(loaded: LoadedProject, arguments: argparse.Namespace) -> RunPlan:
     if arguments.plan is None:
-        return make_plan(loaded, arguments)
-    from partita.assets.plan import load_plan
+        return plan_from_arguments(loaded, arguments)
+    from partita.assets.plan_file import load_plan
 
     return load_plan(arguments.plan)
 
 
-def _done(
-    loaded: Loaded, arguments: argparse.Namespace, plan: Plan | None, spark: SparkSession, listener: Listener
+def _run_plan(
+    loaded: LoadedProject,
+    arguments: argparse.Namespace,
+    plan: RunPlan | None,
+    spark: SparkSession,
+    listener: RunListener,
 ) -> RunResult:
-    from partita.errors import WorldMoved
-    from partita.spark.shipping import ship
+    from partita.errors import PlanOutdated
+    from partita.spark.artifacts import add_code_artifacts
 
-    ship(spark, *loaded.code_folders())
-    how: dict[str, Any] = {"spark": spark, "listener": listener, **_options(loaded, arguments)}
+    add_code_artifacts(spark, *loaded.code_folders())
+    options: dict[str, Any] = {"spark": spark, "listener": listener, **_run_options(loaded, arguments)}
     if plan is None:
-        return loaded.lake.resume(arguments.resume or None, **how)
+        return loaded.lake.resume(arguments.resume or None, **options)
     if arguments.plan is not None:
-        return loaded.lake.run(plan, observe=not arguments.no_observe, **how)
-    for _ in range(_TRIES - 1):
+        return loaded.lake.run(plan, observe=not arguments.no_observe, **options)
+    for _ in range(_MAX_PLAN_ATTEMPTS - 1):
         try:
-            return loaded.lake.run(plan, observe=False, **how)
-        except WorldMoved:
-            plan = make_plan(loaded, arguments)
-    return loaded.lake.run(plan, observe=False, **how)
+            return loaded.lake.run(plan, observe=False, **options)
+        except PlanOutdated:
+            plan = plan_from_arguments(loaded, arguments)
+    return loaded.lake.run(plan, observe=False, **options)
 
 
-def _hearing(display: Display, ended: dict[str, Any]) -> Listener:
-    """What tells the display, and keeps what was said at the end."""
+def _display_listener(display: RunDisplay, end_event: dict[str, Any]) -> RunListener:
+    """Return a listener that forwards events to the display and copies the event `ended` into `end_event`."""
 
-    def hear(event: Mapping[str, Any]) -> None:
+    def forward_event(event: Mapping[str, Any]) -> None:
         if event["event"] == "ended":
-            ended.update(event)
-        display.hear(event)
+            end_event.update(event)
+        display.on_event(event)
 
-    return hear
-
-
-def _tell_stopped(ended: Mapping[str, Any]) -> None:
-    """Where a run was interrupted that had begun: how far it came, and how it goes on."""
-    if ended:
-        counts = ", ".join(f"{ended[name]:,} {name}" for name in ("succeeded", "failed", "cancelled", "left"))
-        _tell(f"run {ended['run_id']} was interrupted: {counts}; `partita run --resume {ended['run_id']}` goes on")
+    return forward_event
 
 
-def _leave_functions() -> None:
-    """End this process where a function goes on after a second interrupt: Python would wait for it."""
+def _print_interrupted(end_event: Mapping[str, Any]) -> None:
+    """Print the counts of an interrupted run and how to resume it; nothing if the run had not begun."""
+    if end_event:
+        counts = ", ".join(f"{end_event[name]:,} {name}" for name in ("succeeded", "failed", "cancelled", "left"))
+        run_id = end_event["run_id"]
+        print_stderr(f"run {run_id} was interrupted: {counts}; resume it with `partita run --resume {run_id}`")
+
+
+def _exit_if_threads_remain() -> None:
+    """End this process if an asset's function still runs after a second interrupt: Python would wait for it."""
     if any(thread.name.startswith("partita-") for thread in threading.enumerate() if not thread.daemon):
         sys.stdout.flush()
-        os._exit(INTERRUPTED)
+        os._exit(EXIT_INTERRUPTED)
 
 
-def _options(loaded: Loaded, arguments: argparse.Namespace) -> dict[str, Any]:
-    """How the run works: as the arguments say, or else the project."""
+def _run_options(loaded: LoadedProject, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of the run; arguments take precedence over the project."""
     names = ("parallel", "max_failures", "wait")
-    said = {} if loaded.project is None else {name: loaded.project.run.get(name) for name in names}
-    given = {name: getattr(arguments, name) for name in names}
-    return {name: value for name, value in (*said.items(), *given.items()) if value is not None}
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201 - what a command line does
+    project_options = {} if loaded.project is None else loaded.project.run_options
+    options = {name: getattr(arguments, name) for name in names}
+    options = {name: project_options.get(name) if value is None else value for name, value in options.items()}
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,62 +1,62 @@
-"""A run as it goes: a live display on a terminal, plain lines elsewhere, or JSON lines."""
+"""Displays of the progress of a run: live on a terminal, plain lines elsewhere, or JSON lines."""
 
 from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from partita.assets.plan import key_words
 from partita.assets.progress import event_text
-from partita.status.shown import counted, one_line
+from partita.assets.run_plan import key_label
+from partita.cli.output import print_stderr
+from partita.status.text import one_line
 
 if TYPE_CHECKING:
     from partita.assets.progress import RunResult
 
-_SHOWN = 20
-"""So many failures are shown in full."""
+_MAX_SHOWN_FAILURES = 20
+"""The number of failures whose errors are printed."""
 
 
-class Display(Protocol):
-    """Shows a run."""
+class RunDisplay(Protocol):
+    """Shows the progress and the result of a run."""
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        """Something happened; a listener of `lake.run`."""
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Show an event of `lake.run`."""
 
-    def show(self, result: RunResult) -> None:
-        """It ended."""
+    def on_result(self, result: RunResult) -> None:
+        """Show the result of the run."""
 
 
 @contextmanager
-def display_on(out: TextIO, *, as_json: bool) -> Iterator[Display]:
-    """The display that fits: JSON where it is asked for, and live where a person looks on."""
-    with _logs():
+def open_display(out: TextIO, *, as_json: bool) -> Iterator[RunDisplay]:
+    """Open a display that writes to `out`: JSON if requested, live if `out` is a terminal, else plain lines."""
+    with _show_asset_logs():
         if as_json:
-            yield JsonLines(out)
+            yield JsonRunDisplay(out)
         elif out.isatty():
-            from partita.cli.run_live import live_display
+            from partita.cli.run_live_display import open_live_display
 
-            with live_display(out) as live:
+            with open_live_display(out) as live:
                 yield live
         else:
-            yield PlainLines(out)
+            yield TextRunDisplay(out)
 
 
-class JsonLines:
-    """The events as they are, and the result at the end."""
+class JsonRunDisplay:
+    """Writes events and the result as JSON lines."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        """One line."""
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Write the event."""
         self._write(event)
 
-    def show(self, result: RunResult) -> None:
-        """One line, whose `event` is `result`."""
+    def on_result(self, result: RunResult) -> None:
+        """Write the result as an object whose `event` is `result`."""
         self._write({"event": "result", **result.document()})
 
     def _write(self, document: Mapping[str, Any]) -> None:
@@ -64,21 +64,21 @@ class JsonLines:
         self._out.flush()
 
 
-class PlainLines:
-    """A line for each thing that people want to know."""
+class TextRunDisplay:
+    """Writes a line for each event that users should see."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    def hear(self, event: Mapping[str, Any]) -> None:
-        """At most one line."""
-        text = line_of(event)
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Write at most one line."""
+        text = progress_line(event)
         if text is not None:
             self._write(text)
 
-    def show(self, result: RunResult) -> None:
-        """The failures, and the sum."""
-        for text in summary_of(result):
+    def on_result(self, result: RunResult) -> None:
+        """Write the failures and the counts of the run."""
+        for text in summary_lines(result):
             self._write(text)
 
     def _write(self, text: str) -> None:
@@ -86,52 +86,42 @@ class PlainLines:
         self._out.flush()
 
 
-def line_of(event: Mapping[str, Any]) -> str | None:
-    """An event in words, with how far the run is; None where it says nothing new."""
-    text = event_text(event, key_words)
+def progress_line(event: Mapping[str, Any]) -> str | None:
+    """Describe an event in one line with the progress of the run, or return None if users need not see it."""
+    text = event_text(event, key_label)
     if event["event"] in ("succeeded", "failed", "skipped"):
         return f"{text}  [{event['done']:,}/{event['total']:,}]"
     return text
 
 
-def summary_of(result: RunResult) -> Iterator[str]:
-    """The failures and the counts of a run, in words."""
-    for failure in result.failures[:_SHOWN]:
-        yield f"failed: {one_line(failure.asset)} {key_words(failure.key)}"
+def summary_lines(result: RunResult) -> Iterator[str]:
+    """Return the lines that describe the result of a run: its failures, its counts and how to resume it."""
+    for failure in result.failures[:_MAX_SHOWN_FAILURES]:
+        yield f"failed: {one_line(failure.asset)} {key_label(failure.key)}"
         yield from (f"  {one_line(line)}" for line in failure.error.splitlines())
-    if len(result.failures) > _SHOWN:
-        yield f"and {len(result.failures) - _SHOWN:,} more failures; `partita status --failed` lists them"
-    counts = {"failed": result.failed, "skipped": result.skipped, "cancelled": result.cancelled, "left": result.left}
-    said = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
-    yield f"run {result.run_id}: {counted(result.succeeded, 'partition')} made{said}, in {duration(result.seconds)}"
+    if len(result.failures) > _MAX_SHOWN_FAILURES:
+        yield f"and {len(result.failures) - _MAX_SHOWN_FAILURES:,} more failures; `partita status --failed` lists them"
+    yield f"run {result.run_id}: {event_text({'event': 'result', **result.document()}, key_label)}"
     if result.left or result.cancelled:
-        yield f"`partita run --resume {result.run_id}` goes on"
-
-
-def duration(seconds: float) -> str:
-    """So much time, in words."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02} h"
+        yield f"resume the run with `partita run --resume {result.run_id}`"
 
 
 @contextmanager
-def _logs() -> Iterator[None]:
-    """What assets log is shown on stderr, whatever that is at the time."""
-    log = logging.getLogger("partita")
-    handler, before = _ToStderr(), log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
+def _show_asset_logs() -> Iterator[None]:
+    """Print log records of assets to stderr while the block runs."""
+    logger = logging.getLogger("partita")
+    handler, previous_level = _StderrHandler(), logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
     try:
         yield
     finally:
-        log.removeHandler(handler)
-        log.setLevel(before)
+        logger.removeHandler(handler)
+        logger.setLevel(previous_level)
 
 
-class _ToStderr(logging.Handler):
-    """A live display takes stderr over while it is there."""
+class _StderrHandler(logging.Handler):
+    """Writes to the current `sys.stderr`, which a live display replaces while it is open."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"{record.name.removeprefix('partita.asset.')}: {record.getMessage()}", file=sys.stderr)  # noqa: T201
+        print_stderr(f"{record.name.removeprefix('partita.asset.')}: {record.getMessage()}")

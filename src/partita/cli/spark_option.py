@@ -1,4 +1,4 @@
-"""Which Spark a command works on: `--master` and `--conf`, the environment, or the project's file."""
+"""The Spark of a command, from its arguments, the environment or the project file."""
 
 from __future__ import annotations
 
@@ -8,47 +8,53 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from partita.cli.pair import pair
+from partita.cli.argument_types import name_value_argument
 from partita.cli.project import Project
 
 if TYPE_CHECKING:
     from partita.spark.rows import SparkSession
 
 
-def add_spark(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say which Spark."""
-    on = parser.add_argument_group("on", "else as partita.toml says, or all cores of this machine")
-    on.add_argument("--master", metavar="URL", help="local[N], spark://, yarn, k8s://; sc:// is Spark Connect")
-    on.add_argument("--conf", action="append", default=[], type=pair, metavar="NAME=VALUE", help="a setting of Spark")
+def add_spark_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose a Spark."""
+    group = parser.add_argument_group("spark", "default: as partita.toml says, or all cores of this machine")
+    group.add_argument("--master", metavar="URL", help="local[N], spark://, yarn, k8s://, or sc:// for Spark Connect")
+    group.add_argument(
+        "--conf", action="append", default=[], type=name_value_argument, metavar="NAME=VALUE",
+        help="a Spark property; may be repeated",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """A Spark: the remote of Spark Connect, or else a master where one was named, and settings."""
+class SparkSettings:
+    """How to start Spark: the URL of Spark Connect, if it is used, and Spark properties."""
 
     remote: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
-def chosen(arguments: argparse.Namespace, project: Project | None) -> Chosen:
-    """What the arguments say, then `SPARK_REMOTE`, then the project; settings of the arguments win one by one."""
-    conf = {**({} if project is None else project.conf), **dict(arguments.conf)}
+def spark_settings(arguments: argparse.Namespace, project: Project | None) -> SparkSettings:
+    """Return the settings of the arguments, of `SPARK_REMOTE` and of the project, in this order of precedence.
+
+    Properties are merged by name.
+    """
+    conf = {**({} if project is None else project.spark_conf), **dict(arguments.conf)}
     master = arguments.master
     remote = None if master is not None else os.environ.get("SPARK_REMOTE")
     if master is None and remote is None and project is not None:
-        master, remote = project.master, project.remote
+        master, remote = project.spark_master, project.spark_remote
     if master is not None and master.startswith("sc://"):
         master, remote = None, master
-    return Chosen(remote, conf if master is None or remote is not None else {**conf, "spark.master": master})
+    return SparkSettings(remote, conf if master is None or remote is not None else {**conf, "spark.master": master})
 
 
-def start_spark(wanted: Chosen, time_zone: str) -> SparkSession:
-    """The session, in that time zone unless a setting says another; this process speaks with it from now on."""
-    if wanted.remote is None:
+def start_spark(settings: SparkSettings, time_zone: str) -> SparkSession:
+    """Start a Spark session in this time zone, unless the settings name another, and make it that of this process."""
+    if settings.remote is None:
         os.environ.pop("SPARK_REMOTE", None)
     else:
-        os.environ["SPARK_REMOTE"] = wanted.remote
-    from partita.spark.session import session, started_in
+        os.environ["SPARK_REMOTE"] = settings.remote
+    from partita.spark.session import new_session_time_zone, spark_session
 
-    with started_in(time_zone):
-        return session(**wanted.conf)
+    with new_session_time_zone(time_zone):
+        return spark_session(**settings.conf)

@@ -1,21 +1,22 @@
-"""`partita sql`: one SQL statement on the tables of a lake."""
+"""`partita sql`: run a SQL statement on the tables of a lake."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from partita.cli.lake_option import add_lake, open_lake
-from partita.cli.number import whole_number
+from partita.cli.argument_types import integer_argument
+from partita.cli.lake_option import add_lake_options, open_lake
 
-ABOUT = """
+DESCRIPTION = """
 Run one SQL statement on the tables of a lake: SELECT, INSERT INTO, INSERT
 OVERWRITE, UPDATE, DELETE FROM, MERGE INTO, CREATE TABLE, and ALTER TABLE ...
-ADD, DROP or REPLACE PARTITION FIELD. Names are those of the lake's tables, and
-then of what Spark knows. A SELECT prints its rows, a change what it did.
-All but CREATE and ALTER need Java 17 or newer.
+ADD, DROP or REPLACE PARTITION FIELD. A name is first looked up among the tables
+of the lake, then in Spark's catalog. A SELECT prints its rows, a change prints
+the number of changed rows. All statements except CREATE and ALTER need Java 17
+or newer.
 
-Without a statement, or with '-', it is read from standard input.
+Without STATEMENT, or with '-', the statement is read from standard input.
 """
 EXAMPLES = (
     'partita sql "SELECT country, count(*) FROM sales.orders GROUP BY 1"',
@@ -23,17 +24,20 @@ EXAMPLES = (
     'partita sql "ALTER TABLE sales.orders ADD PARTITION FIELD days(ts)"',
 )
 
-SHOWN = 100
+DEFAULT_LIMIT = 100
 
 
-def define(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `partita sql`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `partita sql`."""
     parser.add_argument("statement", nargs="?", metavar="STATEMENT", help="the statement; '-' for standard input")
     parser.add_argument(
-        "--limit", type=whole_number("rows"), metavar="N", help=f"rows to print (default: {SHOWN}, with --json all)"
+        "--limit",
+        type=integer_argument("rows"),
+        metavar="N",
+        help=f"print at most N rows (default: {DEFAULT_LIMIT}; with --json all)",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object for each row")
-    add_lake(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object per row")
+    add_lake_options(parser)
     parser.set_defaults(run=_run, parser=parser)
 
 
@@ -44,11 +48,11 @@ def _run(arguments: argparse.Namespace) -> int:
             arguments.parser.error("give a statement as an argument, or on standard input")
         statement = sys.stdin.read()
 
-    from partita.cli.sql_report import show, show_json
+    from partita.cli.sql_report import print_result, print_result_json
 
-    answer = open_lake(arguments).sql(statement)
+    result = open_lake(arguments).sql(statement)
     if arguments.json:
-        show_json(answer, arguments.limit)
+        print_result_json(result, arguments.limit)
     else:
-        show(answer, SHOWN if arguments.limit is None else arguments.limit)
+        print_result(result, DEFAULT_LIMIT if arguments.limit is None else arguments.limit)
     return 0

@@ -1,4 +1,4 @@
-"""What a statement gave, for people and as JSON lines."""
+"""Printing of the result of a SQL statement, as a table for people or as JSON lines."""
 
 from __future__ import annotations
 
@@ -17,42 +17,46 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from partita.cli.output import print_json, print_line, print_stderr
 from partita.errors import SchemaError
 from partita.formats.table import Table
+from partita.status.text import count_text
 
 
-def show(answer: Any, limit: int) -> None:
-    """A table of at most so many rows, or a line that says what was done."""
-    if isinstance(answer, Table):
-        sys.stdout.write(f"{answer.name} is partitioned by {str(answer.spec) or 'nothing'}\n")
-    elif hasattr(answer, "toArrow"):
-        show_rows(_collected(answer, limit + 1), limit)
+def print_result(result: Any, limit: int) -> None:
+    """Print at most `limit` rows of a SELECT, or a line that says what the statement did."""
+    if isinstance(result, Table):
+        print_line(f"{result.name} is partitioned by {str(result.spec) or 'nothing'}")
+    elif hasattr(result, "toArrow"):
+        print_rows(_collect_rows(result, limit + 1), limit)
     else:
-        sys.stdout.write(f"{_done(answer.version, answer.counts)}\n")
+        print_line(_change_summary(result.version, result.counts))
 
 
-def show_json(answer: Any, limit: int | None) -> None:
-    """One object for each row, or one for what was done."""
-    if isinstance(answer, Table):
-        _print({"table": answer.name, "uri": answer.uri, "partitioned_by": str(answer.spec)})
-    elif hasattr(answer, "toArrow"):
-        show_rows_json(_collected(answer, limit))
+def print_result_json(result: Any, limit: int | None) -> None:
+    """Print a JSON object per row of a SELECT, or one that says what the statement did."""
+    if isinstance(result, Table):
+        print_json({"table": result.name, "uri": result.uri, "partitioned_by": str(result.spec)})
+    elif hasattr(result, "toArrow"):
+        print_rows_json(_collect_rows(result, limit))
     else:
-        _print({"version": answer.version, "counts": dict(answer.counts)})
+        print_json({"version": result.version, "counts": dict(result.counts)})
 
 
-def show_rows_json(rows: pa.Table) -> None:
-    """One object for each row; two columns of one name are refused."""
+def print_rows_json(rows: pa.Table) -> None:
+    """Print a JSON object per row. Raises `SchemaError` if two columns have the same name."""
     repeated = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
     if repeated:
-        raise SchemaError(f"two columns are called {repeated[0]!r}, which JSON can't tell apart; name them with AS")
+        raise SchemaError(
+            f"two columns have the name {repeated[0]!r}, which a JSON object can't hold; rename one with AS"
+        )
     for batch in rows.to_batches():
         for row in batch.to_pylist():
-            _print(json_value(row))
+            print_json(json_value(row))
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON has it; what it has no type for is a text."""
+    """Return a value that JSON can represent; values of types that JSON lacks become text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if value is None or isinstance(value, bool | int | str):
@@ -63,10 +67,10 @@ def json_value(value: Any) -> Any:
         return {str(name): json_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [json_value(item) for item in value]
-    return _text(value)
+    return _scalar_text(value)
 
 
-def _text(value: Any) -> str:
+def _scalar_text(value: Any) -> str:
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, date | datetime | time):
@@ -78,38 +82,39 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _collected(rows: Any, limit: int | None) -> pa.Table:
-    from partita.spark.rows import translated
+def _collect_rows(rows: Any, limit: int | None) -> pa.Table:
+    from partita.spark.errors import translate_spark_errors
 
-    with translated():
-        found: pa.Table = (rows if limit is None else rows.limit(limit)).toArrow()
-    return found
+    with translate_spark_errors():
+        table: pa.Table = (rows if limit is None else rows.limit(limit)).toArrow()
+    return table
 
 
-def show_rows(rows: pa.Table, limit: int, what: str = "row") -> None:
-    """A table of at most so many rows, and on stderr how many there are; `what` is what a row is."""
-    # A file or a pipe has no edge to cut a row at.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+def print_rows(rows: pa.Table, limit: int, row_noun: str = "row") -> None:
+    """Print at most `limit` rows as a table, and their number to stderr; `row_noun` says what a row is."""
+    # A file or a pipe has no width, so rows are not wrapped there.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
     grid = Grid(box=box.SIMPLE_HEAD)
     for field in rows.schema:
         grid.add_column(Text(field.name), justify="right" if _is_number(field.type) else "left")
-    for at in range(min(limit, rows.num_rows)):
-        grid.add_row(*(_cell(column[at].as_py()) for column in rows.columns))
+    for index in range(min(limit, rows.num_rows)):
+        grid.add_row(*(_cell_text(column[index].as_py()) for column in rows.columns))
     if rows.num_columns:
         console.print(grid)
-    more = rows.num_rows > limit
-    said = f"the first {limit:,} {what}s; --limit shows more" if more else _counted(rows.num_rows, what)
-    sys.stderr.write(f"{said}\n")
+    if rows.num_rows > limit:
+        print_stderr(f"the first {limit:,} {row_noun}s; --limit shows more")
+    else:
+        print_stderr(count_text(rows.num_rows, row_noun))
 
 
-_WIDE = 10_000
+_PIPE_WIDTH = 10_000
 
 
 def _is_number(type_: pa.DataType) -> bool:
     return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
 
 
-def _cell(value: Any) -> Text:
+def _cell_text(value: Any) -> Text:
     if value is None:
         return Text("null", style="dim")
     plain = json_value(value)
@@ -117,18 +122,12 @@ def _cell(value: Any) -> Text:
     return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
 
 
-def _done(version: int | None, counts: Any) -> str:
-    rows = [f"{_counted(counts[f'rows_{kind}'], 'row')} {kind}" for kind in _KINDS if counts.get(f"rows_{kind}")]
-    said = ", ".join(rows) or "no rows changed"
-    return said if version is None else f"{said}; version {version}"
+def _change_summary(version: int | None, counts: Any) -> str:
+    changes = [
+        f"{count_text(counts[f'rows_{kind}'], 'row')} {kind}" for kind in _CHANGE_KINDS if counts.get(f"rows_{kind}")
+    ]
+    summary = ", ".join(changes) or "no rows changed"
+    return summary if version is None else f"{summary}; version {version}"
 
 
-_KINDS = ("inserted", "updated", "deleted")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
-def _print(document: Any) -> None:
-    sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+_CHANGE_KINDS = ("inserted", "updated", "deleted")

@@ -1,40 +1,43 @@
-"""`partita ui`: the page to look at the lake."""
+"""`partita ui`: serve a web page that shows the lake."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from partita.cli.lake_option import add_lake, open_lake
-from partita.cli.spark_option import add_spark, chosen, start_spark
+from partita.cli.argument_types import port_argument
+from partita.cli.lake_option import add_lake_options, open_lake
+from partita.cli.output import print_json, print_line, print_stderr
+from partita.cli.spark_option import add_spark_options, spark_settings, start_spark
+from partita.web import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from threading import Event
 
-    from partita.assets.plan import Plan
-    from partita.assets.progress import Listener, RunResult
-    from partita.cli.loaded import Loaded
+    from partita.assets.progress import RunListener, RunResult
+    from partita.assets.run_plan import RunPlan
+    from partita.cli.loaded_project import LoadedProject
     from partita.spark.rows import SparkSession
-    from partita.web.runs import Doing
+    from partita.web.server_runs import ServerRunner
 
-ABOUT = """
-Serve a web page that shows the lake: every asset and what needs attention, maps
-of partitions by state, why each is as it is, its history and files, and the
-specs of tables. The page opens in the browser; with --no-open its address is
-printed alone. Stop with Ctrl-C.
+DESCRIPTION = """
+Serve a web page that shows the lake: the assets and which of them need
+attention, heat maps of partitions by state, and for each partition its status
+with the reasons, its history and its files. Tables have pages with their specs
+and versions. The page opens in the browser; with --no-open only its address is
+printed. Stop with Ctrl-C.
 
-Only this machine reaches it, and only with the token in the address. Another
---host needs a token of your own, by --token or $PARTITA_TOKEN, and so does a
-proxy that speaks TLS: --public-url says at which address people reach that.
-Programs ask /api/openapi.json; the token is a bearer.
+By default only this machine can reach the server, and only with the token in
+the address. Another --host needs your own token, by --token or $PARTITA_TOKEN.
+So does a proxy that adds TLS; give its address with --public-url. Programs read
+/api/openapi.json and send the token as a bearer token.
 
-Plans can be looked at. With --allow-run, in a project, pages run them too, one
-at a time, on a Spark that is started for the first; stopping the server cancels
-the run. The pipeline is loaded once, so start anew when its code has changed.
+The page previews plans. With --allow-run, in a project, it also runs them, one
+at a time, on a Spark that starts with the first run. Stopping the server
+cancels the run. The pipeline is loaded once: restart the server when its code
+changes.
 """
 EXAMPLES = (
     "partita ui",
@@ -43,80 +46,87 @@ EXAMPLES = (
     "PARTITA_TOKEN=$(openssl rand -hex 16) partita ui --host 0.0.0.0",
     'partita ui --token "$TOKEN" --no-open --public-url https://lake.example.com',
 )
-PORT = 8765
 
 
-def define(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `partita ui`."""
-    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen (default: 127.0.0.1)")
-    parser.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"0 for any free one (default: {PORT})")
-    parser.add_argument("--token", metavar="TEXT", help="else $PARTITA_TOKEN, or a new one each time")
-    parser.add_argument("--public-url", metavar="URL", help="where a proxy before this server is reached")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `partita ui`."""
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default: 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port",
+        type=port_argument,
+        default=DEFAULT_PORT,
+        metavar="N",
+        help=f"port to listen on; 0 for any free port (default: {DEFAULT_PORT})",
+    )
+    parser.add_argument("--token", metavar="TEXT", help="access token (default: $PARTITA_TOKEN, or a random one)")
+    parser.add_argument("--public-url", metavar="URL", help="address of a proxy in front of this server")
     parser.add_argument("--json", action="store_true", help="print the address as a JSON object")
-    parser.add_argument("--no-open", action="store_true", help="don't open a browser")
-    parser.add_argument("--allow-run", action="store_true", help="let pages run plans of this project")
-    add_spark(parser)
-    add_lake(parser)
+    parser.add_argument("--no-open", action="store_true", help="do not open a browser")
+    parser.add_argument("--allow-run", action="store_true", help="let the page run plans of this project")
+    add_spark_options(parser)
+    add_lake_options(parser)
     parser.set_defaults(run=_run)
 
 
-def _port(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,5}", text) or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; it is a number up to 65535")
-    return int(text)
-
-
 def _run(arguments: argparse.Namespace) -> int:
-    # Before what takes a while to load: a project that isn't there is said at once.
-    loaded = _runnable(arguments) if arguments.allow_run else None
-    from partita.web.serve import Address, serve
+    # First, so that a missing project is reported before the slow imports.
+    loaded = _load_runnable_project(arguments) if arguments.allow_run else None
+    from partita.web.server import ServerAddress, serve_lake
 
     token = arguments.token if arguments.token is not None else os.environ.get("PARTITA_TOKEN") or None
     lake = open_lake(arguments) if loaded is None else loaded.lake
-    print(f"partita: reading {lake.uri}", file=sys.stderr)  # noqa: T201 - what a command line does
+    print_stderr(f"partita: reading {lake.uri}")
     if lake.status_version < 0:
-        print("partita: nothing is recorded there yet", file=sys.stderr)  # noqa: T201 - the same
+        print_stderr("partita: no event is recorded there yet")
 
-    def opened(url: str) -> None:
-        said = {"url": url, "lake": lake.uri, "tenant": lake.tenant, "workspace": lake.workspace}
-        sys.stdout.write(f"{json.dumps(said, ensure_ascii=False) if arguments.json else url}\n")
+    def announce_url(url: str) -> None:
+        if arguments.json:
+            print_json({"url": url, "lake": lake.uri, "tenant": lake.tenant, "workspace": lake.workspace})
+        else:
+            print_line(url)
         sys.stdout.flush()
         if not arguments.no_open:
             import webbrowser
 
             webbrowser.open(url)
 
-    doing = None if loaded is None else _doing(loaded, arguments)
-    address = Address(arguments.host, arguments.port, token, arguments.public_url)
-    serve(lake, address, opened=opened, doing=doing)
+    runner = None if loaded is None else _server_runner(loaded, arguments)
+    address = ServerAddress(arguments.host, arguments.port, token, arguments.public_url)
+    serve_lake(lake, address, on_ready=announce_url, runner=runner)
     return 0
 
 
-def _runnable(arguments: argparse.Namespace) -> Loaded:
-    """The project with its pipeline; outside of one nothing can run, and that is an error."""
-    from partita.cli.loaded import load
+def _load_runnable_project(arguments: argparse.Namespace) -> LoadedProject:
+    """Load the project. Raises `ProjectError` if there is no project or it has no pipeline."""
+    from partita.cli.loaded_project import load_project
 
-    loaded = load(arguments)
-    loaded.check_runs()
+    loaded = load_project(arguments)
+    loaded.require_pipeline()
     return loaded
 
 
-def _doing(loaded: Loaded, arguments: argparse.Namespace) -> Doing:
-    """How the server runs plans: as `partita run` does, on a Spark that the first run starts and all of them share."""
-    from partita.web.runs import Doing
+def _server_runner(loaded: LoadedProject, arguments: argparse.Namespace) -> ServerRunner:
+    """Return a runner that runs plans as `partita run` does. The first run starts Spark, later ones use the same."""
+    from partita.web.server_runs import ServerRunner
 
-    said = {} if loaded.project is None else loaded.project.run
-    options = {name: said[name] for name in ("parallel", "max_failures", "wait") if name in said}
-    started: list[SparkSession] = []
+    project_options = {} if loaded.project is None else loaded.project.run_options
 
-    def run(plan: Plan, listener: Listener, stop: Event) -> RunResult:
-        from partita.spark.shipping import ship
+    def options_named(*names: str) -> dict[str, Any]:
+        return {name: project_options[name] for name in names if name in project_options}
 
-        if not started:
-            started.append(start_spark(chosen(arguments, loaded.project), loaded.lake.time_zone))
-        ship(started[0], *loaded.code_folders())
-        # The plan was looked at as it is: what sources got since is for the next one.
-        return loaded.lake.run(plan, spark=started[0], listener=listener, stop=stop, observe=False, **options)
+    run_options = options_named("parallel", "max_failures", "wait")
+    batch_limits = options_named("batch_partitions", "batch_bytes")
+    sessions: list[SparkSession] = []
 
-    sizes = {name: said[name] for name in ("batch_partitions", "batch_bytes") if name in said}
-    return Doing(run, sizes, None if loaded.pipeline is None else tuple(loaded.pipeline.assets))
+    def run_plan(plan: RunPlan, listener: RunListener, stop: Event) -> RunResult:
+        from partita.spark.artifacts import add_code_artifacts
+
+        if not sessions:
+            sessions.append(start_spark(spark_settings(arguments, loaded.project), loaded.lake.time_zone))
+        add_code_artifacts(sessions[0], *loaded.code_folders())
+        # The run is of the plan that the user saw; newer commits to sources are for the next plan.
+        return loaded.lake.run(plan, spark=sessions[0], listener=listener, stop=stop, observe=False, **run_options)
+
+    return ServerRunner(run_plan, batch_limits, None if loaded.pipeline is None else tuple(loaded.pipeline.assets))

@@ -1,18 +1,18 @@
-"""`partita why`: the chain of causes of a partition's status."""
+"""`partita why`: explain the status of a partition."""
 
 from __future__ import annotations
 
 import argparse
-import json
 
-from partita.cli.lake_option import add_lake, open_lake
-from partita.cli.partition import read_key, read_moment
+from partita.cli.key_argument import parse_key, parse_timestamp
+from partita.cli.lake_option import add_lake_options, open_lake
+from partita.cli.output import print_json, print_line
 
-ABOUT = """
-Say why a partition is as it is: when it was materialized, what became of the
-last attempt, and every reason why it is stale, back to the upstreams that
-changed. A key is canonical, or dimensions with commas between; that of an asset
-without partitions is left out.
+DESCRIPTION = """
+Explain the status of a partition: when it was last materialized, how the last
+attempt ended, and every reason why it is stale, back to the upstream partitions
+that changed. Write the key in canonical form, or as NAME=VALUE pairs with
+commas between them. An asset without partitions needs no key.
 """
 EXAMPLES = (
     "partita why daily_sales date=2025-01-15,region=us-east",
@@ -21,21 +21,24 @@ EXAMPLES = (
 )
 
 
-def define(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `partita why`."""
-    parser.add_argument("asset", metavar="ASSET", help="the asset")
-    parser.add_argument("key", metavar="KEY", nargs="?", default="", help="the partition")
-    parser.add_argument("--now", metavar="TIME", help="as of a moment, in the past or the future")
-    parser.add_argument("--no-observe", action="store_true", help="don't look at the tables of sources first")
-    parser.add_argument("--json", action="store_true", help="the chain as JSON")
-    add_lake(parser)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `partita why`."""
+    parser.add_argument("asset", metavar="ASSET", help="name of the asset")
+    parser.add_argument("key", metavar="KEY", nargs="?", default="", help="key of the partition")
+    parser.add_argument("--now", metavar="TIME", help="show the status at this time instead of now")
+    parser.add_argument("--no-observe", action="store_true", help="do not read the logs of source tables first")
+    parser.add_argument("--json", action="store_true", help="print the explanation as JSON")
+    add_lake_options(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     lake = open_lake(arguments)
-    key = read_key(arguments.key, lake, arguments.asset)
-    now = None if arguments.now is None else read_moment(arguments.now)
-    why = lake.why(arguments.asset, key, now=now, observe=not arguments.no_observe)
-    print(json.dumps(why.document(), ensure_ascii=False) if arguments.json else why)  # noqa: T201 - what it is for
+    key = parse_key(arguments.key, lake, arguments.asset)
+    now = None if arguments.now is None else parse_timestamp(arguments.now)
+    explanation = lake.why(arguments.asset, key, now=now, observe=not arguments.no_observe)
+    if arguments.json:
+        print_json(explanation.document())
+    else:
+        print_line(explanation)
     return 0

@@ -1,9 +1,6 @@
-"""One room for each table format, all with the same shape; each is loaded when it is first asked for."""
+"""The table formats, each in a folder of its own, all with the same file names; `registry.py` lists them."""
 
 from importlib import import_module
-
-FORMATS = ("delta", "iceberg", "lance")
-"""Their names, as `create_table` takes them."""
 
 
 def __getattr__(name: str) -> object:
@@ -13,4 +10,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return ["FORMATS", "delta"]
+    return ["delta"]

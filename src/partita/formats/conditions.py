@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from partita.algebra.parse import Condition, Where
+from partita.algebra.predicate import PredicateLike, UnboundPredicate
 from partita.algebra.time_zones import find_time_zone
 
 if TYPE_CHECKING:
     from partita.spark.rows import SparkSession
 
 
-def current_condition(where: Where, otherwise: str) -> Condition:
+def current_condition(where: PredicateLike, default_time_zone: str) -> UnboundPredicate:
     """A predicate as the session that is running reads it; Spark is neither started nor imported.
 
     Where none runs, it is in the time zone `otherwise`.
@@ -26,23 +26,25 @@ def current_condition(where: Where, otherwise: str) -> Condition:
         running = running_session()
         if running is not None:
             return _session_condition(where, running)
-    return Condition(where, find_time_zone(otherwise))
+    return UnboundPredicate(where, find_time_zone(default_time_zone))
 
 
-def evaluated_condition(where: Where, otherwise: str, spark: SparkSession | None = None) -> Condition:
+def evaluated_condition(
+    where: PredicateLike, default_time_zone: str, spark: SparkSession | None = None
+) -> UnboundPredicate:
     """A predicate as the session that will evaluate it reads it: the given one, the one that runs, or a new one.
 
     A new one will have the time zone `otherwise`. It is started here if that has rules, for those of its JVM count.
     """
-    from partita.spark.session import running_session, session
+    from partita.spark.session import running_session, spark_session
 
-    zone = find_time_zone(otherwise)
-    evaluating = spark or running_session() or (None if zone.is_fixed else session())
-    return Condition(where, zone) if evaluating is None else _session_condition(where, evaluating)
+    zone = find_time_zone(default_time_zone)
+    evaluating = spark or running_session() or (None if zone.is_fixed else spark_session())
+    return UnboundPredicate(where, zone) if evaluating is None else _session_condition(where, evaluating)
 
 
-def _session_condition(where: Where, spark: SparkSession) -> Condition:
-    from partita.spark.meaning import name_matching
+def _session_condition(where: PredicateLike, spark: SparkSession) -> UnboundPredicate:
+    from partita.spark.sql_semantics import name_matching
     from partita.spark.time_zones import session_time_zone
 
-    return Condition(where, session_time_zone(spark), name_matching(spark))
+    return UnboundPredicate(where, session_time_zone(spark), name_matching(spark))

@@ -24,32 +24,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.errors import TableError
-from partita.formats.nesting import formats_in, tables_below
+from partita.formats.nested_tables import nested_table_folders, table_formats_in
 from partita.storage import StoredFile
 
-_SAME_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
-_LOCAL_HOST = re.compile(r"^//localhost(?=/)")
-_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+_SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
+_LOCALHOST_PREFIX = re.compile(r"^//localhost(?=/)")
+_URI_PATTERN = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 
 
 def plain_location(uri: str) -> str:
     """A path or URI in the one form that locations are compared in; nothing in it is decoded."""
     if uri.startswith("file:/"):
-        return f"/{_LOCAL_HOST.sub('', uri.removeprefix('file:')).lstrip('/')}"
-    match = _SCHEME.fullmatch(uri)
+        return f"/{_LOCALHOST_PREFIX.sub('', uri.removeprefix('file:')).lstrip('/')}"
+    match = _URI_PATTERN.fullmatch(uri)
     if match is None:
         return uri
-    scheme = match["scheme"].lower()
-    return f"{_SAME_SCHEMES.get(scheme, scheme)}://{match['rest']}"
+    return f"{canonical_scheme(match['scheme'])}://{match['rest']}"
 
 
-def has_dots(path: str) -> bool:
+def canonical_scheme(scheme: str) -> str:
+    """Return the one name of the URI schemes that mean the same object store, as `s3` for `s3a` and `s3n`."""
+    return _SCHEME_ALIASES.get(scheme.lower(), scheme.lower())
+
+
+def has_dot_segments(path: str) -> bool:
     """Whether a segment of a path is `.` or `..`."""
     return any(segment in (".", "..") for segment in path.split("/"))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FolderLocation:
     """A folder that files are below; `Place.at` makes one.
 
     `root` is the folder with links resolved on a local disk, and the plain URI in an object store; `given` is the plain
@@ -57,11 +61,11 @@ class Place:
     """
 
     root: str
-    given: str = field(default="", compare=False)
-    _folders: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    given_uri: str = field(default="", compare=False)
+    _resolved_folders: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def at(cls, uri: str) -> Self:
+    def from_uri(cls, uri: str) -> Self:
         """The folder of a path or a URI."""
         plain = plain_location(uri)
         return cls(os.path.realpath(plain) if plain.startswith("/") else plain.rstrip("/"), plain)
@@ -71,35 +75,35 @@ class Place:
         """Whether the folder is on a local disk."""
         return self.root.startswith("/")
 
-    def relative(self, path: str) -> str | None:
+    def relative_path(self, path: str) -> str | None:
         """The path of a file relative to the folder; None where it lies outside.
 
         The file itself may be a link; the folders above it are resolved.
         """
         plain = plain_location(path)
         if not self.is_local:
-            inside = plain.startswith(f"{self.root}/") and not has_dots(plain)
+            inside = plain.startswith(f"{self.root}/") and not has_dot_segments(plain)
             return plain[len(self.root) + 1 :] if inside else None
         if not plain.startswith("/"):
             return None
         above, _, name = plain.rpartition("/")
         if name in ("", ".", ".."):
             return None
-        resolved = f"{self._resolved(above)}/{name}"
+        resolved = f"{self._resolve_folder(above)}/{name}"
         prefix = f"{self.root.rstrip('/')}/"
         return resolved[len(prefix) :] if resolved.startswith(prefix) else None
 
-    def outside(self, paths: Iterable[str]) -> list[str]:
+    def outside_paths(self, paths: Iterable[str]) -> list[str]:
         """Those of the paths that lie outside of the folder."""
-        return [path for path in paths if self.relative(path) is None]
+        return [path for path in paths if self.relative_path(path) is None]
 
-    def canonical(self, path: str) -> str:
+    def canonical_path(self, path: str) -> str:
         """The form of a file's path in which it is compared with others, wherever the file lies."""
         plain = plain_location(path)
         above, _, name = plain.rpartition("/")
-        return f"{self._resolved(above)}/{name}" if plain.startswith("/") else plain
+        return f"{self._resolve_folder(above)}/{name}" if plain.startswith("/") else plain
 
-    def leaves(self, path: str) -> bool:
+    def has_link_outside(self, path: str) -> bool:
         """Whether a file is named below the folder, and a symbolic link in its path leads out of it.
 
         On a local disk each folder is resolved once, and each file costs one look; an object store has no links.
@@ -107,67 +111,67 @@ class Place:
         if not self.is_local:
             return False
         plain = plain_location(path)
-        if not plain.startswith((f"{self.given.rstrip('/')}/", f"{self.root.rstrip('/')}/")):
+        if not plain.startswith((f"{self.given_uri.rstrip('/')}/", f"{self.root.rstrip('/')}/")):
             return False
-        return self.relative(os.path.realpath(plain) if os.path.islink(plain) else plain) is None  # noqa: PTH114
+        return self.relative_path(os.path.realpath(plain) if os.path.islink(plain) else plain) is None  # noqa: PTH114
 
-    def _resolved(self, folder: str) -> str:
-        found = self._folders.get(folder)
+    def _resolve_folder(self, folder: str) -> str:
+        found = self._resolved_folders.get(folder)
         if found is None:
-            found = self._folders[folder] = os.path.realpath(folder or "/").rstrip("/")
+            found = self._resolved_folders[folder] = os.path.realpath(folder or "/").rstrip("/")
         return found
 
 
-def check_no_dots(paths: pa.Array | pa.ChunkedArray, what: str) -> None:
+def check_no_parent_segments(paths: pa.Array | pa.ChunkedArray, source_name: str) -> None:
     """Refuse paths of files with `..` in them: what is the folder above depends on links, and on who asks."""
     if not pc.any(pc.match_substring(paths, "..")).as_py():  # much quicker than the expression
         return
     dotted = paths.filter(pc.match_substring_regex(paths, r"(^|/)\.\.(/|$)"))
     if len(dotted):
-        raise TableError(f"{what} names the file {dotted[0].as_py()!r}; a path with .. in it is not read")
+        raise TableError(f"{source_name} names the file {dotted[0].as_py()!r}; a path with .. in it is not read")
 
 
-def check_inside(root: str, path: str, what: str) -> None:
+def check_inside(root: str, path: str, path_kind: str) -> None:
     """Refuse a path that doesn't lead below a folder: absolute, with `..`, or through a symbolic link out of it."""
-    if not path or path.startswith("/") or has_dots(path) or "//" in path or "\0" in path or path.endswith("/"):
-        raise TableError(f"{what} {path!r} is not a path inside of {root}, and nothing outside is read or changed")
-    place = Place.at(root)
+    if not path or path.startswith("/") or has_dot_segments(path) or "//" in path or "\0" in path or path.endswith("/"):
+        raise TableError(f"{path_kind} {path!r} is not a path inside of {root}, and nothing outside is read or changed")
+    place = FolderLocation.from_uri(root)
     if place.is_local and not f"{os.path.realpath(f'{root}/{path}')}/".startswith(f"{place.root.rstrip('/')}/"):
         raise TableError(
-            f"{what} {path!r} is behind a symbolic link out of {root}, and nothing outside is read or changed"
+            f"{path_kind} {path!r} is behind a symbolic link out of {root}, and nothing outside is read or changed"
         )
 
 
-def check_no_links(place: Place, paths: Iterable[str]) -> None:
+def check_no_links_outside(location: FolderLocation, paths: Iterable[str]) -> None:
     """Refuse to read files that a symbolic link takes out of the table's folder."""
     for path in paths:
-        if place.leaves(path):
+        if location.has_link_outside(path):
             raise TableError(
-                f"the file {path} of the table at {place.given} is not read: a symbolic link in its path leads out of "
-                "the table's folder; copy the file into the folder"
+                f"the file {path} of the table at {location.given_uri} is not read: a symbolic link in its path leads "
+                "out of the table's folder; copy the file into the folder"
             )
 
 
 def absolute_paths(paths: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Those of the paths that are not relative to a table's folder: they begin with `/` or a scheme."""
     return pa.array(
-        [path for path in paths.to_pylist() if path.startswith(("/", "file:/")) or _SCHEME.fullmatch(path)],
+        [path for path in paths.to_pylist() if path.startswith(("/", "file:/")) or _URI_PATTERN.fullmatch(path)],
         pa.string(),
     )
 
 
 # --- what may be deleted
 
-OUTSIDE = "it lies outside of the table's folder"
-LINK = "it is a symbolic link, which is not followed"
-OTHER_TABLE = "another table lies in this folder"
-SHARED = "a table of another format lies in the same folder, and may need it"
-OTHER_NAME = "its name is none of those that Partita knows writers of this format to give"
-OTHER_FOLDER = "a writer of this table puts no files into this folder, and others give theirs such names, too"
-YOUNG = "it is younger than older_than, and a running write may need it"
+REASON_OUTSIDE_FOLDER = "it lies outside of the table's folder"
+REASON_SYMBOLIC_LINK = "it is a symbolic link, which is not followed"
+REASON_OTHER_TABLE = "another table lies in this folder"
+REASON_SHARED_FOLDER = "a table of another format lies in the same folder, and may need it"
+REASON_UNKNOWN_NAME = "its name is none of those that Partita knows writers of this format to give"
+REASON_UNKNOWN_FOLDER = "a writer of this table puts no files into this folder, and others give theirs such names, too"
+REASON_TOO_YOUNG = "it is younger than older_than, and a running write may need it"
 
 
-class Removed(list[str]):
+class DeletedFiles(list[str]):
     """The paths of the files that were deleted; `left` are those that were left alone, each with the reason."""
 
     def __init__(self, paths: Iterable[str] = (), left: Mapping[str, str] | None = None) -> None:
@@ -176,7 +180,7 @@ class Removed(list[str]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listing:
+class FolderListing:
     """The files below a table's place, by their paths relative to it.
 
     `links` are symbolic links, `tables` the folders of other tables there; neither is looked into. `is_shared` is true
@@ -185,77 +189,78 @@ class Listing:
 
     files: Mapping[str, StoredFile]
     links: frozenset[str]
-    tables: frozenset[str]
+    nested_tables: frozenset[str]
     is_shared: bool = False
 
     @classmethod
-    def of(cls, found: Iterable[StoredFile], form: str) -> Self:
+    def from_files(cls, stored_files: Iterable[StoredFile], format_name: str) -> Self:
         """The listing of what a storage found below the place of a table of a format."""
-        every = list(found)
+        every = list(stored_files)
         links = frozenset(file.path for file in every if file.is_link)
-        tables = tables_below(file.path for file in every)
+        tables = nested_table_folders(file.path for file in every)
         within = tuple(f"{folder}/" for folder in tables)
-        is_shared = not formats_in(file.path for file in every) <= {form}
+        is_shared = not table_formats_in(file.path for file in every) <= {format_name}
         own = {file.path: file for file in every if not file.is_link and not file.path.startswith(within)}
         return cls(own, frozenset(link for link in links if not link.startswith(within)), tables, is_shared)
 
-    def removable(self, paths: Iterable[str], is_own_name: Callable[[str], bool]) -> Removed:
+    def deletable_files(self, paths: Iterable[str], is_known_name: Callable[[str], bool]) -> DeletedFiles:
         """Which of these files may be deleted, all of them named by the table; one that is gone is passed over."""
-        within = tuple(f"{folder}/" for folder in self.tables)
+        within = tuple(f"{folder}/" for folder in self.nested_tables)
         behind = tuple(f"{link}/" for link in self.links)
-        removed = Removed()
+        removed = DeletedFiles()
         for path in paths:
             if self.is_shared:
-                removed.left[path] = SHARED
+                removed.left[path] = REASON_SHARED_FOLDER
             elif path in self.links or path.startswith(behind):
-                removed.left[path] = LINK
+                removed.left[path] = REASON_SYMBOLIC_LINK
             elif path.startswith(within):
-                removed.left[path] = OTHER_TABLE
+                removed.left[path] = REASON_OTHER_TABLE
             elif path in self.files:
-                if is_own_name(path):
-                    removed += [path, *self._checksum_of(path)]
+                if is_known_name(path):
+                    removed += [path, *self._checksum_paths(path)]
                 else:
-                    removed.left[path] = OTHER_NAME
+                    removed.left[path] = REASON_UNKNOWN_NAME
         return removed
 
-    def _checksum_of(self, path: str) -> Iterator[str]:
+    def _checksum_paths(self, path: str) -> Iterator[str]:
         """The file with Hadoop's checksums of a file, where there is one."""
         above, slash, name = path.rpartition("/")
         checksum = f"{above}{slash}.{name}.crc"
         if checksum in self.files:
             yield checksum
 
-    def orphans(
+    def orphan_files(
         self,
-        is_named: Callable[[str], bool],
-        is_own_name: Callable[[str], bool],
-        before: float,
-        claim: Callable[[str], str | None] = lambda _: None,
-    ) -> Removed:
+        is_referenced: Callable[[str], bool],
+        is_known_name: Callable[[str], bool],
+        modified_before: float,
+        claim_reason: Callable[[str], str | None] = lambda _: None,
+    ) -> DeletedFiles:
         """Which files that nothing names may be deleted: those last written before a time.
 
         `claim` says of a file why it may be another table's. Hadoop's checksums go with the file that they are of.
         """
-        removed = Removed(
-            left=dict.fromkeys(sorted(self.links), LINK) | dict.fromkeys(sorted(self.tables), OTHER_TABLE)
+        removed = DeletedFiles(
+            left=dict.fromkeys(sorted(self.links), REASON_SYMBOLIC_LINK)
+            | dict.fromkeys(sorted(self.nested_tables), REASON_OTHER_TABLE)
         )
         for path, file in self.files.items():
-            checked = _CHECKSUM.sub(r"\1\2", path)
-            if is_named(checked) or (checked != path and checked in self.files):
+            checked = _CHECKSUM_PATTERN.sub(r"\1\2", path)
+            if is_referenced(checked) or (checked != path and checked in self.files):
                 continue
-            claimed = claim(checked)
-            if not is_own_name(checked):
-                removed.left[path] = OTHER_NAME
+            claimed = claim_reason(checked)
+            if not is_known_name(checked):
+                removed.left[path] = REASON_UNKNOWN_NAME
             elif claimed is not None:
                 removed.left[path] = claimed
             elif self.is_shared:
-                removed.left[path] = SHARED
-            elif file.modified >= before:
-                removed.left[path] = YOUNG
+                removed.left[path] = REASON_SHARED_FOLDER
+            elif file.modified_time >= modified_before:
+                removed.left[path] = REASON_TOO_YOUNG
             else:
-                removed += [path, *self._checksum_of(path)]
+                removed += [path, *self._checksum_paths(path)]
         return removed
 
 
-_CHECKSUM = re.compile(r"(^|/)\.([^/]+)\.crc$")
+_CHECKSUM_PATTERN = re.compile(r"(^|/)\.([^/]+)\.crc$")
 """Hadoop keeps the checksums of `x.parquet` in `.x.parquet.crc` on a local disk."""

@@ -20,17 +20,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from partita.cache import LruCache
 from partita.errors import PartitaError, TableError
-from partita.kept import Kept
 
-FIELD_ID = b"PARQUET:field_id"
+ARROW_FIELD_ID = b"PARQUET:field_id"
 """Where Arrow keeps the id of a column of a Parquet file."""
 SPARK_FIELD_ID = "parquet.field.id"
 """Where the JSON of a Spark schema keeps it."""
-_THREADS = 32
+_MAX_THREADS = 32
 """Footers that are read at once; nearly all of the time is spent on waiting for an object store."""
-_footers: Kept[tuple[str, int], FileColumns] = Kept(500_000)
-_by_fingerprint: Kept[str, FileColumns] = Kept(10_000)
+_footer_cache: LruCache[tuple[str, int], FileColumns] = LruCache(500_000)
+_fingerprint_cache: LruCache[str, FileColumns] = LruCache(10_000)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,18 +41,18 @@ class FileColumns:
     fields with a sibling whose name differs only in case. `is_complete` says that every column has an id.
     """
 
-    names: Mapping[int, str]
-    top_level: frozenset[int]
-    alike: frozenset[int]
-    is_complete: bool
+    names_by_id: Mapping[int, str]
+    top_level_ids: frozenset[int]
+    case_ambiguous_ids: frozenset[int]
+    has_all_ids: bool
     fingerprint: str
 
 
-def columns_of(schema: pa.Schema) -> FileColumns:
+def file_columns_from(schema: pa.Schema) -> FileColumns:
     """The columns of a file with that schema."""
     names: dict[int, str] = {}
     alike: set[int] = set()
-    for siblings in _structs(schema):
+    for siblings in _sibling_fields(schema):
         lower = [field.name.lower() for field in siblings]
         for field, name in zip(siblings, lower, strict=True):
             number = field_id(field)
@@ -66,65 +66,65 @@ def columns_of(schema: pa.Schema) -> FileColumns:
     top_level = [field_id(field) for field in schema]
     numbers = frozenset(number for number in top_level if number is not None)
     known = [sorted(names.items()), sorted(numbers), sorted(alike), None not in top_level]
-    fingerprint = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:_LENGTH]
-    found = _by_fingerprint.find(fingerprint)
+    fingerprint = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:_FINGERPRINT_LENGTH]
+    found = _fingerprint_cache.get(fingerprint)
     if found is not None:
         return found
     columns = FileColumns(names, numbers, frozenset(alike), None not in top_level, fingerprint)
-    return _by_fingerprint.keep(fingerprint, columns, 1)
+    return _fingerprint_cache.put(fingerprint, columns, 1)
 
 
-_LENGTH = 16
+_FINGERPRINT_LENGTH = 16
 
 
-def known_columns(fingerprint: str) -> FileColumns | None:
+def cached_columns(fingerprint: str) -> FileColumns | None:
     """The columns with that fingerprint, where a schema or a file that has it was seen."""
-    return _by_fingerprint.find(fingerprint)
+    return _fingerprint_cache.get(fingerprint)
 
 
 def field_id(field: pa.Field) -> int | None:
     """The Parquet id of an Arrow field."""
-    text = (field.metadata or {}).get(FIELD_ID)
+    text = (field.metadata or {}).get(ARROW_FIELD_ID)
     return None if text is None else int(text)
 
 
-def read_columns(open_file: Callable[[str], Any], files: Sequence[tuple[str, int]]) -> list[FileColumns]:
+def read_file_columns(open_file: Callable[[str], Any], files: Sequence[tuple[str, int]]) -> list[FileColumns]:
     """The columns of files, given by path and size; footers that weren't read before are, many at once."""
-    found = [_footers.find(file) for file in files]
+    found = [_footer_cache.get(file) for file in files]
     missing = [file for file, columns in zip(files, found, strict=True) if columns is None]
     if len(missing) <= 1:
-        read = iter([_read(open_file, file) for file in missing])
+        read = iter([_read_footer(open_file, file) for file in missing])
     else:
-        with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
-            read = iter(list(threads.map(lambda file: _read(open_file, file), missing)))
+        with ThreadPoolExecutor(min(_MAX_THREADS, len(missing))) as threads:
+            read = iter(list(threads.map(lambda file: _read_footer(open_file, file), missing)))
     return [next(read) if columns is None else columns for columns in found]
 
 
-def _read(open_file: Callable[[str], Any], file: tuple[str, int]) -> FileColumns:
+def _read_footer(open_file: Callable[[str], Any], file: tuple[str, int]) -> FileColumns:
     path, _ = file
     try:
         with open_file(path) as stream:
-            columns = columns_of(pq.read_schema(stream))
+            columns = file_columns_from(pq.read_schema(stream))
     except PartitaError:
         raise
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"can't read the Parquet footer of {path}: {error}") from error
-    return _footers.keep(file, columns, 1)
+    return _footer_cache.put(file, columns, 1)
 
 
-def _structs(fields: Iterable[pa.Field]) -> Iterator[list[pa.Field]]:
+def _sibling_fields(fields: Iterable[pa.Field]) -> Iterator[list[pa.Field]]:
     """The fields of a schema, then those of each struct in it, at every depth."""
     siblings = list(fields)
     yield siblings
     for field in siblings:
-        yield from _inner_structs(field.type)
+        yield from _nested_sibling_fields(field.type)
 
 
-def _inner_structs(type_: pa.DataType) -> Iterator[list[pa.Field]]:
+def _nested_sibling_fields(type_: pa.DataType) -> Iterator[list[pa.Field]]:
     if pa.types.is_struct(type_):
-        yield from _structs(type_)
+        yield from _sibling_fields(type_)
     elif pa.types.is_map(type_):
-        yield from _inner_structs(type_.key_type)
-        yield from _inner_structs(type_.item_type)
+        yield from _nested_sibling_fields(type_.key_type)
+        yield from _nested_sibling_fields(type_.item_type)
     elif pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
-        yield from _inner_structs(type_.value_type)
+        yield from _nested_sibling_fields(type_.value_type)

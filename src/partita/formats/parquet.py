@@ -14,38 +14,40 @@ import pyarrow.parquet as pq
 
 from partita.arrow.required_fields import cast_array, relax_required_fields
 from partita.errors import TableError
-from partita.formats.dictionaries import with_dictionary
+from partita.formats.dictionary_encoding import dictionary_columns
 from partita.formats.field_ids import field_id
 from partita.storage import Storage
 
 ROW_GROUP_ROWS = 1_000_000
-FILE_BYTES = 256 * 2**20
+TARGET_FILE_BYTES = 256 * 2**20
 """When a file is full: this many bytes on disk."""
 
 
 @dataclass(frozen=True, slots=True)
-class Floats:
+class FloatStatistics:
     """What a floating column holds: how many nulls, the ends of all that is not NaN, and how many are."""
 
-    nulls: int = 0
-    least: float | None = None
-    greatest: float | None = None
-    nans: int = 0
+    null_count: int = 0
+    min_value: float | None = None
+    max_value: float | None = None
+    nan_count: int = 0
 
-    def and_of(self, column: pa.ChunkedArray) -> Floats:
+    def with_values(self, column: pa.ChunkedArray) -> FloatStatistics:
         """The same with more values."""
-        found = (*pc.min_max(column).as_py().values(), self.least, self.greatest)
+        found = (*pc.min_max(column).as_py().values(), self.min_value, self.max_value)
         ends = [end for end in found if end is not None and not math.isnan(end)]
-        nans = self.nans + (pc.sum(pc.is_nan(column)).as_py() or 0)
-        return Floats(self.nulls + column.null_count, min(ends, default=None), max(ends, default=None), nans)
+        nans = self.nan_count + (pc.sum(pc.is_nan(column)).as_py() or 0)
+        return FloatStatistics(
+            self.null_count + column.null_count, min(ends, default=None), max(ends, default=None), nans
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Footer:
+class FileFooter:
     """What a finished file says of itself, and `floats` of the columns that have no statistics in it."""
 
     metadata: pq.FileMetaData
-    floats: Mapping[str, Floats]
+    float_statistics: Mapping[str, FloatStatistics]
 
 
 def column_chunks(metadata: pq.FileMetaData) -> dict[str, list[Any]]:
@@ -59,7 +61,7 @@ def column_chunks(metadata: pq.FileMetaData) -> dict[str, list[Any]]:
     return found
 
 
-Describe = Callable[[Footer], str]
+StatisticsEncoder = Callable[[FileFooter], str]
 """A format's own description of a file."""
 
 
@@ -70,9 +72,9 @@ class ParquetSink:
     storage: Storage
     path: str
     schema: pa.Schema
-    describe: Describe
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    floats: dict[str, Floats] = field(default_factory=dict)
+    encode_statistics: StatisticsEncoder
+    writer_options: Mapping[str, Any] = field(default_factory=dict)
+    float_statistics: dict[str, FloatStatistics] = field(default_factory=dict)
     file: pa.NativeFile = field(init=False)
     writer: pq.ParquetWriter | None = None
     footers: list[pq.FileMetaData] = field(default_factory=list)
@@ -87,26 +89,28 @@ class ParquetSink:
             rows = pa.table(columns, schema=self.schema)
         for f in self.schema:
             if pa.types.is_floating(f.type):
-                self.floats[f.name] = self.floats.get(f.name, Floats()).and_of(rows[f.name])
+                self.float_statistics[f.name] = self.float_statistics.get(f.name, FloatStatistics()).with_values(
+                    rows[f.name]
+                )
         if self.writer is None:
-            self.writer = self._begun(rows)
+            self.writer = self._open_writer(rows)
         self.writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
 
-    def _begun(self, rows: pa.Table) -> pq.ParquetWriter:
+    def _open_writer(self, rows: pa.Table) -> pq.ParquetWriter:
         return pq.ParquetWriter(
-            self.file, self.schema, version="2.6", coerce_timestamps="us", use_dictionary=with_dictionary(rows),
-            metadata_collector=self.footers, write_statistics=_measured(self.schema),
-            **{"compression": "snappy", **self.settings},
+            self.file, self.schema, version="2.6", coerce_timestamps="us", use_dictionary=dictionary_columns(rows),
+            metadata_collector=self.footers, write_statistics=_statistics_columns(self.schema),
+            **{"compression": "snappy", **self.writer_options},
         )  # fmt: skip
 
     @property
     def is_full(self) -> bool:
         """Whether the file has reached its size."""
-        return bool(self.file.tell() >= FILE_BYTES)
+        return bool(self.file.tell() >= TARGET_FILE_BYTES)
 
     def close(self) -> dict[str, object]:
         """Finish the file and tell of it."""
-        writer = self.writer or self._begun(self.schema.empty_table())
+        writer = self.writer or self._open_writer(self.schema.empty_table())
         writer.close()
         size = self.file.tell()
         self.file.close()
@@ -116,7 +120,7 @@ class ParquetSink:
             "rows": metadata.num_rows,
             "bytes": size,
             "modified": time.time_ns() // 1_000_000,
-            "details": self.describe(Footer(metadata, self.floats)),
+            "details": self.encode_statistics(FileFooter(metadata, self.float_statistics)),
         }
 
     def abort(self) -> None:
@@ -125,7 +129,7 @@ class ParquetSink:
         self.storage.delete([self.path])
 
 
-def pieces(storage: Storage, path: str, schema: pa.Schema, *, by_id: bool) -> Iterator[pa.RecordBatch]:
+def read_row_groups(storage: Storage, path: str, schema: pa.Schema, *, by_id: bool) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet file in order, as that schema has them; a column that the file lacks is null.
 
     Fields at every depth are found by their ids, or else by their names without regard to case, as Spark finds them.
@@ -140,7 +144,7 @@ def pieces(storage: Storage, path: str, schema: pa.Schema, *, by_id: bool) -> It
             arrays = [
                 pa.nulls(table.num_rows, wanted.type)
                 if field is None
-                else _stored_array(table[field.name].combine_chunks(), field.type, wanted.type, by_id=by_id)
+                else _cast_stored_array(table[field.name].combine_chunks(), field.type, wanted.type, by_id=by_id)
                 for wanted, field in zip(schema, found, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -158,41 +162,45 @@ def _find_field(stored: Iterable[pa.Field], wanted: pa.Field, *, by_id: bool) ->
     return alike[0] if alike else None
 
 
-def _stored_array(array: pa.Array, found: pa.DataType, wanted: pa.DataType, *, by_id: bool) -> pa.Array:
+def _cast_stored_array(array: pa.Array, stored_type: pa.DataType, wanted_type: pa.DataType, *, by_id: bool) -> pa.Array:
     """An array of a file's type as the wanted one, also where fields inside of it are required."""
-    return cast_array(_as(array, found, relax_required_fields(wanted), by_id=by_id), wanted)
+    return cast_array(
+        _cast_nested_array(array, stored_type, relax_required_fields(wanted_type), by_id=by_id), wanted_type
+    )
 
 
-def _as(array: pa.Array, found: pa.DataType, wanted: pa.DataType, *, by_id: bool) -> pa.Array:
+def _cast_nested_array(array: pa.Array, stored_type: pa.DataType, wanted_type: pa.DataType, *, by_id: bool) -> pa.Array:
     """An array of a file's type as the wanted one; the fields of structs are found as columns are.
 
     Arrow would find them by their exact names, and make null of the others.
     """
-    if not pa.types.is_nested(wanted) or (found == wanted and not by_id):
-        return array if array.type == wanted else array.cast(wanted)
+    if not pa.types.is_nested(wanted_type) or (stored_type == wanted_type and not by_id):
+        return array if array.type == wanted_type else array.cast(wanted_type)
     if array.offset:
         array = pa.concat_arrays([array.slice(0, 0), array])
-    if pa.types.is_struct(wanted):
+    if pa.types.is_struct(wanted_type):
         children = []
-        for field in wanted:
-            own = _find_field(found, field, by_id=by_id)
+        for field in wanted_type:
+            own = _find_field(stored_type, field, by_id=by_id)
             children.append(
                 pa.nulls(len(array), field.type)
                 if own is None
-                else _as(array.field(found.get_field_index(own.name)), own.type, field.type, by_id=by_id)
+                else _cast_nested_array(
+                    array.field(stored_type.get_field_index(own.name)), own.type, field.type, by_id=by_id
+                )
             )
         mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+        return pa.StructArray.from_arrays(children, fields=list(wanted_type), mask=mask)
     mask = array.is_null() if array.null_count else None
-    if pa.types.is_map(wanted):
-        keys = _as(array.keys, found.key_type, wanted.key_type, by_id=by_id)
-        items = _as(array.items, found.item_type, wanted.item_type, by_id=by_id)
-        return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted, mask=mask)
-    values = _as(array.values, found.value_type, wanted.value_type, by_id=by_id)
-    return pa.ListArray.from_arrays(array.offsets, values, type=wanted, mask=mask)
+    if pa.types.is_map(wanted_type):
+        keys = _cast_nested_array(array.keys, stored_type.key_type, wanted_type.key_type, by_id=by_id)
+        items = _cast_nested_array(array.items, stored_type.item_type, wanted_type.item_type, by_id=by_id)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted_type, mask=mask)
+    values = _cast_nested_array(array.values, stored_type.value_type, wanted_type.value_type, by_id=by_id)
+    return pa.ListArray.from_arrays(array.offsets, values, type=wanted_type, mask=mask)
 
 
-def _measured(fields: Iterable[pa.Field], above: str = "") -> list[str]:
+def _statistics_columns(fields: Iterable[pa.Field], path_prefix: str = "") -> list[str]:
     """The columns that get statistics in the file: none that is floating.
 
     Parquet's leave NaN out, and Spark, to which it is the greatest, would skip row groups that hold what it looks for.
@@ -200,7 +208,7 @@ def _measured(fields: Iterable[pa.Field], above: str = "") -> list[str]:
     paths: list[str] = []
     for f in fields:
         if pa.types.is_struct(f.type):
-            paths += _measured(f.type, f"{above}{f.name}.")
+            paths += _statistics_columns(f.type, f"{path_prefix}{f.name}.")
         elif not pa.types.is_nested(f.type) and not pa.types.is_floating(f.type):
-            paths.append(f"{above}{f.name}")
+            paths.append(f"{path_prefix}{f.name}")
     return paths

@@ -1,30 +1,30 @@
-"""Decimals of up to 38 digits by their unscaled value, exactly, whatever the ANSI mode."""
+"""Decimals of up to 38 digits by their unscaled value, exact in every ANSI mode."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-_WHOLE = "decimal(38,0)"
+_UNSCALED_TYPE = "decimal(38,0)"
 _LONG_DIGITS = 18
 
 
-def unscaled(column: Column) -> Column:
-    """The unscaled value, as a decimal without a fraction."""
-    # As text a decimal has all digits of its unscaled value; outside of ANSI mode an exponent may follow (`1E-18`).
+def unscaled_value(column: Column) -> Column:
+    """Return the unscaled value, as a decimal without a fraction."""
+    # The text of a decimal has all digits of its unscaled value; without ANSI mode an exponent may follow (`1E-18`).
     digits = F.replace(F.substring_index(column.cast("string"), "E", 1), F.lit("."), F.lit(""))
-    return digits.cast(_WHOLE)
+    return digits.cast(_UNSCALED_TYPE)
 
 
-def rescaled(number: Column, precision: int, scale: int) -> Column:
-    """The decimal of an unscaled value; null where it has too many digits."""
-    # Arithmetic would lose digits: at 38 of them Spark shortens the scale of its results.
+def decimal_from_unscaled(number: Column, precision: int, scale: int) -> Column:
+    """Return the decimal of an unscaled value; null if it has too many digits."""
+    # Arithmetic would lose digits: with 38 digits Spark reduces the scale of results.
     return F.concat(number.cast("string"), F.lit(f"E-{scale}")).try_cast(f"decimal({precision},{scale})")
 
 
 def decimal_text(column: Column, scale: int) -> Column:
-    """All digits, as in `-0.50`."""
-    number = unscaled(column)
+    """Return the text with all digits, such as `-0.50`."""
+    number = unscaled_value(column)
     digits = F.lpad(F.replace(number.cast("string"), F.lit("-"), F.lit("")), 39, "0")
     whole = F.regexp_replace(F.left(digits, F.lit(39 - scale)), "^0+(?!$)", "")
     sign = F.when(number < F.lit(0), F.lit("-")).otherwise(F.lit(""))
@@ -32,15 +32,15 @@ def decimal_text(column: Column, scale: int) -> Column:
 
 
 def shortest_bytes(column: Column, precision: int) -> Column:
-    """Big-endian two's complement of the unscaled value, in as few bytes as hold it."""
-    digits = unscaled(column).cast("long") if precision <= _LONG_DIGITS else unscaled(column)
-    whole = _padded_hex(digits, 16) if precision <= _LONG_DIGITS else _wide_hex(digits)
-    # Bytes in front that only repeat the sign of the byte after them.
+    """Return the unscaled value as big-endian two's complement in the fewest bytes."""
+    digits = unscaled_value(column).cast("long") if precision <= _LONG_DIGITS else unscaled_value(column)
+    whole = _padded_hex(digits, 16) if precision <= _LONG_DIGITS else _hex_of_128_bits(digits)
+    # The pattern matches leading bytes that only repeat the sign of the byte after them.
     return F.unhex(F.regexp_replace(whole, "^(?:(?:00)+(?=[0-7][0-9A-F])|(?:FF)+(?=[89A-F][0-9A-F]))", ""))
 
 
-def _wide_hex(number: Column) -> Column:
-    """The 32 hexadecimal digits of 128 bits."""
+def _hex_of_128_bits(number: Column) -> Column:
+    """Return a number as 128 bits in hexadecimal."""
     half, quarter = F.lit(str(1 << 64)).cast("decimal(20,0)"), F.lit(str(1 << 32)).cast("decimal(10,0)")
     borrowed = F.when(number % half < F.lit(0), F.lit(1)).otherwise(F.lit(0))
     low = F.pmod(number, half)

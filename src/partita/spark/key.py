@@ -1,41 +1,75 @@
-"""Partition keys and ids as Spark Columns: `partita.algebra.key` without a Python worker."""
+"""Partition keys and ids as Spark Columns: `partita.algebra.key` without a Python worker.
+
+A Column tells its type only when Spark analyses it against a DataFrame. `with_key` has the DataFrame; `key_column`
+needs the types from its caller.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType
 
-from partita.algebra.key import checked_name, id_prefix
-from partita.spark.key_pieces import typed_pieces
-from partita.spark.untyped_key import untyped_pieces
+from partita.algebra.key import check_dimension_name, id_prefix
+from partita.errors import KeyValueError, SchemaError
+from partita.spark.base64url import base64url_pieces
+from partita.spark.datetimes import (
+    OUTSIDE_YEARS_PROBLEM,
+    date_pieces,
+    timestamp_pieces,
+    value_if_date_in_range,
+    value_if_timestamp_in_range,
+)
 
-Dimension: TypeAlias = Column | str | tuple[Column | str, DataType]
-"""A column or its name, alone or with its type."""
+TypedColumn: TypeAlias = tuple[Column | str, DataType]
+"""A column or its name, with its Spark type."""
 
 
-def key_column(**columns: Dimension) -> Column:
-    """The canonical text of each row's partition key; the names of the arguments are the dimensions.
+def with_key(
+    df: DataFrame, name: str = "partition_key", *, dimensions: Mapping[str, Column | str] | Iterable[str]
+) -> DataFrame:
+    """Return the DataFrame with one more column: the canonical text of each row's partition key.
 
-    With its type, as in `ts=(F.col("ts"), TimestampType())`, a column makes the shortest plan. A column alone tells
-    its type by itself; for dates and timestamps that takes longer of a `Column` than of a name (`ts="ts"`). A type or
-    a value that no key can hold is a `KeyValueError` where the type is given, and fails the query where it isn't, with
-    the dimension's name but for bytes that are not UTF-8.
+    `dimensions` maps each dimension of the key to a column or the name of one; a list of names stands for columns that
+    are called like their dimensions. The types come from the schema of the DataFrame.
+
+    Raises `KeyValueError` for a name or a type that no key can hold, and `SchemaError` if the DataFrame has a column
+    `name` already. A value that no key can hold fails the query.
+    """
+    if name.casefold() in {column.casefold() for column in df.columns}:
+        raise SchemaError(f"the rows have a column {name!r} already; give the key's column another name")
+    columns = _dimension_columns(dimensions)
+    sources = df.select(*(column.alias(dimension) for dimension, column in columns.items()))
+    types = [field.dataType for field in sources.schema.fields]
+    typed_columns = dict(zip(columns, zip(columns.values(), types, strict=True), strict=True))
+    return df.withColumn(name, key_column(**typed_columns))
+
+
+def key_column(**dimensions: TypedColumn) -> Column:
+    """Return the canonical text of each row's partition key; the names of the arguments are the dimensions.
+
+    Each dimension is a column with its Spark type, as in `ts=(F.col("ts"), TimestampType())`, or the name of a column
+    with its type. `with_key` finds the types in the schema of a DataFrame.
+
+    Raises `KeyValueError` for a column without a type, and for a name or a type that no key can hold. A value that no
+    key can hold fails the query, with the dimension's name except for bytes that are not UTF-8.
     """
     pieces: list[Column] = []
-    for name in sorted(columns):
-        checked_name(name)
+    for name in sorted(dimensions):
+        check_dimension_name(name)
         label = f"{',' if pieces else ''}{name}="
-        pieces += _dimension(name, label, columns[name])
-    # Bytes are put together faster than texts: each text that Spark makes costs it several fences of memory.
+        pieces += _dimension_pieces(name, label, *_typed_column(name, dimensions[name]))
+    # Spark concatenates bytes faster than strings: each string that it creates costs several memory fences.
     octets = F.concat(*pieces) if pieces else F.lit(b"")
     return octets.cast("string").alias("key")
 
 
 def id_column(asset_id: str | Column, key: Column | str) -> Column:
-    """The id of each row's partition, given the asset's id and the key's canonical text."""
+    """Return the id of each row's partition, from the asset's id and the canonical text of the key."""
     text = F.col(key) if isinstance(key, str) else key
     if isinstance(asset_id, Column):
         named = F.when(F.octet_length(asset_id) > F.lit(0), asset_id)
@@ -44,17 +78,68 @@ def id_column(asset_id: str | Column, key: Column | str) -> Column:
     else:
         prefix = F.lit(id_prefix(asset_id))
     digest = F.sha2(F.concat(prefix, text.cast("string").cast("binary")), 256).cast("binary")
-    # What is padded with a digest to that length has its first 32 digits, without a copy of them alone.
+    # Padding the prefix with the digest takes its first 32 digits without a copy of them.
     return F.rpad(F.lit(b"part_"), F.lit(len("part_") + 32), digest).cast("string").alias("id")
 
 
-def _dimension(name: str, label: str, given: Dimension) -> tuple[Column, ...]:
-    """The pieces that a dimension adds to the key, as bytes; none is null."""
-    source, data_type = given if isinstance(given, tuple) else (given, None)
-    if data_type is None:
-        first, *others = untyped_pieces(name, label, source)
-    else:
-        column = F.col(source) if isinstance(source, str) else source
-        first, *others = typed_pieces(name, label, column.cast(data_type), data_type)
+def _dimension_columns(dimensions: Mapping[str, Column | str] | Iterable[str]) -> dict[str, Column]:
+    """Return the column of each dimension."""
+    if isinstance(dimensions, str):
+        dimensions = [dimensions]
+    sources = dimensions if isinstance(dimensions, Mapping) else {name: name for name in dimensions}
+    for dimension in sources:
+        check_dimension_name(dimension)
+    return {name: F.col(source) if isinstance(source, str) else source for name, source in sources.items()}
+
+
+def _typed_column(name: str, dimension: TypedColumn) -> tuple[Column, DataType]:
+    """Return the column and its type; raise `KeyValueError` if the caller gave no type."""
+    if not isinstance(dimension, tuple) or not isinstance(dimension[1], DataType):
+        raise KeyValueError(
+            name,
+            "Spark doesn't tell the type of a column without its DataFrame; use partita.spark.with_key(df, "
+            f"dimensions=...), or give the type: key_column({name}=(column, df.schema[...].dataType))",
+        )
+    source, data_type = dimension
+    return F.col(source) if isinstance(source, str) else source, data_type
+
+
+def _dimension_pieces(name: str, label: str, column: Column, data_type: DataType) -> tuple[Column, ...]:
+    """Return the parts of the key's text that one dimension adds, as bytes that are never null."""
+    first, *others = _value_pieces(name, label, column.cast(data_type), data_type)
     labelled = F.coalesce(first, F.lit(f"{label}n:null")).cast("binary")
     return labelled, *(F.coalesce(piece.cast("binary"), F.lit(b"")) for piece in others)
+
+
+def _value_pieces(name: str, label: str, column: Column, data_type: DataType) -> tuple[Column, ...]:
+    """Return the parts of a value's text, as strings or bytes.
+
+    The first part starts with the label and the tag of the type, and is null where the value is null.
+    """
+    has_value = column.isNotNull()
+    if isinstance(data_type, _INTEGER_TYPES):
+        return F.when(has_value, F.lit(f"{label}i:")), column.cast("string")
+    if isinstance(data_type, spark_types.BooleanType):
+        return (F.when(column, F.lit(f"{label}b:true")).when(has_value, F.lit(f"{label}b:false")),)
+    outside_years = f"partition key dimension {name!r}: {OUTSIDE_YEARS_PROBLEM}"
+    if isinstance(data_type, spark_types.DateType):
+        first, *others = date_pieces(column, prefix=f"{label}d:")
+        return value_if_date_in_range(column, outside_years, first), *others
+    if isinstance(data_type, spark_types.TimestampType):
+        first, *others = timestamp_pieces(column, prefix=f"{label}t:")
+        return value_if_timestamp_in_range(column, outside_years, first), *others
+    if isinstance(data_type, spark_types.StringType | spark_types.VarcharType):
+        # Bytes that are not UTF-8 fail the query with Spark's own error, which shows them; a check that also names the
+        # dimension would make the key a fifth slower.
+        octets = F.validate_utf8(column).cast("binary")
+        return F.when(has_value, F.lit(f"{label}s:")), *base64url_pieces(octets, byte_count=F.octet_length(column))
+    if isinstance(data_type, spark_types.NullType):
+        return (column.cast("string"),)
+    raise KeyValueError(
+        name,
+        f"a column of type {data_type.simpleString()} can't be in a key; "
+        "use a string, an integer, a boolean, a date or a timestamp",
+    )
+
+
+_INTEGER_TYPES = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)

@@ -1,7 +1,7 @@
-"""Required fields of nested types: which values violate them, and the same types with every field nullable.
+"""Required fields of nested types: conditions that find violations, and the same types with every field nullable.
 
-Spark casts no nullable value to a type with a required field inside, not even where every row has a value. Rows are
-therefore cast to the relaxed type, and what the required fields forbid is checked as a condition of the rows.
+Spark refuses to cast a nullable value to a type with a required field inside, even if every row has a value. Rows are
+therefore cast to the type with nullable fields, and nulls in required fields are found by conditions on the rows.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from partita.spark.schema import column_sql, quoted
+from partita.spark.sql_text import column_sql, quote_identifier
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredField:
     """A field that may not be null, and the condition in SQL that is true where a row violates it.
 
-    `path` names fields as Iceberg does: `items.element.price`, `tags.value`. `violation` is false or null where the row
-    is right. It is a text and not a Column: each step of a Column is a call to the JVM, and tables have many columns.
+    `path` names fields as Iceberg does: `items.element.price`, `tags.value`. `violation` is false or null for a valid
+    row. It is text and not a Column, because each step of a Column is a call to the JVM.
     """
 
     path: str
@@ -27,9 +27,9 @@ class RequiredField:
 
 
 def required_fields(schema: StructType) -> list[RequiredField]:
-    """List the required fields of a schema at every depth; a field of a struct that is null itself is not violated."""
+    """List the required fields of a schema at every depth; a struct that is null doesn't violate its fields."""
     return [
-        RequiredField(".".join(path), _violation(column_sql(path[0]), path[1:], types))
+        RequiredField(".".join(path), _violation_sql(column_sql(path[0]), path[1:], types))
         for path, types in _required_paths(schema)
     ]
 
@@ -37,10 +37,10 @@ def required_fields(schema: StructType) -> list[RequiredField]:
 def required_fields_of_null_structs(schema: StructType) -> list[RequiredField]:
     """List the required fields of a schema at every depth; a struct that is null violates its required fields.
 
-    That is how Delta reads NOT NULL inside of a nullable struct.
+    This is the meaning of NOT NULL inside of a nullable struct in Delta.
     """
     return [
-        RequiredField(".".join(path), _violation_or_null_struct(column_sql(path[0]), path[1:], types))
+        RequiredField(".".join(path), _violation_or_null_struct_sql(column_sql(path[0]), path[1:], types))
         for path, types in _required_paths(schema)
     ]
 
@@ -56,29 +56,31 @@ def relax_nullability(data_type: DataType) -> DataType:
     return data_type
 
 
-def relax_inside(schema: StructType) -> StructType:
-    """Make all that lies inside of the columns nullable; Spark's `toArrow` fails on a null struct otherwise."""
+def relax_nested_nullability(schema: StructType) -> StructType:
+    """Make every field inside of the columns nullable; Spark's `toArrow` fails on a null struct otherwise."""
     return StructType([StructField(f.name, relax_nullability(f.dataType), f.nullable, f.metadata) for f in schema])
 
 
-_Path = tuple[tuple[str, ...], tuple[DataType, ...]]
-"""The names from a column down to a field, and the type that each name after the first is a part of."""
+_RequiredPath = tuple[tuple[str, ...], tuple[DataType, ...]]
+"""The names from a column down to a field, and for each name after the first the type that has it."""
 
 
-def _required_paths(schema: StructType) -> Iterator[_Path]:
+def _required_paths(schema: StructType) -> Iterator[_RequiredPath]:
     for f in schema.fields:
-        yield from _paths_below((f.name,), (), f)
+        yield from _required_paths_below((f.name,), (), f)
 
 
-def _paths_below(path: tuple[str, ...], types: tuple[DataType, ...], field: StructField) -> Iterator[_Path]:
+def _required_paths_below(
+    path: tuple[str, ...], types: tuple[DataType, ...], field: StructField
+) -> Iterator[_RequiredPath]:
     if not field.nullable:
         yield path, types
-    for child in _children(field.dataType):
-        yield from _paths_below((*path, child.name), (*types, field.dataType), child)
+    for child in _child_fields(field.dataType):
+        yield from _required_paths_below((*path, child.name), (*types, field.dataType), child)
 
 
-def _children(data_type: DataType) -> Sequence[StructField]:
-    """The parts of a nested type, named as Iceberg names them."""
+def _child_fields(data_type: DataType) -> Sequence[StructField]:
+    """Return the fields, the element, or the key and value of a nested type, named as in Iceberg."""
     if isinstance(data_type, StructType):
         return data_type.fields
     if isinstance(data_type, ArrayType):
@@ -89,30 +91,30 @@ def _children(data_type: DataType) -> Sequence[StructField]:
     return []
 
 
-def _violation(value: str, path: Sequence[str], types: Sequence[DataType]) -> str:
-    """Whether a value, or what lies below it on the path, is null where its parent is not."""
+def _violation_sql(value: str, path: Sequence[str], types: Sequence[DataType]) -> str:
+    """Return a condition that is true if the field on the path is null and the value that has it is not."""
     if not path:
         return f"{value} IS NULL"
     if isinstance(types[0], StructType):
-        below = _violation(f"{value}.{quoted(path[0])}", path[1:], types[1:])
-        return below if path[1:] else f"({value} IS NOT NULL AND {below})"
+        violation = _violation_sql(f"{value}.{quote_identifier(path[0])}", path[1:], types[1:])
+        return violation if path[1:] else f"({value} IS NOT NULL AND {violation})"
     item = f"item{len(path)}"
-    return f"exists({_items(value, path[0], types[0])}, {item} -> {_violation(item, path[1:], types[1:])})"
+    return f"exists({_items_sql(value, path[0], types[0])}, {item} -> {_violation_sql(item, path[1:], types[1:])})"
 
 
-def _violation_or_null_struct(value: str, path: Sequence[str], types: Sequence[DataType]) -> str:
-    """Whether a value, or what lies below it on the path, is null; items of arrays and maps that are null have none."""
+def _violation_or_null_struct_sql(value: str, path: Sequence[str], types: Sequence[DataType]) -> str:
+    """Return a condition that is true if the field on the path is null; a null array or map has no items to violate."""
     if not path:
         return f"{value} IS NULL"
     if isinstance(types[0], StructType):
-        return _violation_or_null_struct(f"{value}.{quoted(path[0])}", path[1:], types[1:])
+        return _violation_or_null_struct_sql(f"{value}.{quote_identifier(path[0])}", path[1:], types[1:])
     item = f"item{len(path)}"
-    below = _violation_or_null_struct(item, path[1:], types[1:])
-    return f"exists({_items(value, path[0], types[0])}, {item} -> {below})"
+    violation = _violation_or_null_struct_sql(item, path[1:], types[1:])
+    return f"exists({_items_sql(value, path[0], types[0])}, {item} -> {violation})"
 
 
-def _items(value: str, part: str, data_type: DataType) -> str:
-    """The elements of an array, or the keys or the values of a map, as an array."""
+def _items_sql(value: str, part: str, data_type: DataType) -> str:
+    """Return the elements of an array, or the keys or the values of a map, as an array."""
     if isinstance(data_type, ArrayType):
         return value
     return f"map_keys({value})" if part == "key" else f"map_values({value})"

@@ -1,7 +1,7 @@
-"""Files copied with some of their rows changed: what copy-on-write does after Spark has found the rows.
+"""Copy-on-write: data files copied with some of their rows deleted or updated.
 
-Spark says which rows of which files go or get new values. An executor then copies each such file row group by row
-group in Arrow, and never turns the rows that stay into Spark's rows.
+Spark finds the rows to change by file and row index. An executor then copies each of these files in Arrow, row group by
+row group, so that unchanged rows are never converted to Spark's.
 """
 
 from __future__ import annotations
@@ -17,183 +17,192 @@ from pyspark.sql import functions as F
 
 from partita.arrow.required_fields import cast_array
 from partita.errors import ConstraintError
-from partita.spark.scan import FILE, ROW
-from partita.spark.schema import cast_sql, column_sql, has_columns, select_sql
-from partita.spark.write import Sink, run_in_arrow, runs, task_name
+from partita.spark.positions import FILE_INDEX, ROW_INDEX
+from partita.spark.schema import has_columns
+from partita.spark.sql_text import cast_sql, column_sql, select_sql
+from partita.spark.write import Sink, equal_row_runs, run_arrow_tasks, task_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-GONE = "__partita_gone"
-"""The column that is true where a row goes, and false where it gets the values beside it."""
+IS_DELETED = "__partita_gone"
+"""The column that is true for a row to delete, and false for a row to update with the values beside it."""
 
-_COUNTS = (pa.field("file", pa.int32()), pa.field("gone", pa.int64()), pa.field("changed", pa.int64()))
-"""What is told of a file besides what was written in its place: its number, and how many rows of it changed."""
-
-
-def leaving(rows: DataFrame) -> DataFrame:
-    """Rows with positions, as changes: each of them goes."""
-    return rows.select(FILE, ROW, F.lit(True).alias(GONE))
+_COUNT_FIELDS = (pa.field("file", pa.int32()), pa.field("gone", pa.int64()), pa.field("changed", pa.int64()))
+"""Fields of a copy's description: the index of the original file, and how many of its rows were deleted and updated."""
 
 
-def changing(rows: DataFrame, columns: Iterable[tuple[str, str, DataType]]) -> DataFrame:
-    """Changed rows as changes: those that go, and those that get new values in some columns.
+def row_deletions(rows: DataFrame) -> DataFrame:
+    """Return changes that delete these rows, which have positions."""
+    return rows.select(FILE_INDEX, ROW_INDEX, F.lit(True).alias(IS_DELETED))
 
-    Each column is given by its name, and by its name and type in the files. `GONE` is null in none of the rows.
+
+def row_changes(rows: DataFrame, columns: Iterable[tuple[str, str, DataType]]) -> DataFrame:
+    """Return changes that delete or update these rows, with the new values under their stored names and types.
+
+    `columns` has the name, the stored name and the stored type of each column that may change. `IS_DELETED` must not be
+    null.
     """
-    given = list(columns)
-    place = rows.schema.fields[: len(_PLACE)]
-    positions = [(name, f.dataType) for name, f in zip(_PLACE, place, strict=False)]
-    is_renamed = any(name != stored for name, stored, _ in given)
-    if not is_renamed and has_columns(rows.schema, [*positions, *((name, type_) for name, _, type_ in given)]):
+    stored_columns = list(columns)
+    change_fields = rows.schema.fields[: len(_CHANGE_COLUMNS)]
+    change_columns = [(name, f.dataType) for name, f in zip(_CHANGE_COLUMNS, change_fields, strict=False)]
+    is_renamed = any(name != stored_name for name, stored_name, _ in stored_columns)
+    if not is_renamed and has_columns(
+        rows.schema, [*change_columns, *((name, type_) for name, _, type_ in stored_columns)]
+    ):
         return rows
-    values = [(cast_sql(column_sql(name), type_), stored) for name, stored, type_ in given]
-    return select_sql(rows, [*((name, name) for name in _PLACE), *values])
+    values = [(cast_sql(column_sql(name), type_), stored_name) for name, stored_name, type_ in stored_columns]
+    return select_sql(rows, [*((name, name) for name in _CHANGE_COLUMNS), *values])
 
 
-_PLACE = (FILE, ROW, GONE)
+_CHANGE_COLUMNS = (FILE_INDEX, ROW_INDEX, IS_DELETED)
 
 
 class Copier(Protocol):
-    """How a format's files are copied; it travels to the executors."""
+    """How the files of a format are copied; it is pickled and sent to the executors."""
 
-    def pieces(self, file: int) -> Iterator[pa.RecordBatch]:
-        """The rows of that file in order, under the stored names."""
+    def read_batches(self, file: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file in order, under their stored names."""
 
-    def partition(self, file: int) -> tuple[str | None, ...]:
-        """The texts of that file's partition values."""
+    def file_partition_texts(self, file: int) -> tuple[str | None, ...]:
+        """Return the texts of a file's partition values."""
 
-    def open(self, file: int, task: str) -> Sink:
-        """A new file in the partition of that one."""
+    def open_sink(self, file: int, task: str) -> Sink:
+        """Open a new file in the partition of a file."""
 
 
-def rewrite(changes: DataFrame, copier: Copier, files: int, told: pa.Schema) -> pa.Table:
-    """Copy each file that `changes` names; for each a row of `told`, with `file`, `gone` and `changed` after it.
+def rewrite_files(changes: DataFrame, copier: Copier, file_count: int, result_schema: pa.Schema) -> pa.Table:
+    """Copy each file that `changes` names; return a row of `result_schema` for each, then `file`, `gone` and `changed`.
 
-    Where no row of a file was left nothing was written, and all of `told` is null. `changes` has `FILE`, `ROW`, `GONE`,
-    and then the stored columns that get new values. A row that is named twice is a `ConstraintError`, and nothing that
-    was written counts.
+    `changes` has `FILE_INDEX`, `ROW_INDEX`, `IS_DELETED`, and then the stored columns with new values. If no row of a
+    file is left, nothing is written and the columns of `result_schema` are null. A row that is named twice raises
+    `ConstraintError`.
     """
-    grouped = group_by_file(changes, files).sortWithinPartitions(FILE, ROW)
+    grouped = group_by_file(changes, file_count).sortWithinPartitions(FILE_INDEX, ROW_INDEX)
 
-    def tell(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, object]]:
-        for file, rows in by_file(batches):
-            yield from _copy(copier, file, rows)
+    def rewrite_task(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, object]]:
+        for file, rows in rows_by_file(batches):
+            yield from _rewrite_file(copier, file, rows)
 
-    return run_in_arrow(grouped, tell, pa.schema([*told, *_COUNTS]))
+    return run_arrow_tasks(grouped, rewrite_task, pa.schema([*result_schema, *_COUNT_FIELDS]))
 
 
-def group_by_file(rows: DataFrame, files: int) -> DataFrame:
+def group_by_file(rows: DataFrame, file_count: int) -> DataFrame:
     """Bring the rows of each file into one task, in at most as many tasks as there are files.
 
-    The number of tasks is given, because Spark would put what is a few rows to it, and gigabytes of files to Partita,
-    into one task; and it leaves a shuffle of cached rows in as many tasks as `spark.sql.shuffle.partitions` says.
+    The number of tasks is given because Spark would bring a few changed rows into one task, which would then copy
+    gigabytes of files, and shuffles cached rows into as many tasks as `spark.sql.shuffle.partitions` says.
     """
-    tasks = max(1, min(files, int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)))
-    return rows.repartition(tasks, F.col(FILE))
+    tasks = max(1, min(file_count, int(rows.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)))
+    return rows.repartition(tasks, F.col(FILE_INDEX))
 
 
-def by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """The changes of each file, whole: a file's may go over the end of a batch."""
-    held: list[pa.RecordBatch] = []
-    current: int | None = None
+def rows_by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """Yield all changes of each file; they may be in several batches."""
+    file_batches: list[pa.RecordBatch] = []
+    current_file: int | None = None
     for batch in batches:
-        for start, stop in runs([batch.column(FILE)], batch.num_rows):
-            piece = batch.slice(start, stop - start)
-            file = piece.column(FILE)[0].as_py()
-            if held and file != current:
-                yield _whole(held)
-                held = []
-            current = file
-            held.append(piece)
-    if held:
-        yield _whole(held)
+        for start, stop in equal_row_runs([batch.column(FILE_INDEX)], batch.num_rows):
+            run = batch.slice(start, stop - start)
+            file = run.column(FILE_INDEX)[0].as_py()
+            if file_batches and file != current_file:
+                yield _file_rows(file_batches)
+                file_batches = []
+            current_file = file
+            file_batches.append(run)
+    if file_batches:
+        yield _file_rows(file_batches)
 
 
-def _whole(held: Sequence[pa.RecordBatch]) -> tuple[int, pa.Table]:
-    return held[0].column(FILE)[0].as_py(), pa.Table.from_batches(held).combine_chunks()
+def _file_rows(batches: Sequence[pa.RecordBatch]) -> tuple[int, pa.Table]:
+    return batches[0].column(FILE_INDEX)[0].as_py(), pa.Table.from_batches(batches).combine_chunks()
 
 
-def matched_twice() -> ConstraintError:
-    """A change that names a row twice, which a merge alone can do."""
+def multiple_match_error() -> ConstraintError:
+    """Return the error for changes that name a row twice, which only a merge can do."""
     return ConstraintError("a row of the table matches more than one row of the source; nothing was changed")
 
 
-def row_numbers(changes: pa.Table) -> np.ndarray:
-    """The numbers of the rows that the sorted changes of a file name; one that is named twice is refused."""
-    rows: np.ndarray = changes[ROW].to_numpy()
-    if (rows[1:] == rows[:-1]).any():
-        raise matched_twice()
-    return rows
+def unique_row_indices(changes: pa.Table) -> np.ndarray:
+    """Return the row indices of the sorted changes of a file; raise `ConstraintError` if one is there twice."""
+    row_indices: np.ndarray = changes[ROW_INDEX].to_numpy()
+    if (row_indices[1:] == row_indices[:-1]).any():
+        raise multiple_match_error()
+    return row_indices
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Changes:
-    """The changes of one file, by the number of the row."""
+class _FileChanges:
+    """The changes of one file, sorted by row index."""
 
-    rows: np.ndarray
-    gone: np.ndarray
+    row_indices: np.ndarray
+    is_deleted: np.ndarray
     values: pa.Table
 
     @classmethod
-    def of(cls, table: pa.Table) -> _Changes:
-        rows = row_numbers(table)
-        gone = table[GONE].to_numpy(zero_copy_only=False).astype(bool)
-        return cls(rows, gone, table.drop_columns([FILE, ROW, GONE]))
+    def from_table(cls, table: pa.Table) -> _FileChanges:
+        row_indices = unique_row_indices(table)
+        is_deleted = table[IS_DELETED].to_numpy(zero_copy_only=False).astype(bool)
+        return cls(row_indices, is_deleted, table.drop_columns([FILE_INDEX, ROW_INDEX, IS_DELETED]))
 
-    def applied(self, piece: pa.RecordBatch, first: int) -> pa.RecordBatch:
-        """The piece of a file that begins with row `first`, after the changes."""
-        start, stop = np.searchsorted(self.rows, [first, first + piece.num_rows])
+    def apply_to(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        """Return a batch of the file, which begins with row `first_row`, after the changes."""
+        start, stop = np.searchsorted(self.row_indices, [first_row, first_row + batch.num_rows])
         if start == stop:
-            return piece
-        at, gone = self.rows[start:stop] - first, self.gone[start:stop]
-        if not gone.all() and self.values.num_columns:
-            piece = _replaced(piece, at[~gone], self.values.slice(start, stop - start).filter(pa.array(~gone)))
-        if not gone.any():
-            return piece
-        keep = np.ones(piece.num_rows, bool)
-        keep[at[gone]] = False
-        return piece.filter(pa.array(keep))
+            return batch
+        indices, is_deleted = self.row_indices[start:stop] - first_row, self.is_deleted[start:stop]
+        if not is_deleted.all() and self.values.num_columns:
+            values = self.values.slice(start, stop - start).filter(pa.array(~is_deleted))
+            batch = _replace_values(batch, indices[~is_deleted], values)
+        if not is_deleted.any():
+            return batch
+        is_kept = np.ones(batch.num_rows, bool)
+        is_kept[indices[is_deleted]] = False
+        return batch.filter(pa.array(is_kept))
 
 
-def _replaced(piece: pa.RecordBatch, at: np.ndarray, values: pa.Table) -> pa.RecordBatch:
-    """The piece with other values in some columns of some rows."""
-    order = np.arange(piece.num_rows)
-    order[at] = piece.num_rows + np.arange(len(at))
+def _replace_values(batch: pa.RecordBatch, row_indices: np.ndarray, values: pa.Table) -> pa.RecordBatch:
+    """Return a batch with new values in some columns of some rows."""
+    order = np.arange(batch.num_rows)
+    order[row_indices] = batch.num_rows + np.arange(len(row_indices))
     indices = pa.array(order)
     for name in values.column_names:
-        place = piece.schema.get_field_index(name)
-        old, field = piece.column(place), piece.schema.field(place)
-        both = pa.chunked_array([old, *cast_array(values[name], field.type).chunks], field.type)
-        piece = piece.set_column(place, field, both.take(indices).combine_chunks())
-    return piece
+        index = batch.schema.get_field_index(name)
+        field = batch.schema.field(index)
+        old_and_new = pa.chunked_array([batch.column(index), *cast_array(values[name], field.type).chunks], field.type)
+        batch = batch.set_column(index, field, old_and_new.take(indices).combine_chunks())
+    return batch
 
 
-def _copy(copier: Copier, file: int, table: pa.Table) -> Iterator[dict[str, object]]:
-    changes = _Changes.of(table)
-    gone = int(changes.gone.sum())
-    counts: dict[str, object] = {"file": file, "gone": gone, "changed": len(changes.rows) - gone}
+def _rewrite_file(copier: Copier, file: int, changed_rows: pa.Table) -> Iterator[dict[str, object]]:
+    changes = _FileChanges.from_table(changed_rows)
+    deleted_count = int(changes.is_deleted.sum())
+    counts: dict[str, object] = {
+        "file": file,
+        "gone": deleted_count,
+        "changed": len(changes.row_indices) - deleted_count,
+    }
     sink: Sink | None = None
-    first = 0
-    written = 0
+    row_count = 0
     try:
-        for piece in copier.pieces(file):
-            rows = changes.applied(piece, first)
-            first += piece.num_rows
+        for batch in copier.read_batches(file):
+            rows = changes.apply_to(batch, row_count)
+            row_count += batch.num_rows
             if rows.num_rows == 0:
                 continue
             if sink is None:
-                sink = copier.open(file, task_name())
+                sink = copier.open_sink(file, task_name())
             sink.write(pa.Table.from_batches([rows]))
-            written += rows.num_rows
-        if first <= changes.rows[-1]:
-            raise ConstraintError(f"file {file} has {first} rows, and row {changes.rows[-1]} of it was to change")
+        if row_count <= changes.row_indices[-1]:
+            raise ConstraintError(
+                f"file {file} has {row_count} rows, and row {changes.row_indices[-1]} of it was to change"
+            )
         if sink is None:
             yield counts
             return
-        told = sink.close()
+        description = sink.close()
         sink = None
-        yield {**told, **counts, "partition": list(copier.partition(file))}
+        yield {**description, **counts, "partition": list(copier.file_partition_texts(file))}
     finally:
         if sink is not None:
             sink.abort()

@@ -1,7 +1,6 @@
-"""The Spark that Partita starts by itself: local, quiet, and the same on every machine.
+"""The Spark session that Partita uses: the one that runs, or else a local one with the same settings everywhere.
 
-None of its settings is needed: tables work in every session that a user makes, classic or Spark Connect
-(`tests/sessions`).
+No setting is required: tables work in every session that a user starts, classic or Spark Connect (`tests/sessions`).
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from partita.errors import JavaMissing
 
 
 def running_session() -> SparkSession | None:
-    """The session of this thread, or else that of the process; None where none runs, and then none is started."""
+    """Return the session of this thread, or else of the process; None if none runs. It never starts one."""
     try:
-        found = SparkSession.active()
+        session = SparkSession.active()
     except PySparkRuntimeError:
         return None
-    return found if is_remote() or _has_context() else None
+    return session if is_remote() or _has_context() else None
 
 
 def _has_context() -> bool:
-    """Whether the Spark of this process runs: a session stays after its context was stopped alone."""
+    """Whether the Spark context of this process runs; a session remains when only its context was stopped."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None  # noqa: SLF001 - it has no other name
@@ -43,22 +42,24 @@ _time_zone: ContextVar[str] = ContextVar("time_zone", default="UTC")
 
 
 @contextmanager
-def started_in(time_zone: str) -> Iterator[None]:
-    """A session that is started in this block has that time zone, and not UTC; one that runs keeps its own."""
-    before = _time_zone.set(time_zone)
+def new_session_time_zone(time_zone: str) -> Iterator[None]:
+    """Start new sessions in this block with that time zone instead of UTC; a running one keeps its own."""
+    token = _time_zone.set(time_zone)
     try:
         yield
     finally:
-        _time_zone.reset(before)
+        _time_zone.reset(token)
 
 
-def session(app_name: str = "partita", **conf: str) -> SparkSession:
-    """The session that is running, or else a new one in this process: all cores, UTC, UTF-8, no ports to the outside.
+def spark_session(app_name: str = "partita", **conf: str) -> SparkSession:
+    """Return the running session, or else start one in this process: all cores, UTC, UTF-8, only on the loopback.
 
-    `conf` are settings of Spark (`**{"spark.driver.memory": "4g"}`); they win over Partita's. A session that runs
-    already keeps its own settings but for these, and Spark refuses those that can't change any more. Where
-    `SPARK_REMOTE` names a Spark Connect server, that one is used. With `spark.master` the work is done on a cluster,
-    which must reach this process, so then nothing is said of ports; its Python is `PYSPARK_PYTHON`.
+    `conf` are settings of Spark (`**{"spark.driver.memory": "4g"}`), which take precedence over Partita's. They are set
+    in a running session too, and Spark refuses those that can't change any more. If `SPARK_REMOTE` names a Spark
+    Connect server, the session is one of that server. With `spark.master` it is one of a cluster, which must reach this
+    process: then no address is set, and the Python of the workers is `PYSPARK_PYTHON`.
+
+    Raises `JavaMissing` if a JVM must be started and can't be.
     """
     running = running_session()
     if running is not None:
@@ -67,16 +68,16 @@ def session(app_name: str = "partita", **conf: str) -> SparkSession:
         return running
     builder = SparkSession.builder.appName(app_name)
     is_local = conf.get("spark.master", "local").startswith("local")
-    for key, value in {**_settings(is_local), **conf}.items():
+    for key, value in {**_session_settings(is_local), **conf}.items():
         builder = builder.config(key, value)
-    _quiet_python()
+    _silence_loggers()
     if _is_connect():
         if os.environ.get("SPARK_REMOTE", "").startswith("local"):
-            # Such a server is started here, and its workers are to have the packages that this process has.
+            # PySpark starts such a server here; its workers need the packages of this process.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         return builder.getOrCreate()
     _require_java()
-    with _environment(is_local):
+    with _jvm_environment(is_local):
         try:
             return builder.getOrCreate()
         except PySparkRuntimeError as error:
@@ -87,34 +88,34 @@ def session(app_name: str = "partita", **conf: str) -> SparkSession:
 
 _LOOPBACK = "127.0.0.1"
 
-_QUERY = {
+_QUERY_SETTINGS = {
     # The default is INT96, which is deprecated and carries no statistics to skip row groups by.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
 
-def _settings(is_local: bool) -> dict[str, str]:
-    """What Partita sets: for a Connect server only what a query may set, for a cluster only what holds anywhere."""
-    query = {**_QUERY, "spark.sql.session.timeZone": _time_zone.get()}
+def _session_settings(is_local: bool) -> dict[str, str]:
+    """Return the settings of a new session; a Connect server takes only those of queries, a cluster no addresses."""
+    query_settings = {**_QUERY_SETTINGS, "spark.sql.session.timeZone": _time_zone.get()}
     if _is_connect():
-        return query
+        return query_settings
     log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
-    anywhere = {
-        **query,
+    driver_settings = {
+        **query_settings,
         "spark.ui.showConsoleProgress": "false",
-        # Java 17 takes the encoding of files from the locale.
+        # Java 17 takes the default encoding of files from the locale.
         "spark.driver.extraJavaOptions": f"-Dfile.encoding=UTF-8 -Dlog4j2.configurationFile={log_settings}",
     }
     if not is_local:
-        return {**anywhere, "spark.executor.extraJavaOptions": "-Dfile.encoding=UTF-8"}
+        return {**driver_settings, "spark.executor.extraJavaOptions": "-Dfile.encoding=UTF-8"}
     cores = os.cpu_count() or 1
     return {
-        **anywhere,
+        **driver_settings,
         "spark.master": f"local[{cores}]",
-        # 200, the default, is for clusters: local jobs would spend their time on starting tasks.
+        # The default of 200 is for clusters: a local job would spend its time on starting tasks.
         "spark.sql.shuffle.partitions": str(2 * cores),
-        # Spark fills a task with the largest files first; with a task for each core, one would read nearly all of a few
-        # small ones.
+        # Spark packs the largest files first; with one task for each core, a single task would read nearly all of a
+        # few small files.
         "spark.sql.files.minPartitionNum": str(2 * cores),
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": _LOOPBACK,
@@ -127,35 +128,37 @@ def _is_connect() -> bool:
 
 
 @contextmanager
-def _environment(is_local: bool) -> Iterator[None]:
-    """What the JVM inherits as it starts; the variables that Python workers need stay."""
+def _jvm_environment(is_local: bool) -> Iterator[None]:
+    """Set the environment that the JVM inherits when it starts; the variables for Python workers stay set after it."""
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if is_local:
         os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Java takes the encoding of file names from the locale alone, and warns of host names that don't resolve.
-    inherited = ({"SPARK_LOCAL_IP": _LOOPBACK} if is_local else {}) | ({} if _is_utf8() else {"LC_ALL": "C.UTF-8"})
-    before = {name: os.environ.get(name) for name in inherited}
+    # Java takes the encoding of file names from the locale, and warns about host names that don't resolve.
+    inherited = ({"SPARK_LOCAL_IP": _LOOPBACK} if is_local else {}) | (
+        {} if _has_utf8_locale() else {"LC_ALL": "C.UTF-8"}
+    )
+    original = {name: os.environ.get(name) for name in inherited}
     os.environ.update(inherited)
     try:
         with catch_warnings():
-            # Lance warns of each fork of a process that has it loaded; what is forked here runs Java at once.
+            # Lance warns about each fork of a process that has imported it; this fork becomes Java at once.
             filterwarnings("ignore", message="lance is not fork-safe")
             yield
     finally:
-        for name, value in before.items():
+        for name, value in original.items():
             if value is None:
                 del os.environ[name]
             else:
                 os.environ[name] = value
 
 
-def _is_utf8() -> bool:
-    named = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "C")
-    return named.lower().replace("-", "").endswith("utf8")
+def _has_utf8_locale() -> bool:
+    locale = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "C")
+    return locale.lower().replace("-", "").endswith("utf8")
 
 
-def _quiet_python() -> None:
-    # PySpark logs each failed query as a page of JSON, and py4j each broken connection; both raise the same besides.
+def _silence_loggers() -> None:
+    # PySpark logs each failed query as a page of JSON, and py4j each broken connection; both raise an error too.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 

@@ -1,48 +1,63 @@
-"""Partition functions as Spark Columns: `partita.algebra.transforms` without a Python worker."""
+"""Partition functions as Spark Columns: the Spark rendering of `partita.algebra.transforms`, without Python workers.
+
+Each function registers its rendering in `_transform_column` by its class.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from functools import singledispatch
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
-from partita.algebra.calendar import HOUR
-from partita.algebra.transforms import Family, PartitionFunction
-from partita.algebra.types import BITS, DecimalType, Kind, LogicalType
+from partita.algebra.calendar import MICROS_PER_HOUR
+from partita.algebra.transforms import (
+    BucketTransform,
+    DayTransform,
+    HashTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    PartitionFunction,
+    Transform,
+    TransformFamily,
+    TruncateTransform,
+    VoidTransform,
+    YearTransform,
+)
+from partita.algebra.types import INTEGER_BITS, DecimalType, LogicalType, TypeKind
 from partita.errors import SpecError
-from partita.spark.decimals import rescaled, unscaled
+from partita.spark.datetimes import floor_div, long_literal, utc_date
+from partita.spark.decimals import decimal_from_unscaled, unscaled_value
 from partita.spark.hashing import murmur3
-from partita.spark.instants import day_of, floor_div, long
-from partita.spark.schema import find_column, to_logical
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
+from partita.spark.schema import find_column, logical_type
 
 
 def apply(f: PartitionFunction, column: Column | str, data_type: DataType, *, family: str) -> Column:
-    """The function of a column of that type, in the family's meaning.
+    """Apply a partition function of a family to a column of the given type.
 
-    A type that the function doesn't take is a `TransformError`. A truncated number that is below what its type can
-    hold fails the query.
+    Raises `TransformError` if the function does not take the type. The query fails if a truncated number is below the
+    range of its type.
     """
     source = F.col(column) if isinstance(column, str) else column
-    type_ = to_logical(data_type)
-    f.transform.check(type_, Family.of(family), f.source)
-    return _applied(f, source, type_, data_type, Family.of(family)).alias(f.name)
+    type_, transform_family = logical_type(data_type), TransformFamily.of(family)
+    f.transform.check_type(type_, transform_family, f.source)
+    return _transform_column(f.transform, source, type_, data_type, transform_family).alias(f.name)
 
 
 def with_partitions(df: DataFrame, functions: Mapping[str, PartitionFunction], *, family: str) -> DataFrame:
-    """The rows with one more column for each function, under the names that the mapping gives.
+    """Add a column for each function, with the name that the mapping gives it.
 
-    A name that the rows have already is refused, but for the identity of that very column.
+    Raises `SpecError` if the rows have a column of that name already, unless the function is the identity of it.
     """
     added: dict[str, Column] = {}
     taken = {name.casefold() for name in df.columns}
     for name, f in functions.items():
         if name.casefold() in taken:
-            if f.transform.name == "identity" and f.source.casefold() == name.casefold():
+            if f.transform.is_identity and f.source.casefold() == name.casefold():
                 continue
             raise SpecError(f"{f} can't be called {name!r}: the rows have a column of that name; give it an alias")
         column, data_type = find_column(df.schema, f.source)
@@ -50,59 +65,90 @@ def with_partitions(df: DataFrame, functions: Mapping[str, PartitionFunction], *
     return df.withColumns(added) if added else df
 
 
-def _applied(f: PartitionFunction, column: Column, type_: LogicalType, data_type: DataType, family: Family) -> Column:
-    name, width = f.transform.name, f.transform.width
-    if name == "identity":
-        return column
-    if name == "void":
-        return F.lit(None).cast(data_type)
-    if name == "hash":
-        digits = F.hex(murmur3(column, type_).cast("long").bitwiseAND(long(0xFFFF_FFFF)))
-        return F.lower(F.lpad(digits, 8, "0"))
-    if name == "bucket":
-        return murmur3(column, type_).bitwiseAND(F.lit(0x7FFF_FFFF)) % F.lit(cast("int", width))
-    if name == "truncate":
-        return _truncated(column, type_, data_type, f)
-    return _time_part(name, column, type_, family)
+@singledispatch
+def _transform_column(
+    transform: Transform, column: Column, type_: LogicalType, data_type: DataType, family: TransformFamily
+) -> Column:
+    raise NotImplementedError(f"{transform} has no Spark rendering")
 
 
-def _truncated(column: Column, type_: LogicalType, data_type: DataType, f: PartitionFunction) -> Column:
-    width = cast("int", f.transform.width)
-    if type_.kind in (Kind.STRING, Kind.BINARY):
-        return F.substring(column, 1, width)
-    below = F.raise_error(F.concat(F.lit(f"{f} is below what {type_} can hold, of "), column.cast("string")))
+@_transform_column.register
+def _identity_column(_: IdentityTransform, column: Column, *__: Any) -> Column:
+    return column
+
+
+@_transform_column.register
+def _void_column(_: VoidTransform, __: Column, ___: LogicalType, data_type: DataType, ____: TransformFamily) -> Column:
+    return F.lit(None).cast(data_type)
+
+
+@_transform_column.register
+def _hash_column(_: HashTransform, column: Column, type_: LogicalType, *__: Any) -> Column:
+    digits = F.hex(murmur3(column, type_).cast("long").bitwiseAND(long_literal(0xFFFF_FFFF)))
+    return F.lower(F.lpad(digits, 8, "0"))
+
+
+@_transform_column.register
+def _bucket_column(transform: BucketTransform, column: Column, type_: LogicalType, *_: Any) -> Column:
+    return murmur3(column, type_).bitwiseAND(F.lit(0x7FFF_FFFF)) % F.lit(transform.num_buckets)
+
+
+@_transform_column.register
+def _truncate_column(
+    transform: TruncateTransform, column: Column, type_: LogicalType, data_type: DataType, _: TransformFamily
+) -> Column:
+    if type_.kind in (TypeKind.STRING, TypeKind.BINARY):
+        return F.substring(column, 1, transform.width)
+    overflow = F.raise_error(
+        F.concat(F.lit(f"{transform} is below the range of type {type_} for the value "), column.cast("string"))
+    )
     if isinstance(type_, DecimalType):
-        number = unscaled(column)
-        floored = number - F.pmod(number, F.lit(width).cast("decimal(10,0)"))
-        result = rescaled(floored, type_.precision, type_.scale)
-        return F.coalesce(result, F.when(column.isNotNull(), below))
+        number = unscaled_value(column)
+        floored = number - F.pmod(number, F.lit(transform.width).cast("decimal(10,0)"))
+        result = decimal_from_unscaled(floored, type_.precision, type_.scale)
+        return F.coalesce(result, F.when(column.isNotNull(), overflow))
     number = column.cast("long")
-    over = F.pmod(number, long(width))
-    fits = number >= long(-(1 << (BITS[type_.kind] - 1))) + over
-    return F.when(fits, (number - over).cast(data_type)).when(column.isNotNull(), below)
+    remainder = F.pmod(number, long_literal(transform.width))
+    fits = number >= long_literal(-(1 << (INTEGER_BITS[type_.kind] - 1))) + remainder
+    return F.when(fits, (number - remainder).cast(data_type)).when(column.isNotNull(), overflow)
 
 
-def _time_part(name: str, column: Column, type_: LogicalType, family: Family) -> Column:
-    if name == "hour":
-        return _hour(column, type_, family)
-    day = day_of(F.unix_micros(column)) if type_.kind is Kind.TIMESTAMP else column.cast("date")
-    if family is Family.LANCE:
-        return {"year": F.year, "month": F.month, "day": F.day}[name](day)
-    if name == "day":
-        return F.unix_date(day)
-    years = F.year(day) - F.lit(1970)
-    return years if name == "year" else years * F.lit(12) + F.month(day) - F.lit(1)
+@_transform_column.register
+def _year_column(_: YearTransform, column: Column, type_: LogicalType, __: DataType, family: TransformFamily) -> Column:
+    year = F.year(_to_date(column, type_))
+    return year if family is TransformFamily.LANCE else year - F.lit(1970)
 
 
-_FAR = "hour: a timestamp that is over 245,000 years from 1970"
+@_transform_column.register
+def _month_column(
+    _: MonthTransform, column: Column, type_: LogicalType, __: DataType, family: TransformFamily
+) -> Column:
+    day = _to_date(column, type_)
+    if family is TransformFamily.LANCE:
+        return F.month(day)
+    return (F.year(day) - F.lit(1970)) * F.lit(12) + F.month(day) - F.lit(1)
 
 
-def _hour(column: Column, type_: LogicalType, family: Family) -> Column:
-    if type_.kind is Kind.TIMESTAMP:
-        hours = floor_div(F.unix_micros(column), HOUR)
-        if family is Family.LANCE:
-            return F.pmod(hours, long(24)).cast("int")
-        # Spark's timestamps reach to years whose hours don't fit an int; outside of ANSI mode the cast would wrap.
-        return F.coalesce(hours.try_cast("int"), F.when(column.isNotNull(), F.raise_error(F.lit(_FAR))))
+@_transform_column.register
+def _day_column(_: DayTransform, column: Column, type_: LogicalType, __: DataType, family: TransformFamily) -> Column:
+    day = _to_date(column, type_)
+    return F.day(day) if family is TransformFamily.LANCE else F.unix_date(day)
+
+
+_HOUR_OVERFLOW = "hour: a timestamp is more than 245,000 years from 1970"
+
+
+@_transform_column.register
+def _hour_column(_: HourTransform, column: Column, type_: LogicalType, __: DataType, family: TransformFamily) -> Column:
+    if type_.kind is TypeKind.TIMESTAMP:
+        hours = floor_div(F.unix_micros(column), MICROS_PER_HOUR)
+        if family is TransformFamily.LANCE:
+            return F.pmod(hours, long_literal(24)).cast("int")
+        # Spark's timestamps reach to years whose hours exceed an int; outside of ANSI mode the cast would wrap around.
+        return F.coalesce(hours.try_cast("int"), F.when(column.isNotNull(), F.raise_error(F.lit(_HOUR_OVERFLOW))))
     hour = F.hour(column)
-    return hour if family is Family.LANCE else F.unix_date(column.cast("date")) * F.lit(24) + hour
+    return hour if family is TransformFamily.LANCE else F.unix_date(column.cast("date")) * F.lit(24) + hour
+
+
+def _to_date(column: Column, type_: LogicalType) -> Column:
+    return utc_date(F.unix_micros(column)) if type_.kind is TypeKind.TIMESTAMP else column.cast("date")

@@ -1,8 +1,8 @@
-"""What Spark's Python workers run, and how they find the packages for it.
+"""Tasks in Spark's Python workers, and how the workers find the packages that the tasks import.
 
 Workers run the `python3` of their machine unless `PYSPARK_PYTHON` names another. On a cluster and behind Spark Connect
-they get Partita as an archive (`partita.spark.shipping`). With a local master they run on this machine: there they look
-for packages where this process does, so that it doesn't matter whether its environment is activated.
+they get Partita as an archive (`partita.spark.artifacts`). With a local master they run on this machine and search the
+same folders for packages as this process, so that its environment need not be activated.
 """
 
 from __future__ import annotations
@@ -11,66 +11,68 @@ import os
 import re
 import sys
 import sysconfig
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipimport import zipimporter
 
 from pyspark import cloudpickle
 
-from partita.spark.shipping import SHIPPED, needs_shipping, ship
+from partita.spark.archive_cache import keep_archive_directories
+from partita.spark.artifacts import add_code_artifacts, needs_artifacts
+from partita.spark.sql_text import alias_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-Run = Callable[[Iterable["pa.RecordBatch"]], Iterable["pa.RecordBatch"]]
+ArrowTask = Callable[[Iterable["pa.RecordBatch"]], Iterable["pa.RecordBatch"]]
 
 
-def map_in_arrow(rows: DataFrame, run: Run, schema: StructType) -> DataFrame:
-    """`DataFrame.mapInArrow`, whatever names hold; a task begins at once in a worker that has run one before."""
+def map_in_arrow(rows: DataFrame, task: ArrowTask, schema: StructType) -> DataFrame:
+    """Call `DataFrame.mapInArrow` for columns of any name, in workers that can import Partita."""
     names = rows.columns
 
-    def quickly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _keep_archives()
-        yield from run(batch.rename_columns(names) for batch in batches)
+    def run_in_worker(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        keep_archive_directories()
+        yield from task(batch.rename_columns(names) for batch in batches)
 
     spark = rows.sparkSession
-    sent: Any = quickly
-    if needs_shipping(spark):
-        ship(spark)
+    function: Any = run_in_worker
+    if needs_artifacts(spark):
+        add_code_artifacts(spark)
     else:
-        sent = _WithPath(quickly)
-    return _plainly_named(rows).mapInArrow(sent, schema)
+        function = _FunctionWithPath(run_in_worker)
+    return _with_plain_names(rows).mapInArrow(function, schema)
 
 
-def _plainly_named(rows: DataFrame) -> DataFrame:
-    """The rows under names that PySpark finds: it reads a dot or a backquote in a name as SQL."""
+def _with_plain_names(rows: DataFrame) -> DataFrame:
+    """Rename columns that PySpark would not find: it reads a dot or a backquote in a name as SQL."""
     names = rows.columns
-    if all(map(_PLAIN, names)) and len({name.lower() for name in names}) == len(names):
-        return rows
-    return rows.toDF(*(f"c{at}" for at in range(len(names))))
+    counts = Counter(name.lower() for name in names)
+    aliases = alias_names(names, lambda name: _is_plain_name(name) and counts[name.lower()] == 1)
+    return rows if aliases == names else rows.toDF(*aliases)
 
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+_is_plain_name = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
-class _WithPath:
-    """A function for workers on this machine; as it is unpickled there, they get the package folders of this process.
+class _FunctionWithPath:
+    """A function for workers on this machine, which adds the package folders of this process when it is unpickled.
 
-    It has to be then: what the function refers to is imported as it is unpickled, and PySpark imports pyarrow before it
-    calls the function. Spark itself refuses workers of another minor version of Python.
+    The folders are needed that early: unpickling imports what the function refers to, and PySpark imports pyarrow
+    before it calls the function. Spark itself refuses workers of another minor version of Python.
     """
 
-    def __init__(self, function: Run) -> None:
+    def __init__(self, function: ArrowTask) -> None:
         self._function = function
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         return self._function(batches)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        # Defined in here, it is pickled by value, and imports nothing of ours.
+        # A nested function is pickled by value, so unpickling it imports nothing of Partita.
         def restore(folders: list[str], pickled: bytes) -> Any:
             import sys
 
@@ -84,33 +86,13 @@ class _WithPath:
 
 
 def _package_folders() -> list[str]:
-    """Where this process finds packages, Partita first; not the standard library, for workers have their own."""
-    own = str(Path(__file__).parents[2])
+    """Return the folders in which this process finds packages, Partita's first, without the standard library."""
+    partita_folder = str(Path(__file__).parents[2])
     library = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-    found = [path for path in sys.path if _is_folder(path) and Path(path).name != "lib-dynload"]
-    return list(dict.fromkeys([own, *(path for path in found if path not in library)]))
+    folders = [path for path in sys.path if _is_folder(path) and Path(path).name != "lib-dynload"]
+    return list(dict.fromkeys([partita_folder, *(path for path in folders if path not in library)]))
 
 
 def _is_folder(path: str) -> bool:
-    # False where `Path.is_dir` raises: for names that are too long or hold a NUL.
+    # `Path.is_dir` raises for names that are too long or contain a NUL.
     return bool(path) and os.path.isdir(path)  # noqa: PTH112
-
-
-def _keep_archives() -> None:
-    """Don't read archives that never change again for each task: Spark's own, its jars, and those that `ship` made.
-
-    Before a task, a worker asks Python to look for modules anew. Up to Python 3.12 that reads the directories of all
-    archives on its path, and those are PySpark's own, once for each package in it, and every jar that a session has:
-    a tenth of a second for the one, and half a second for the jars of a connector or two.
-    """
-    for finder in sys.path_importer_cache.values():
-        if isinstance(finder, zipimporter) and _never_changes(Path(finder.archive).name):
-            finder.invalidate_caches = _nothing  # type: ignore[method-assign] # of this one finder
-
-
-def _never_changes(archive: str) -> bool:
-    return archive.startswith(("pyspark", "py4j", SHIPPED)) or archive.endswith(".jar")
-
-
-def _nothing() -> None:
-    """What is to be done for an archive that doesn't change."""

@@ -1,8 +1,7 @@
-"""Rows into files: executors write them and tell what they wrote, the driver gets the tellings.
+"""Data files written by executors, each described by a row that the driver gets.
 
-What a file is, where it lies and what is known of it is the format's: it gives a `Target`, which each task opens anew
-for each partition. A task that is tried twice writes under other names; what the driver does not hear of is no part of
-the table.
+The format decides by a `FileTarget` what a file is, where it is stored and what its description holds. A task that
+Spark retries writes files under other names; files without a description at the driver are no part of the table.
 """
 
 from __future__ import annotations
@@ -18,155 +17,157 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from partita.arrow.distinct_rows import distinct_row_ids, sort_into_groups
 from partita.spark.workers import map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-HELD_BYTES = 256 * 2**20
-"""How much a task holds in Arrow before it writes."""
-OPEN_FILES = 1000
-"""How many files a task has open at once."""
+MAX_BUFFERED_BYTES = 256 * 2**20
+"""The size of the Arrow batches that a task buffers before it writes."""
+MAX_OPEN_FILES = 1000
+"""The number of files that a task has open at once."""
 
-PARTITION = "__partita_partition_"
-"""How the columns begin that hold each row's partition values."""
+PARTITION_COLUMN_PREFIX = "__partita_partition_"
+"""The prefix of the columns with the partition values of rows."""
 
 
 class Sink(Protocol):
-    """A file that is being written."""
+    """A data file that is being written."""
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows, and keep no hold of them."""
+        """Write rows, and keep no reference to them."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the rest should go into another file."""
+        """Whether further rows should go into another file."""
 
     def close(self) -> dict[str, object]:
-        """Finish it, and tell of it: all that is told but for the partition."""
+        """Finish the file and return its description without the partition."""
 
     def abort(self) -> None:
-        """Drop it."""
+        """Discard the file."""
 
 
-class Target(Protocol):
-    """Where files go; it travels to the executors."""
+class FileTarget(Protocol):
+    """Where data files are written; it is pickled and sent to the executors."""
 
-    def text(self, value: pa.Scalar) -> str | None:
-        """A partition value as what is told of it."""
+    def partition_text(self, value: pa.Scalar) -> str | None:
+        """Return the text of a partition value in the description of a file."""
 
-    def open(self, partition: tuple[str | None, ...], task: str) -> Sink:
-        """A new file in that partition, whose name holds `task`."""
+    def open_sink(self, partition: tuple[str | None, ...], task: str) -> Sink:
+        """Open a new file in that partition, whose name contains `task`."""
 
 
-def write(rows: DataFrame, target: Target, partitions: int, told: pa.Schema) -> pa.Table:
-    """Write all rows, and return a row of `told` for each file.
+def write_data_files(rows: DataFrame, target: FileTarget, field_count: int, result_schema: pa.Schema) -> pa.Table:
+    """Write all rows, and return a row of `result_schema` for each file.
 
-    The first `partitions` columns of `rows` are its partition values, of which `told` has the texts; the rest are what
-    is stored. Each task writes a file for each partition that it has rows of.
+    The first `field_count` columns of the rows are their partition values; the others are stored. Each task writes a
+    file for each partition that it has rows of.
     """
-    return run_in_arrow(rows, lambda batches: _Writer(target, partitions).files(batches), told)
+    return run_arrow_tasks(rows, lambda batches: _TaskWriter(target, field_count).write_batches(batches), result_schema)
 
 
-def gathered(rows: DataFrame, partitions: int) -> DataFrame:
-    """Such rows, those of a partition in one task, or in several where there are very many of them."""
-    return rows.hint("rebalance", *rows.columns[:partitions]) if partitions else rows
+def rebalance_by_partition(rows: DataFrame, field_count: int) -> DataFrame:
+    """Bring the rows of a partition, the first columns of the rows, into one task, or into several if they are many."""
+    return rows.hint("rebalance", *rows.columns[:field_count]) if field_count else rows
 
 
-Tell = Callable[[Iterable[pa.RecordBatch]], Iterable[dict[str, object]]]
-"""What a task does with its rows, and the rows that it tells of it."""
+TaskFunction = Callable[[Iterable[pa.RecordBatch]], Iterable[dict[str, object]]]
+"""A function from the rows of a task to the rows of its result."""
 
 
-def run_in_arrow(rows: DataFrame, tell: Tell, told: pa.Schema) -> pa.Table:
-    """What the tasks tell, as a table of that schema; each row of it is sent as soon as it is told."""
+def run_arrow_tasks(rows: DataFrame, task: TaskFunction, result_schema: pa.Schema) -> pa.Table:
+    """Run a function in each task, and return the rows that the tasks yield as a table of that schema."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for row in tell(batches):
-            yield pa.RecordBatch.from_pylist([row], told)
+    def run_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for row in task(batches):
+            yield pa.RecordBatch.from_pylist([row], result_schema)
 
-    return map_in_arrow(rows, run, from_arrow_schema(told)).toArrow().select(told.names).cast(told)
+    return (
+        map_in_arrow(rows, run_task, from_arrow_schema(result_schema))
+        .toArrow()
+        .select(result_schema.names)
+        .cast(result_schema)
+    )
 
 
 def task_name() -> str:
-    """The task and the attempt that run here, as a part of a file's name."""
+    """Return the index and the attempt of the current task, for the names of its files."""
     task = TaskContext.get()
     return "00000-0" if task is None else f"{task.partitionId():05d}-{task.taskAttemptId()}"
 
 
 @dataclass(slots=True, eq=False)
-class _Writer:
-    """What one task writes: rows are held in Arrow, sorted into partitions there, and written a piece at a time.
+class _TaskWriter:
+    """Writes the rows of one task: buffers them in Arrow, splits them by partition, and writes each part.
 
-    That takes a part of the time of sorting rows in Spark, and needs no more than `HELD_BYTES` at once. A partition's
-    file stays open for the pieces to come.
+    That is faster than sorting rows by partition in Spark, and needs no more memory than `MAX_BUFFERED_BYTES`. The file
+    of a partition stays open for further rows.
     """
 
-    target: Target
-    partitions: int
-    held: list[pa.RecordBatch] = field(default_factory=list)
-    held_bytes: int = 0
-    open: dict[tuple[str | None, ...], Sink] = field(default_factory=dict)
+    target: FileTarget
+    field_count: int
+    buffered_batches: list[pa.RecordBatch] = field(default_factory=list)
+    buffered_bytes: int = 0
+    open_sinks: dict[tuple[str | None, ...], Sink] = field(default_factory=dict)
     task: str = field(default_factory=task_name)
 
-    def files(self, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, object]]:
-        """Write the rows, and tell of each file as it is finished."""
+    def write_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, object]]:
+        """Write the rows, and yield the description of each file when it is finished."""
         try:
             for batch in batches:
-                self.held.append(batch)
-                # Not `nbytes`: it looks at the offsets of lists, and where there are no lists Java sends no offsets.
-                self.held_bytes += batch.get_total_buffer_size()
-                if self.held_bytes >= HELD_BYTES:
-                    yield from self._spill()
-            yield from self._spill()
-            while self.open:
-                yield self._closed(next(iter(self.open)))
+                self.buffered_batches.append(batch)
+                # Not `nbytes`, which reads the offsets of lists: Java sends none for a list column without lists.
+                self.buffered_bytes += batch.get_total_buffer_size()
+                if self.buffered_bytes >= MAX_BUFFERED_BYTES:
+                    yield from self._flush_batches()
+            yield from self._flush_batches()
+            while self.open_sinks:
+                yield self._close_sink(next(iter(self.open_sinks)))
         finally:
-            for sink in self.open.values():
+            for sink in self.open_sinks.values():
                 sink.abort()
 
-    def _spill(self) -> Iterator[dict[str, object]]:
-        if not self.held:
+    def _flush_batches(self) -> Iterator[dict[str, object]]:
+        if not self.buffered_batches:
             return
-        table = pa.Table.from_batches(self.held)
-        self.held.clear()
-        self.held_bytes = 0
-        for partition, rows in by_partition(table, self.partitions, self.target.text):
-            if partition not in self.open:
-                if len(self.open) >= OPEN_FILES:
-                    yield self._closed(next(iter(self.open)))
-                self.open[partition] = self.target.open(partition, self.task)
-            sink = self.open[partition]
+        table = pa.Table.from_batches(self.buffered_batches)
+        self.buffered_batches.clear()
+        self.buffered_bytes = 0
+        for partition, rows in rows_by_partition(table, self.field_count, self.target.partition_text):
+            if partition not in self.open_sinks:
+                if len(self.open_sinks) >= MAX_OPEN_FILES:
+                    yield self._close_sink(next(iter(self.open_sinks)))
+                self.open_sinks[partition] = self.target.open_sink(partition, self.task)
+            sink = self.open_sinks[partition]
             sink.write(rows)
             if sink.is_full:
-                yield self._closed(partition)
+                yield self._close_sink(partition)
 
-    def _closed(self, partition: tuple[str | None, ...]) -> dict[str, object]:
-        told_of = self.open[partition].close()
-        del self.open[partition]
-        return {**told_of, "partition": list(partition)}
+    def _close_sink(self, partition: tuple[str | None, ...]) -> dict[str, object]:
+        description = self.open_sinks[partition].close()
+        del self.open_sinks[partition]
+        return {**description, "partition": list(partition)}
 
 
-def by_partition(
-    table: pa.Table, partitions: int, text: Callable[[pa.Scalar], str | None]
+def rows_by_partition(
+    table: pa.Table, field_count: int, partition_text: Callable[[pa.Scalar], str | None]
 ) -> Iterator[tuple[tuple[str | None, ...], pa.Table]]:
-    """The rows of each partition, without the columns that name it; in the order of the table within each."""
-    stored = table.select(range(partitions, table.num_columns))
-    values = [table.column(at).combine_chunks() for at in range(partitions)]
-    codes = np.zeros(table.num_rows, np.int64)
-    for column in values:
-        encoded = pc.dictionary_encode(_bits(column), null_encoding="encode")
-        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-        codes = np.unique(codes, return_inverse=True)[1]
-    order = np.argsort(codes.astype(np.uint16 if codes.size and codes.max() < 2**16 else np.int64), kind="stable")
-    edges = [0, *(np.flatnonzero(np.diff(codes[order])) + 1).tolist(), table.num_rows]
-    if len(edges) > 2:
-        stored = stored.take(pa.array(order))
-    for start, stop in itertools.pairwise(edges):
-        yield tuple(text(column[order[start]]) for column in values), stored.slice(start, stop - start)
+    """Yield the rows of each partition without their partition columns, in the order of the table."""
+    stored = table.select(range(field_count, table.num_columns))
+    partition_columns = [table.column(index).combine_chunks() for index in range(field_count)]
+    row_ids = distinct_row_ids(map(_comparable_values, partition_columns), table.num_rows)
+    row_indices, bounds = sort_into_groups(row_ids)
+    if len(bounds) > 2:
+        stored = stored.take(pa.array(row_indices))
+    for start, stop in itertools.pairwise(bounds):
+        partition = tuple(partition_text(column[row_indices[start]]) for column in partition_columns)
+        yield partition, stored.slice(start, stop - start)
 
 
-def _bits(column: pa.Array) -> pa.Array:
-    """The column as what tells its values apart: 0.0 and -0.0 are equal, and two partitions."""
+def _comparable_values(column: pa.Array) -> pa.Array:
+    """Return floats as their bits, so that 0.0 and -0.0, which are equal, are two partitions."""
     return column.view(pa.int64() if column.type == pa.float64() else pa.int32()) if _is_float(column) else column
 
 
@@ -174,13 +175,13 @@ def _is_float(column: pa.Array) -> bool:
     return bool(pa.types.is_floating(column.type))
 
 
-def runs(columns: Sequence[pa.Array], size: int) -> Iterator[tuple[int, int]]:
-    """Where neighbouring rows are the same in all columns, as starts and stops."""
-    if size == 0:
+def equal_row_runs(columns: Sequence[pa.Array], row_count: int) -> Iterator[tuple[int, int]]:
+    """Yield the start and stop of each run of neighbouring rows that are equal in all columns."""
+    if row_count == 0:
         return
-    changes = np.zeros(size - 1, bool)
+    changes = np.zeros(row_count - 1, bool)
     for column in columns:
         codes = pc.dictionary_encode(column, null_encoding="encode").indices.to_numpy(zero_copy_only=False)
         changes |= codes[1:] != codes[:-1]
-    ends = [*(np.flatnonzero(changes) + 1).tolist(), size]
+    ends = [*(np.flatnonzero(changes) + 1).tolist(), row_count]
     yield from zip([0, *ends[:-1]], ends, strict=True)

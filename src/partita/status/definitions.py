@@ -1,4 +1,4 @@
-"""Definitions: what an asset is made of and how fresh it should be, as a value and as the JSON of an event."""
+"""Asset definitions: partitions, upstreams and freshness of an asset, as a value and as the JSON of an event."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from partita.algebra.freshness import Freshness, freshness_of
-from partita.algebra.mappings import Mapping as UpstreamMapping
-from partita.algebra.mappings import SameKey, mapping_of
-from partita.algebra.partition_sets import NOT_PARTITIONED, PartitionSet, partition_set_of
+from partita.algebra.freshness import FreshnessPolicy, freshness_from_document
+from partita.algebra.mappings import PartitionMapping as UpstreamMapping
+from partita.algebra.mappings import SameKeyMapping, mapping_from_document
+from partita.algebra.partition_sets import UNPARTITIONED, PartitionSet, partition_set_from_document
 from partita.errors import DefinitionError, PartitaError, value_repr
-from partita.untrusted import parse_json_object, reading
+from partita.untrusted_input import parse_json_object, translate_read_errors
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """An asset that another is made from, and which of its partitions."""
+    """An upstream asset, and the mapping to its partitions."""
 
     asset: str
-    mapping: UpstreamMapping = SameKey()  # noqa: RUF009 - a frozen value
+    mapping: UpstreamMapping = SameKeyMapping()  # noqa: RUF009 - a frozen value
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """An asset as `@asset` or `register` defined it; a `source` is a table that others write."""
+class AssetDefinition:
+    """An asset as `@asset` or `register` defined it; a source is a table that others write.
+
+    Raises `DefinitionError` where the name is empty, or an upstream is the asset itself or named twice.
+    """
 
     asset: str
-    partitions: PartitionSet = NOT_PARTITIONED
+    partitions: PartitionSet = UNPARTITIONED
     upstreams: tuple[Upstream, ...] = ()
-    freshness: Freshness | None = None
+    freshness: FreshnessPolicy | None = None
     code_version: str | None = None
     table: str | None = None
-    source: bool = False
+    is_source: bool = False
     tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -48,15 +51,15 @@ class Definition:
         if len(set(names)) < len(names):
             raise DefinitionError(f"the asset {self.asset!r} names an upstream twice")
 
-    def text(self) -> str:
-        """The definition as JSON; equal definitions have equal texts."""
+    def to_json(self) -> str:
+        """Return the definition as JSON; equal definitions have equal texts."""
         document: dict[str, Any] = {
             "partitions": self.partitions.document(),
             "upstreams": [{"asset": u.asset, **u.mapping.document()} for u in self.upstreams],
             "freshness": None if self.freshness is None else self.freshness.document(),
             "table": self.table,
         }
-        if self.source:
+        if self.is_source:
             document["source"] = True
         if self.tags:
             document["tags"] = list(self.tags)
@@ -64,16 +67,16 @@ class Definition:
 
 
 @lru_cache(512)
-def definition_of(asset: str, code_version: str | None, text: str) -> Definition:
-    """The definition whose `text` this is."""
+def definition_from_json(asset: str, code_version: str | None, text: str) -> AssetDefinition:
+    """Parse the JSON of a definition; raise `DefinitionError` where this version can't read it."""
     try:
-        with reading("the JSON of it", DefinitionError):
+        with translate_read_errors("the JSON of it", DefinitionError):
             document = parse_json_object(text)
-            return Definition(
+            return AssetDefinition(
                 asset,
-                partition_set_of(document["partitions"]),
-                tuple(Upstream(u["asset"], mapping_of(u)) for u in document["upstreams"]),
-                freshness_of(document["freshness"]),
+                partition_set_from_document(document["partitions"]),
+                tuple(Upstream(u["asset"], mapping_from_document(u)) for u in document["upstreams"]),
+                freshness_from_document(document["freshness"]),
                 code_version,
                 document.get("table"),
                 document.get("source", False),
@@ -84,57 +87,57 @@ def definition_of(asset: str, code_version: str | None, text: str) -> Definition
 
 
 def find_cycle(upstreams: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Assets that are upstream of each other, the first again at the end; none where there are none."""
+    """Return assets that are upstream of each other, with the first again at the end; empty where there is no cycle."""
     done: set[str] = set()
 
-    def visit(asset: str, path: tuple[str, ...]) -> tuple[str, ...]:
+    def visit_asset(asset: str, path: tuple[str, ...]) -> tuple[str, ...]:
         if asset in path:
             return (*path[path.index(asset) :], asset)
-        found: tuple[str, ...] = ()
+        cycle: tuple[str, ...] = ()
         if asset not in done:
-            found = next(filter(None, (visit(u, (*path, asset)) for u in upstreams.get(asset, ()))), ())
+            cycle = next(filter(None, (visit_asset(u, (*path, asset)) for u in upstreams.get(asset, ()))), ())
             done.add(asset)
-        return found
+        return cycle
 
-    return next(filter(None, (visit(asset, ()) for asset in upstreams)), ())
+    return next(filter(None, (visit_asset(asset, ()) for asset in upstreams)), ())
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A definition as it was recorded, and when it was seen."""
+class RecordedDefinition:
+    """A definition as the ledger has it."""
 
     asset: str
     code_version: str | None
-    text: str
-    at: datetime
+    definition_json: str
+    recorded_at: datetime
     event_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
-    """The definitions of one asset in the order in which they were seen, by time and event id."""
+class DefinitionHistory:
+    """The definitions of one asset, ordered by time and event id."""
 
-    seen: tuple[Seen, ...]
+    records: tuple[RecordedDefinition, ...]
 
     @property
-    def current(self) -> Definition:
-        """The one that was seen last."""
-        last = self.seen[-1]
-        return definition_of(last.asset, last.code_version, last.text)
+    def current_definition(self) -> AssetDefinition:
+        """The definition that was recorded last."""
+        last = self.records[-1]
+        return definition_from_json(last.asset, last.code_version, last.definition_json)
 
-    def is_current(self, definition: Definition) -> bool:
-        """Whether the definition is the one that was seen last."""
-        last = self.seen[-1]
-        return (last.code_version, last.text) == (definition.code_version, definition.text())
+    def is_current(self, definition: AssetDefinition) -> bool:
+        """Return whether the definition equals the one that was recorded last."""
+        last = self.records[-1]
+        return (last.code_version, last.definition_json) == (definition.code_version, definition.to_json())
 
-    def not_since(self) -> dict[str, datetime]:
-        """For each code version that was once defined and is not current: since when it is not.
+    def outdated_code_versions(self) -> dict[str, datetime]:
+        """Return the earlier code versions, each with the moment since which it is outdated.
 
-        That is when the first definition with another version came after the last one with it.
+        That is the time of the first definition with another version after the last one with it.
         """
         since: dict[str, datetime] = {}
-        for before, after in pairwise(self.seen):
+        for before, after in pairwise(self.records):
             if before.code_version is not None and before.code_version != after.code_version:
-                since[before.code_version] = after.at
-        since.pop(self.seen[-1].code_version or "", None)
+                since[before.code_version] = after.recorded_at
+        since.pop(self.records[-1].code_version or "", None)
         return since

@@ -1,16 +1,16 @@
-"""Events: what happened to assets and their partitions, as frozen values and as the rows of one Arrow schema.
+"""Events: what happened to assets and their partitions, as frozen values and as rows of one Arrow schema.
 
 | kind | what happened |
 |---|---|
-| `defined` | a definition was seen: code version, partitions, upstreams, freshness |
+| `defined` | an asset was registered with a new definition: code version, partitions, upstreams, freshness |
 | `retired` | an asset is no longer made |
 | `started` | an attempt began |
-| `succeeded`, `failed`, `cancelled` | an attempt ended, with what it wrote or why it didn't |
+| `succeeded`, `failed`, `cancelled` | an attempt ended, with what it wrote or why it failed |
 | `wiped` | a partition's data was deleted |
-| `added`, `removed` | a value of a dynamic dimension came or went |
+| `added`, `removed` | a value of a dynamic dimension was added or removed |
 
-An event counts once: by its id, and by run, asset, partition, attempt and kind, the latest report of which counts.
-Kinds that this version doesn't know are kept and passed over.
+An event counts once: by its id, and by run, asset, partition, attempt and kind, of which the latest report counts.
+Kinds that this version doesn't know stay in the ledger and are ignored.
 """
 
 from __future__ import annotations
@@ -23,39 +23,55 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key import PartitionKey
-from partita.algebra.plain import is_finer, is_unicode
+from partita.algebra.physical_values import has_nanoseconds, is_unicode
 from partita.algebra.ulid import is_ulid, new_ulid
 from partita.errors import StatusError, value_repr
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DEFINED, RETIRED, STARTED, WIPED, ADDED, REMOVED = "defined", "retired", "started", "wiped", "added", "removed"
+
+class EventKind(StrEnum):
+    """What an event records; the value is the partition value of its file in the ledger."""
+
+    DEFINED = "defined"
+    RETIRED = "retired"
+    STARTED = "started"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    WIPED = "wiped"
+    ADDED = "added"
+    REMOVED = "removed"
 
 
 class Outcome(StrEnum):
-    """How an attempt ended; the value is how the seed's status table says it."""
+    """How an attempt ended; the value is that of the status table's `last_attempt_outcome`."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
 
     @property
-    def kind(self) -> str:
-        """The kind of event that says so."""
-        return self.value.lower()
+    def event_kind(self) -> EventKind:
+        """The kind of event that records the outcome."""
+        return EventKind[self.name]
 
 
-FINISHED = tuple(outcome.kind for outcome in Outcome)
-OF_PARTITIONS = (STARTED, *FINISHED, WIPED)
+FINISHED_KINDS = tuple(outcome.event_kind for outcome in Outcome)
+PARTITION_EVENT_KINDS = (EventKind.STARTED, *FINISHED_KINDS, EventKind.WIPED)
 """The kinds that are folded into status rows."""
-OF_CATALOG = (DEFINED, RETIRED, ADDED, REMOVED)
-"""The kinds that say which assets and partitions there are."""
+CATALOG_EVENT_KINDS = (EventKind.DEFINED, EventKind.RETIRED, EventKind.ADDED, EventKind.REMOVED)
+"""The kinds that define assets and the values of dynamic dimensions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened. What its kind has no use for is None."""
+    """One event. Fields that its kind doesn't use are None.
+
+    Raises `StatusError` where a field has a wrong type or value, or where one that the kind needs is missing. `kind` is
+    text, as a newer version of Partita may have recorded kinds that this one doesn't know.
+    """
 
     kind: str
     tenant_id: str
@@ -84,34 +100,39 @@ class Event:
             _check_text(name, getattr(self, name))
         if not is_ulid(self.event_id):
             raise StatusError(f"{self.event_id!r} is no ULID; leave event_id out to get a new one")
-        object.__setattr__(self, "occurred_at", checked_instant("at", self.occurred_at))
+        object.__setattr__(self, "occurred_at", validate_timestamp("at", self.occurred_at))
         if self.started_at is not None:
-            object.__setattr__(self, "started_at", checked_instant("started_at", self.started_at))
-        for name in ("rows", "files", "bytes", "table_version", "attempt"):
+            object.__setattr__(self, "started_at", validate_timestamp("started_at", self.started_at))
+        for name in (*_COUNT_FIELDS, "attempt"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, checked_count(name, getattr(self, name)))
+                object.__setattr__(self, name, validate_count(name, getattr(self, name)))
         if self.run_id == "":
             raise StatusError("an event's run_id is not empty; leave it out where there is no run")
-        if self.kind in (*OF_PARTITIONS, ADDED, REMOVED):
+        if self.kind in (*PARTITION_EVENT_KINDS, EventKind.ADDED, EventKind.REMOVED):
             _check_key(self.kind, self.partition_key)
-        if self.kind in (STARTED, *FINISHED) and (self.run_id is None or self.attempt is None):
-            raise StatusError(f"a {self.kind} event names its run and the number of the attempt")
-        if self.kind == DEFINED and self.definition is None:
-            raise StatusError("a defined event holds the definition")
+        is_attempt = self.kind in (EventKind.STARTED, *FINISHED_KINDS)
+        if is_attempt and (self.run_id is None or self.attempt is None):
+            raise StatusError(f"a {self.kind} event needs a run_id and the number of the attempt")
+        if self.kind == EventKind.DEFINED and self.definition is None:
+            raise StatusError("a defined event needs a definition")
 
 
-_INSTANTS = ("occurred_at", "started_at")
-_COUNTS = ("rows", "files", "bytes", "table_version")
+_TIMESTAMP_FIELDS = ("occurred_at", "started_at")
+_COUNT_FIELDS = ("rows", "files", "bytes", "table_version")
 
 
-def event_types() -> dict[str, str]:
-    """The columns of the ledger, in order, and their types in DuckDB; later versions add columns at the end."""
-    types = {**dict.fromkeys(_INSTANTS, "TIMESTAMPTZ"), **dict.fromkeys(_COUNTS, "BIGINT"), "attempt": "INTEGER"}
+def event_duckdb_types() -> dict[str, str]:
+    """Return the columns of the ledger, in order, and their types in DuckDB; later versions add columns at the end."""
+    types = {
+        **dict.fromkeys(_TIMESTAMP_FIELDS, "TIMESTAMPTZ"),
+        **dict.fromkeys(_COUNT_FIELDS, "BIGINT"),
+        "attempt": "INTEGER",
+    }
     return {f.name: types.get(f.name, "VARCHAR") for f in fields(Event)}
 
 
 def event_schema() -> pa.Schema:
-    """The same in Arrow."""
+    """Return the Arrow schema of the ledger."""
     import pyarrow as pa
 
     types = {
@@ -121,63 +142,64 @@ def event_schema() -> pa.Schema:
         "VARCHAR": pa.string(),
     }
     required = {"kind", "tenant_id", "workspace_id", "asset_key", "event_id", "occurred_at"}
-    return pa.schema([pa.field(n, types[t], nullable=n not in required) for n, t in event_types().items()])
+    return pa.schema([pa.field(n, types[t], nullable=n not in required) for n, t in event_duckdb_types().items()])
 
 
-def to_arrow(events: Iterable[Event]) -> pa.Table:
-    """The events as rows of the ledger."""
+def events_to_arrow(events: Iterable[Event]) -> pa.Table:
+    """Return events as rows of the ledger."""
     import pyarrow as pa
 
-    given = list(events)
+    event_list = list(events)
     schema = event_schema()
-    columns = [pa.array([getattr(e, f.name) for e in given], f.type) for f in schema]
+    columns = [pa.array([getattr(event, f.name) for event in event_list], f.type) for f in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def repeated(event: Event, differing: Mapping[str, Sequence[Any]]) -> pa.Table:
-    """The rows of events that are like one, but for these values."""
+def repeat_event(event: Event, varying_fields: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """Return rows of the ledger that equal one event but for `varying_fields`, which have a value for each row."""
     import pyarrow as pa
 
-    one = to_arrow([event])
-    size = len(next(iter(differing.values())))
+    row = events_to_arrow([event])
+    size = len(next(iter(varying_fields.values())))
     columns = [
-        pa.array(differing[f.name], f.type) if f.name in differing else pa.repeat(one[f.name][0], size)
-        for f in one.schema
+        pa.array(varying_fields[f.name], f.type) if f.name in varying_fields else pa.repeat(row[f.name][0], size)
+        for f in row.schema
     ]
-    return pa.Table.from_arrays(columns, schema=one.schema)
+    return pa.Table.from_arrays(columns, schema=row.schema)
 
 
-def from_arrow(table: pa.Table) -> list[Event]:
-    """The events that rows of the ledger say."""
-    names = [f.name for f in fields(Event)]
-    return [Event(**row) for row in table.select(names).to_pylist()]
+def events_from_arrow(table: pa.Table) -> list[Event]:
+    """Return the events of rows of the ledger."""
+    field_names = [f.name for f in fields(Event)]
+    return [Event(**row) for row in table.select(field_names).to_pylist()]
 
 
-def checked_instant(name: str, value: object) -> datetime:
-    """A moment in UTC; one without a time zone, or finer than a microsecond, is refused."""
+def validate_timestamp(name: str, value: object) -> datetime:
+    """Return a timestamp in UTC; raise `StatusError` where it has no time zone or is finer than a microsecond."""
     if not isinstance(value, datetime) or value != value:  # noqa: PLR0124 - pandas' NaT
         raise StatusError(f"{name} is a datetime, not {value_repr(value)}")
     if value.utcoffset() is None:
         raise StatusError(f"{name} is {value}, which has no time zone; attach one, as in replace(tzinfo=UTC)")
-    if is_finer(value):
+    if has_nanoseconds(value):
         raise StatusError(f"{name} is {value}, which is finer than a microsecond; round it first")
     try:
-        at = value.astimezone(UTC)
+        utc = value.astimezone(UTC)
     except OverflowError:
         raise StatusError(f"{name} is {value}, which in UTC is outside of the years 1 to 9999") from None
-    return datetime(at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond, UTC)
+    # A plain datetime, where pandas gave a Timestamp.
+    return datetime(utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, UTC)
 
 
-def checked_count(name: str, value: object) -> int:
-    """A whole number that is not negative; numpy's count too."""
-    most = 2**31 if name == "attempt" else 2**63
+def validate_count(name: str, value: object) -> int:
+    """Return a non-negative integer, numpy's too; raise `StatusError` for anything else."""
+    limit = 2**31 if name == "attempt" else 2**63
     try:
-        found = None if isinstance(value, bool) else index(value)  # type: ignore[arg-type] # what isn't one raises
+        count = None if isinstance(value, bool) else index(value)  # type: ignore[arg-type] # raises TypeError
     except TypeError:
-        found = None
-    if found is None or not 0 <= found < most:
-        raise StatusError(f"an event's {name} is a whole number that is not negative, not {value_repr(value)}")
-    return found
+        count = None
+    if count is None or not 0 <= count < limit:
+        raise StatusError(f"an event's {name} is a non-negative integer, not {value_repr(value)}")
+    return count
 
 
 def _check_text(name: str, value: Any) -> None:
@@ -187,5 +209,5 @@ def _check_text(name: str, value: Any) -> None:
 
 def _check_key(kind: str, text: str | None) -> None:
     if text is None:
-        raise StatusError(f"a {kind} event names a partition; that of an asset without partitions is ''")
+        raise StatusError(f"a {kind} event needs a partition_key; that of an asset without partitions is ''")
     PartitionKey.parse(text)

@@ -1,8 +1,8 @@
-"""The fold: from events to status rows, in DuckDB.
+"""Fold events into status rows, in DuckDB.
 
-An event alone is a status row already, that of a history with one event; `lifted` says which. Rows of one partition
-merge into one by taking each of its parts, a role, from the row that is first or last in the role's order. Taking the
-greatest knows no order, no grouping and no repetition, so neither does the fold: any split of a history, folded apart
+One event alone is already a status row: that of a history with a single event (`event_columns_sql`). The rows of one
+partition merge into one by taking each column group from the row that is first or last in the group's order. Taking the
+greatest is commutative, associative and idempotent, and therefore the fold is too: any split of a history, folded apart
 and merged, gives the same rows.
 """
 
@@ -12,161 +12,234 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from partita.errors import StatusError
-from partita.status.engine import connect, fetch, quoted
-from partita.status.events import FINISHED, OF_PARTITIONS, STARTED, WIPED, Outcome
-from partita.status.rows import (
-    ATTEMPT,
-    FIRST,
-    KEY,
-    MATERIALIZATION,
-    ROLES,
-    START,
-    SWEPT,
-    WIPE,
-    Role,
-    row_names,
-    row_schema,
+from partita.status.duckdb_engine import create_table, fetch_arrow, open_connection
+from partita.status.duckdb_sql import Sql, comma_separated, name, names, sql
+from partita.status.events import FINISHED_KINDS, PARTITION_EVENT_KINDS, EventKind
+from partita.status.relations import NUMBERED_ROWS
+from partita.status.schema import (
+    COLUMN_GROUPS,
+    FIRST_MATERIALIZATION,
+    KEY_COLUMNS,
+    LAST_ATTEMPT,
+    LAST_MATERIALIZATION,
+    LAST_START,
+    LAST_WIPE,
+    SWEEP_COLUMNS,
+    ColumnGroup,
+    status_column_names,
+    status_schema,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def fold(events: pa.Table) -> pa.Table:
-    """The status rows of events; kinds that aren't of partitions are passed over."""
-    _check(events)
-    with connect() as connection:
-        connection.register("given", events)
-        connection.execute(f"CREATE TEMP TABLE numbered AS {numbered('FROM given')}")
-        return fetch(connection, folded("numbered"), row_schema())
+def fold_events(events: pa.Table) -> pa.Table:
+    """Fold an Arrow table of events into status rows; events of other kinds than a partition's are ignored."""
+    _check_arrow_table(events)
+    with open_connection() as connection:
+        connection.register("events", events)
+        create_table(connection, NUMBERED_ROWS, number_rows_sql(Sql("FROM events")))
+        return fetch_arrow(connection, fold_sql(NUMBERED_ROWS), status_schema())
 
 
-def merge(*rows: pa.Table) -> pa.Table:
-    """Status rows of several histories as those of all of them together.
+def merge_status_rows(*rows: pa.Table) -> pa.Table:
+    """Merge the status rows of several histories into those of all of them together.
 
-    What a sweep filled in stays where the materialization that it judged does.
+    What a sweep stored stays with the materialization that it judged.
     """
     if not rows:
-        return row_schema().empty_table()
+        return status_schema().empty_table()
     for table in rows:
-        _check(table)
-    with connect() as connection:
-        for at, table in enumerate(rows):
-            connection.register(f"given_{at}", table)
-        every = " UNION ALL BY NAME ".join(f"FROM given_{at}" for at in range(len(rows)))
-        connection.execute(f"CREATE TEMP TABLE numbered AS {numbered(every)}")
-        return fetch(connection, merged("numbered"), row_schema())
+        _check_arrow_table(table)
+    with open_connection() as connection:
+        for i, table in enumerate(rows):
+            connection.register(f"rows_{i}", table)
+        all_rows = Sql(" UNION ALL BY NAME ".join(f"FROM rows_{i}" for i in range(len(rows))))
+        create_table(connection, NUMBERED_ROWS, number_rows_sql(all_rows))
+        return fetch_arrow(connection, merge_sql(NUMBERED_ROWS), status_schema())
 
 
-def _check(table: pa.Table) -> None:
+def _check_arrow_table(table: pa.Table) -> None:
     import pyarrow as pa
 
     if not isinstance(table, pa.Table):
         raise StatusError(f"events and status rows are Arrow tables, not {type(table).__name__}")
 
 
-def numbered(select: str) -> str:
-    """A select with `position`, a number for each row. To make a table of: asked twice, it may number otherwise."""
-    return f"SELECT *, row_number() OVER () AS position FROM ({select})"  # noqa: S608 - our own names
+def number_rows_sql(select: Sql) -> Sql:
+    """Return a select with a column `position` that numbers its rows.
+
+    Create a table from it: DuckDB may number the rows differently each time it evaluates the select.
+    """
+    return sql("SELECT *, row_number() OVER () AS position FROM ({select})", select=select)
 
 
-def folded(events: str) -> str:
-    """The select of the status rows of a relation of events that has a column `position`, one number for each row."""
-    kinds = ", ".join(map(quoted, OF_PARTITIONS))
-    return _merged(f"(SELECT {lifted()} FROM {events} WHERE kind IN ({kinds}))", swept=False)  # noqa: S608 - our own
+def fold_sql(events: Sql) -> Sql:
+    """Return the select that folds a relation of events; its column `position` numbers the rows."""
+    rows = sql(
+        "(SELECT {columns} FROM {events} WHERE kind IN ({kinds}))",
+        columns=event_columns_sql(),
+        events=events,
+        kinds=PARTITION_EVENT_KINDS,
+    )
+    return _merge_groups_sql(rows, sweep_columns=())
 
 
-def merged(rows: str) -> str:
-    """The select that merges a relation of status rows that has a column `position`."""
-    return _merged(rows, swept=True)
+def merge_sql(rows: Sql) -> Sql:
+    """Return the select that merges a relation of status rows; its column `position` numbers the rows."""
+    return _merge_groups_sql(rows, sweep_columns=SWEEP_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
-class Lift:
-    """Which events play a role, and what they bring to its columns; SQL that DuckDB and Spark both read."""
+class ColumnGroupSource:
+    """Which events fill a column group, and with which values; SQL that both DuckDB and Spark understand."""
 
-    role: Role
-    condition: str
-    values: tuple[str, ...]
+    column_group: ColumnGroup
+    condition: Sql
+    value_expressions: tuple[str, ...]
 
 
-_DONE = f"kind IN ({', '.join(map(quoted, FINISHED))})"
-_OK = f"kind = {quoted(Outcome.SUCCEEDED.kind)}"
-_BEGUN = f"(kind = {quoted(STARTED)} OR ({_DONE} AND started_at IS NOT NULL))"
-_WIPED = f"kind = {quoted(WIPED)}"
-_WROTE = ("code_version", "rows", "files", "bytes", "table_version")
-LIFTS = (
-    Lift(MATERIALIZATION, _OK, ("occurred_at", "event_id", "run_id", "attempt", *_WROTE, "started_at")),
-    Lift(ATTEMPT, _DONE, ("occurred_at", "event_id", "run_id", "attempt", "upper(kind)", "error", "started_at")),
-    Lift(START, _BEGUN, ("coalesce(started_at, occurred_at)", _DONE, "event_id", "run_id", "attempt")),
-    Lift(FIRST, _OK, ("occurred_at",)),
-    Lift(WIPE, _WIPED, ("occurred_at", "event_id")),
+_FINISHED_SQL = sql("kind IN ({kinds})", kinds=FINISHED_KINDS)
+_SUCCEEDED_SQL = sql("kind = {kind}", kind=EventKind.SUCCEEDED)
+_STARTED_SQL = sql(
+    "(kind = {kind} OR ({finished} AND started_at IS NOT NULL))", kind=EventKind.STARTED, finished=_FINISHED_SQL
+)
+_WIPED_SQL = sql("kind = {kind}", kind=EventKind.WIPED)
+_OUTPUT_COLUMNS = ("code_version", "rows", "files", "bytes", "table_version")
+COLUMN_GROUP_SOURCES = (
+    ColumnGroupSource(
+        LAST_MATERIALIZATION,
+        _SUCCEEDED_SQL,
+        ("occurred_at", "event_id", "run_id", "attempt", *_OUTPUT_COLUMNS, "started_at"),
+    ),
+    ColumnGroupSource(
+        LAST_ATTEMPT,
+        _FINISHED_SQL,
+        ("occurred_at", "event_id", "run_id", "attempt", "upper(kind)", "error", "started_at"),
+    ),
+    ColumnGroupSource(
+        LAST_START, _STARTED_SQL, ("coalesce(started_at, occurred_at)", _FINISHED_SQL, "event_id", "run_id", "attempt")
+    ),
+    ColumnGroupSource(FIRST_MATERIALIZATION, _SUCCEEDED_SQL, ("occurred_at",)),
+    ColumnGroupSource(LAST_WIPE, _WIPED_SQL, ("occurred_at", "event_id")),
 )
 
 
-def lifted() -> str:
-    """The columns of an event as those of a status row."""
+def event_columns_sql() -> Sql:
+    """Return the select list that turns an event into a status row."""
     values = [
-        f"CASE WHEN {lift.condition} THEN {value} END AS {name}"
-        for lift in LIFTS
-        for name, value in zip(lift.role.columns, lift.values, strict=True)
-    ]
-    return ", ".join([*KEY, "position", "event_id AS row_version", *values])
-
-
-def _merged(rows: str, *, swept: bool) -> str:
-    # DuckDB is quick at finding the place of the greatest row, and slow at carrying its columns along.
-    carrying = [role for role in ROLES if role.carried]
-    bare = [role for role in ROLES if not role.carried]
-    # Of two rows with one materialization, that with the newer sweep.
-    tie = {MATERIALIZATION.name: ("coalesce(swept_at, make_timestamptz(0))",)} if swept else {}
-    places = ", ".join(f"{_place(role, *tie.get(role.name, ()))} AS {role.name}" for role in carrying)
-    ends = ", ".join(f"{_end(role)} AS {role.name}" for role in bare)
-    wanted = ", ".join(["position", *(c for role in carrying for c in role.columns), *(SWEPT if swept else ())])
-    joins = " ".join(f"LEFT JOIN chosen AS {r.name} ON {r.name}.position = places.{r.name}" for r in carrying)
-    found = ", ".join(role.name for role in carrying)
-    return f"""
-        WITH places AS MATERIALIZED (
-            SELECT {", ".join(KEY)}, max(row_version) AS row_version, {places}, {ends} FROM {rows} GROUP BY ALL
-        ), chosen AS MATERIALIZED (
-            SELECT {wanted} FROM {rows} WHERE position IN (SELECT unnest([{found}]) FROM places)
+        sql(
+            "CASE WHEN {condition} THEN {value} END AS {column}",
+            condition=source.condition,
+            value=Sql(value),
+            column=name(column),
         )
-        SELECT {_shown(swept=swept)} FROM places {joins}
-    """  # noqa: S608 - our own names
+        for source in COLUMN_GROUP_SOURCES
+        for column, value in zip(source.column_group.columns, source.value_expressions, strict=True)
+    ]
+    return comma_separated([names(KEY_COLUMNS), Sql("position"), Sql("event_id AS row_version"), *values])
 
 
-def _place(role: Role, *tie: str) -> str:
-    return f"arg_max(position, ({', '.join((*role.order, *tie))})) FILTER (WHERE {role.order[0]} IS NOT NULL)"
+def _merge_groups_sql(rows: Sql, sweep_columns: tuple[str, ...]) -> Sql:
+    """Return the select that merges rows by column groups; `sweep_columns` go with the last materialization."""
+    # DuckDB is quick at finding the position of the greatest row, and slow at carrying that row's columns along.
+    carrying = [group for group in COLUMN_GROUPS if group.carried_columns]
+    bare = [group for group in COLUMN_GROUPS if not group.carried_columns]
+    positions = [
+        sql(
+            "{position} AS {group}",
+            # Of two rows with the same materialization, the one with the newer sweep.
+            position=_latest_position_sql(group, bool(sweep_columns) and group is LAST_MATERIALIZATION),
+            group=name(group.name),
+        )
+        for group in carrying
+    ]
+    extremes = [sql("{value} AS {group}", value=_extreme_sql(group), group=name(group.name)) for group in bare]
+    columns = ("position", *(column for group in carrying for column in group.columns), *sweep_columns)
+    joins = [
+        sql("LEFT JOIN source_rows AS {group} ON {group}.position = positions.{group}", group=name(group.name))
+        for group in carrying
+    ]
+    return sql(
+        """
+        WITH positions AS MATERIALIZED (
+            SELECT {keys}, max(row_version) AS row_version, {aggregates} FROM {rows} GROUP BY ALL
+        ), source_rows AS MATERIALIZED (
+            SELECT {columns} FROM {rows} WHERE position IN (SELECT unnest([{groups}]) FROM positions)
+        )
+        SELECT {select_list} FROM positions {joins}
+        """,
+        keys=names(KEY_COLUMNS),
+        aggregates=comma_separated([*positions, *extremes]),
+        rows=rows,
+        columns=names(columns),
+        groups=names(group.name for group in carrying),
+        select_list=_select_list(sweep_columns),
+        joins=Sql(" ".join(joins)),
+    )
 
 
-def _end(role: Role) -> str:
-    what = role.order[0] if len(role.order) == 1 else f"row({', '.join(role.order)})"
-    return f"{'min' if role.first else 'max'}({what}) FILTER (WHERE {role.order[0]} IS NOT NULL)"
+def _latest_position_sql(group: ColumnGroup, prefers_newer_sweep: bool) -> Sql:
+    order = list(map(name, group.order_columns))
+    if prefers_newer_sweep:
+        order.append(Sql("coalesce(swept_at, make_timestamptz(0))"))
+    return sql(
+        "arg_max(position, ({order})) FILTER (WHERE {first} IS NOT NULL)", order=comma_separated(order), first=order[0]
+    )
 
 
-def _shown(*, swept: bool) -> str:
-    """The columns of the schema, from the places and what was chosen by them."""
-    lasts = f"(materialization.{MATERIALIZATION.order[0]}, materialization.{MATERIALIZATION.order[1]})"
-    gone = f"(places.wipe IS NOT NULL AND {lasts} < places.wipe)"
-    shown = {name: f"places.{name}" for name in (*KEY, "row_version")}
-    shown["partition_values"] = values_sql("places.partition_key")
-    for role in ROLES:
-        for at, name in enumerate(role.columns, 1):
-            part = f"[{at}]" if len(role.columns) > 1 else ""
-            shown[name] = f"{role.name}.{name}" if role.carried else f"places.{role.name}{part}"
-    for name in (*MATERIALIZATION.columns, *(SWEPT if swept else ())):
-        # What was wiped is not there any more; the wipe stays, so that no late event brings it back.
-        shown[name] = f"CASE WHEN NOT {gone} THEN materialization.{name} END"
-    nothing = {"stale_since": "NULL::TIMESTAMPTZ", "stale_reason_code": "NULL::VARCHAR",
-               "stale_reasons": "NULL::VARCHAR[]", "swept_at": "NULL::TIMESTAMPTZ"}  # fmt: skip
-    return ", ".join(f"{(nothing | shown)[name]} AS {name}" for name in row_names())
+def _extreme_sql(group: ColumnGroup) -> Sql:
+    order = names(group.order_columns)
+    return sql(
+        "{function}({value}) FILTER (WHERE {first} IS NOT NULL)",
+        function=Sql("min" if group.is_earliest else "max"),
+        value=order if len(group.order_columns) == 1 else sql("row({order})", order=order),
+        first=name(group.order_columns[0]),
+    )
 
 
-def values_sql(key: str) -> str:
-    """The dimensions of a canonical key and the texts of their values, as a map in DuckDB."""
-    value = "x[strpos(x, '=') + 3:]"
-    encoded = f"replace(replace({value}, '-', '+'), '_', '/')"
-    padded = f"{encoded} || repeat('=', (4 - length({value}) % 4) % 4)"
-    text = f"CASE x[strpos(x, '=') + 1] WHEN 's' THEN decode(from_base64({padded})) WHEN 'n' THEN NULL ELSE {value} END"
-    entries = f"list_transform(string_split({key}, ','), lambda x: {{'key': x[:strpos(x, '=') - 1], 'value': {text}}})"
-    return f"map_from_entries(CASE WHEN {key} = '' THEN [] ELSE {entries} END)"
+def _select_list(sweep_columns: tuple[str, ...]) -> Sql:
+    """Return the columns of the status schema, taken from the positions and the source rows that they point to."""
+    wiped = sql(
+        "(positions.{wipe} IS NOT NULL AND ({order}) < positions.{wipe})",
+        wipe=name(LAST_WIPE.name),
+        order=names(LAST_MATERIALIZATION.order_columns, of=LAST_MATERIALIZATION.name),
+    )
+    expressions = {column: name(column, of="positions") for column in (*KEY_COLUMNS, "row_version")}
+    expressions["partition_values"] = partition_values_sql(Sql("positions.partition_key"))
+    for group in COLUMN_GROUPS:
+        for i, column in enumerate(group.columns, 1):
+            part = f"[{i}]" if len(group.columns) > 1 else ""
+            whole = Sql(f"{name(group.name, of='positions')}{part}")
+            expressions[column] = name(column, of=group.name) if group.carried_columns else whole
+    for column in (*LAST_MATERIALIZATION.columns, *sweep_columns):
+        # A wiped materialization is gone; the wipe itself stays, so that no late event brings it back.
+        expressions[column] = sql(
+            "CASE WHEN NOT {wiped} THEN {value} END", wiped=wiped, value=name(column, of=LAST_MATERIALIZATION.name)
+        )
+    nulls = {
+        "stale_since": Sql("NULL::TIMESTAMPTZ"),
+        "stale_reason_code": Sql("NULL::VARCHAR"),
+        "stale_reasons": Sql("NULL::VARCHAR[]"),
+        "swept_at": Sql("NULL::TIMESTAMPTZ"),
+    }
+    return comma_separated(
+        sql("{value} AS {column}", value=(nulls | expressions)[column], column=name(column))
+        for column in status_column_names()
+    )
+
+
+def partition_values_sql(key: Sql) -> Sql:
+    """Return the dimensions of a canonical key and the texts of their values, as a map."""
+    value = Sql("x[strpos(x, '=') + 3:]")
+    encoded = sql("replace(replace({value}, '-', '+'), '_', '/')", value=value)
+    padded = sql("{encoded} || repeat('=', (4 - length({value}) % 4) % 4)", encoded=encoded, value=value)
+    return sql(
+        """map_from_entries(CASE WHEN {key} = '' THEN [] ELSE list_transform(string_split({key}, ','), lambda x:
+            struct_pack(key := x[:strpos(x, '=') - 1], value := CASE x[strpos(x, '=') + 1]
+                WHEN 's' THEN decode(from_base64({padded})) WHEN 'n' THEN NULL ELSE {value} END)) END)""",
+        key=key,
+        padded=padded,
+        value=value,
+    )

@@ -10,19 +10,21 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from partita.errors import StatusError
-from partita.status.delta import (
-    Place,
-    check_usable,
-    make_table,
-    make_view,
+from partita.status.delta_tables import (
+    TableLocation,
+    check_location,
+    create_files_view,
+    create_or_open_table,
+    data_files_of,
+    maintain_table,
     open_table,
-    open_version,
-    paths_of,
-    retried,
-    tidy,
-    translated,
+    open_table_version,
+    retry_commit,
+    translate_delta_errors,
 )
-from partita.status.events import Event, event_schema, event_types, to_arrow
+from partita.status.duckdb_engine import create_view
+from partita.status.duckdb_sql import Sql, sql
+from partita.status.events import Event, event_duckdb_types, event_schema, events_to_arrow
 
 if TYPE_CHECKING:
     import duckdb
@@ -31,99 +33,104 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """The files of the ledger at a version, by path, with the kind of event that each holds.
+class LedgerFiles:
+    """The data files of the ledger at a version, by path, with the event kind that each holds.
 
-    `table_id` tells the ledger from another that was made later in its place.
+    `table_id` distinguishes the ledger from another one that was created in its place later.
     """
 
     table_id: str | None
     version: int
-    paths: Mapping[str, str]
+    data_files: Mapping[str, str]
 
-    def of(self, *kinds: str) -> Mapping[str, str]:
-        """Those that hold these kinds."""
-        return {path: kind for path, kind in self.paths.items() if kind in kinds}
+    def files_of(self, *kinds: str) -> Mapping[str, str]:
+        """Return the files that hold events of these kinds."""
+        return {path: kind for path, kind in self.data_files.items() if kind in kinds}
 
 
 class Ledger:
-    """The events of one workspace. It can be sent to other processes; each opens the table for itself."""
+    """The events of one workspace. A ledger can be pickled; each process opens the table itself."""
 
-    def __init__(self, place: Place, tenant: str, workspace: str) -> None:
-        self.place = place
+    def __init__(self, location: TableLocation, tenant: str, workspace: str) -> None:
+        self.location = location
         self.tenant = tenant
         self.workspace = workspace
         self._table: DeltaTable | None = None
         self._lock = Lock()
 
-    def __reduce__(self) -> tuple[type[Ledger], tuple[Place, str, str]]:
-        return type(self), (self.place, self.tenant, self.workspace)
+    def __reduce__(self) -> tuple[type[Ledger], tuple[TableLocation, str, str]]:
+        return type(self), (self.location, self.tenant, self.workspace)
 
     @property
     def uri(self) -> str:
         """Where the table is."""
-        return self.place.uri
+        return self.location.uri
 
-    def append(self, events: Iterable[Event]) -> int | None:
-        """Append events in one commit; returns its version, None where there were no events."""
-        given = list(events)
-        for event in given:
+    def append_events(self, events: Iterable[Event]) -> int | None:
+        """Append events in one commit and return its version, None where there are no events.
+
+        Raises `StatusError` for an event of another workspace.
+        """
+        event_list = list(events)
+        for event in event_list:
             if (event.tenant_id, event.workspace_id) != (self.tenant, self.workspace):
                 raise StatusError(
                     f"an event of {event.tenant_id}/{event.workspace_id} can't go into the ledger of "
                     f"{self.tenant}/{self.workspace}"
                 )
-        return self.append_rows(to_arrow(given)) if given else None
+        return self.append_rows(events_to_arrow(event_list)) if event_list else None
 
     def append_rows(self, rows: pa.Table) -> int:
-        """Append the rows of events in one commit. They must be whole events of this workspace; `append` makes such.
+        """Append rows of events of this workspace in one commit and return its version.
 
-        Where it is not known whether a commit went through, appending the same events again is safe: each counts once.
+        Where it is unknown whether a commit succeeded, appending the same events again is safe: each counts once.
         """
-        check_usable(self.place)
-        with self._lock, translated(self.uri):
-            table = retried("append", lambda: self._appended(rows))
+        check_location(self.location)
+        with self._lock, translate_delta_errors(self.uri):
+            table = retry_commit("append", lambda: self._commit_rows(rows))
             version: int = table.version()
-            tidy(table)
+            maintain_table(table)
             return version
 
-    def files(self) -> Files:
-        """What the ledger consists of now."""
-        table = open_table(self.place)
+    def files(self) -> LedgerFiles:
+        """Return the files of the ledger at its newest version."""
+        table = open_table(self.location)
         if table is None:
-            return Files(None, -1, {})
-        return Files(str(table.metadata().id), table.version(), paths_of(table))
+            return LedgerFiles(None, -1, {})
+        return LedgerFiles(str(table.metadata().id), table.version(), data_files_of(table))
 
-    def files_since(self, now: Files, version: int | None, marks: Collection[str] | None = None) -> Mapping[str, str]:
-        """Those files that came after a version: they hold every event since, and perhaps some from before it.
+    def files_since(
+        self, files: LedgerFiles, version: int | None, known_digests: Collection[str] | None = None
+    ) -> Mapping[str, str]:
+        """Return the files that were added after a version: they hold every later event, and perhaps earlier ones too.
 
-        `marks` are those of the version's files, where they were kept; else the log says them, as far back as it goes.
+        `known_digests` are the path digests of that version's files. Without them the log of the ledger is read, and
+        where it no longer has the version, all files are returned.
         """
-        if version == now.version:
+        if version == files.version:
             return {}
-        if marks is not None:
-            return {path: kind for path, kind in now.paths.items() if mark(path) not in marks}
-        then = None if version is None else open_version(self.place, version)
-        if then is None:
-            return now.paths
-        known = paths_of(then)
-        return {path: kind for path, kind in now.paths.items() if path not in known}
+        if known_digests is not None:
+            return {path: kind for path, kind in files.data_files.items() if path_digest(path) not in known_digests}
+        earlier_table = None if version is None else open_table_version(self.location, version)
+        if earlier_table is None:
+            return files.data_files
+        earlier_files = data_files_of(earlier_table)
+        return {path: kind for path, kind in files.data_files.items() if path not in earlier_files}
 
-    def view(self, connection: duckdb.DuckDBPyConnection, name: str, paths: Mapping[str, str]) -> None:
-        """Make the events in some files a relation of DuckDB, with those of this workspace alone."""
-        make_view(connection, f"{name}_stored", self.place, paths, event_types())
-        connection.execute(
-            f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {name}_stored "  # noqa: S608 - our own names
-            f"WHERE {of_workspace(self.tenant, self.workspace)}"
-        )
+    def create_view(self, connection: duckdb.DuckDBPyConnection, view: Sql, data_files: Mapping[str, str]) -> None:
+        """Create a view of this workspace's events in some data files."""
+        file_rows = Sql(f"{view}_files")
+        create_files_view(connection, file_rows, self.location, data_files, event_duckdb_types())
+        is_ours = workspace_condition(self.tenant, self.workspace)
+        create_view(connection, view, sql("SELECT * FROM {rows} WHERE {ours}", rows=file_rows, ours=is_ours))
 
-    def _appended(self, rows: pa.Table) -> DeltaTable:
+    def _commit_rows(self, rows: pa.Table) -> DeltaTable:
         from deltalake import CommitProperties, write_deltalake
         from deltalake.exceptions import CommitFailedError, DeltaError
 
-        table = self._table or make_table(self.place, event_schema(), ["kind"])
+        table = self._table or create_or_open_table(self.location, event_schema(), ["kind"])
         try:
-            # A newer version of Partita may have added columns.
+            # A newer version of Partita may have added columns to the table.
             options: Any = {"schema_mode": "merge"} if len(table.schema().fields) > rows.num_columns else {}
             write_deltalake(
                 table, rows, mode="append", commit_properties=CommitProperties(max_commit_retries=50), **options
@@ -134,21 +141,19 @@ class Ledger:
         except DeltaError:
             if self._table is None:
                 raise
-            # The table that was open here may be gone, and another in its place.
+            # The open table may have been deleted and created anew.
             self._table = None
-            return self._appended(rows)
+            return self._commit_rows(rows)
         self._table = table
         return table
 
 
-def mark(path: str) -> str:
-    """What a file is known by where its path would be too long; files of different paths have different marks."""
+def path_digest(path: str) -> str:
+    """Return a short digest of a file's path, for lists that would be too long with paths."""
     digest = hashlib.sha256(path.encode()).digest()[:16]
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def of_workspace(tenant: str, workspace: str) -> str:
-    """The condition that every query has."""
-    from partita.status.engine import quoted
-
-    return f"tenant_id = {quoted(tenant)} AND workspace_id = {quoted(workspace)}"
+def workspace_condition(tenant: str, workspace: str) -> Sql:
+    """Return the condition that a row belongs to a workspace; every query has it. Spark understands it too."""
+    return sql("tenant_id = {tenant} AND workspace_id = {workspace}", tenant=tenant, workspace=workspace)

@@ -1,8 +1,7 @@
-"""The questions that pages and programs ask, as operations with JSON for an answer; `openapi.py` describes them."""
+"""The operations of the API and their JSON documents; `openapi.py` describes them."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Callable
@@ -13,232 +12,250 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
+from partita.display import bins
 from partita.errors import StatusError, value_repr
-from partita.picture import bins
-from partita.picture.words import stamp
-from partita.web import listing, partition
-from partita.web.answering import limited
-from partita.web.overview import asset_document, overview
-from partita.web.plans import preview, read_question
+from partita.status.text import json_timestamp
+from partita.web import partition_details, partition_list
+from partita.web.asset_view import QueryParameters, filter_sql, read_asset_view
+from partita.web.overview import asset_document, overview_document
+from partita.web.plan_preview import preview_document, read_plan_query
+from partita.web.request_threads import threaded_endpoint
+from partita.web.run_stream import stream_run_events
 from partita.web.site import Site
-from partita.web.stream import stream_run
-from partita.web.view import Query, filter_sql, read_view
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-_WORTH_PACKING = 2_000
-
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a URL's query; `type` is JSON Schema's."""
+class ApiParameter:
+    """A query parameter; `type` is a type of JSON Schema."""
 
     name: str
-    about: str
+    description: str
     type: str = "string"
     required: bool = False
-    many: bool = False
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """A question: where it is asked and with what, and the function that answers it. `answer` names a schema.
+class ApiOperation:
+    """An operation: its path, its parameters, the name of the schema of its response, and its handler.
 
-    With `stream` the answers are events, as they happen, each as the schema says.
+    An operation with a `stream_endpoint` responds with server-sent events, whose data has the schema.
     """
 
     path: str
     name: str
-    about: str
-    answer: str
-    ask: Callable[[Site, Query], Any]
-    parameters: tuple[Parameter, ...] = ()
+    summary: str
+    response_schema: str
+    handler: Callable[[Site, QueryParameters], Any]
+    parameters: tuple[ApiParameter, ...] = ()
     method: str = "GET"
-    stream: Callable[[Request], Response] | None = None
+    stream_endpoint: Callable[[Request], Response] | None = None
 
     def route(self) -> Route:
-        """The operation as a route of Starlette."""
-        if self.stream is not None:
-            return Route(self.path, self.stream, methods=[self.method], name=self.name)
+        """Return the Starlette route of the operation."""
+        if self.stream_endpoint is not None:
+            return Route(self.path, self.stream_endpoint, methods=[self.method], name=self.name)
 
         def endpoint(request: Request) -> Response:
-            return json_response(request, self.ask(request.app.state.site, request.query_params))
+            return json_response(self.handler(request.app.state.site, request.query_params))
 
-        return Route(self.path, limited(endpoint), methods=[self.method], name=self.name)
+        return Route(self.path, threaded_endpoint(endpoint), methods=[self.method], name=self.name)
 
 
-def json_response(request: Request, document: Any, status: int = 200) -> Response:
-    """A document as JSON."""
+def json_response(document: Any, status: int = 200) -> Response:
+    """Return a response with a JSON document. Lone surrogates in names are encoded instead of refused."""
     body = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    return packed(request, body, status, "application/json")
+    return Response(body, status, media_type="application/json")
 
 
-def packed(request: Request, body: bytes, status: int, media_type: str) -> Response:
-    """An answer, packed where it is large and whoever asks can unpack it."""
-    headers = {"Vary": "Accept-Encoding"}
-    if len(body) > _WORTH_PACKING and "gzip" in request.headers.get("accept-encoding", ""):
-        body = gzip.compress(body, 3)
-        headers["Content-Encoding"] = "gzip"
-    return Response(body, status, headers, media_type)
+def required_parameter(query: QueryParameters, name: str) -> str:
+    """Return the value of a parameter, which may be empty. Raises `StatusError` if it is missing."""
+    value = query.get(name)
+    if value is None:
+        raise StatusError(f"the parameter {name} is missing; add ?{name}=... to the URL")
+    return str(value)
 
 
-def asked(query: Query, name: str) -> str:
-    """A parameter that must be there; the empty text is one."""
-    found = query.get(name)
-    if found is None:
-        raise StatusError(f"say which: ?{name}=...")
-    return str(found)
-
-
-def number(query: Query, name: str, default: int, most: int, least: int = 1) -> int:
-    """A parameter that is a whole number, cut to the most that is given; one below the least is refused."""
+def integer_parameter(query: QueryParameters, name: str, default: int, maximum: int, minimum: int = 1) -> int:
+    """Return the value of an integer parameter, at most `maximum`. Raises `StatusError` if it is below `minimum`."""
     text = query.get(name)
     if text in (None, ""):
         return default
-    if not re.fullmatch(r"\d{1,12}", text) or int(text) < least:
-        raise StatusError(f"{name} is a whole number from {least} on, not {value_repr(text)}")
-    return min(int(text), most)
+    if not re.fullmatch(r"\d{1,12}", text) or int(text) < minimum:
+        raise StatusError(f"{name} must be an integer of at least {minimum}, not {value_repr(text)}")
+    return min(int(text), maximum)
 
 
-def page_of(site: Site, query: Query) -> dict[str, Any]:
-    """A page of the list of partitions that a URL asks for."""
-    limit = number(query, "limit", listing.LIMIT, listing.MOST)
-    after = number(query, "after", 0, 2**40, least=0)
-    before = number(query, "before", 0, 2**40, least=0) or None
-    return listing.list_partitions(site.watch.newest, read_view(query), after=after, before=before, limit=limit)
+def partitions_page(site: Site, query: QueryParameters) -> dict[str, Any]:
+    """Return the page of the list of partitions that the query describes."""
+    limit = integer_parameter(query, "limit", partition_list.DEFAULT_PAGE_SIZE, partition_list.MAX_PAGE_SIZE)
+    after = integer_parameter(query, "after", 0, 2**40, minimum=0)
+    before = integer_parameter(query, "before", 0, 2**40, minimum=0) or None
+    return partition_list.list_partitions(
+        site.snapshots.latest, read_asset_view(query), after=after, before=before, limit=limit
+    )
 
 
-def bins_of(site: Site, query: Query) -> bins.Bins:
-    """The bins that a URL asks for."""
-    columns = number(query, "columns", bins.COLUMNS, bins.MOST)
-    rows = number(query, "rows", bins.ROWS, bins.MOST)
-    view, snapshot = read_view(query), site.watch.newest
-    return bins.make_bins(snapshot, view.asset, view.view, columns, rows, filter_sql(snapshot, view))
+def heatmap_bins(site: Site, query: QueryParameters) -> bins.HeatmapBins:
+    """Return the bins of the heat map that the query describes."""
+    columns = integer_parameter(query, "columns", bins.DEFAULT_COLUMNS, bins.MAX_BINS_PER_AXIS)
+    rows = integer_parameter(query, "rows", bins.DEFAULT_ROWS, bins.MAX_BINS_PER_AXIS)
+    view, snapshot = read_asset_view(query), site.snapshots.latest
+    return bins.bin_partitions(snapshot, view.asset, view.visible_box, columns, rows, filter_sql(snapshot, view))
 
 
-def _version(site: Site, _: Query) -> dict[str, Any]:
-    snapshot = site.watch.newest
+def _version_document(site: Site, _: QueryParameters) -> dict[str, Any]:
+    snapshot = site.snapshots.latest
     return {
-        "as_of": stamp(snapshot.as_of),
-        "ledger_version": snapshot.version,
+        "as_of": json_timestamp(snapshot.as_of),
+        "ledger_version": snapshot.ledger_version,
         "lake": site.lake.uri,
         "tenant": site.lake.tenant,
         "workspace": site.lake.workspace,
-        "problem": site.watch.problem,
-        "may_run": site.runs.allowed,
+        "problem": site.snapshots.problem,
+        "may_run": site.runs.can_run,
     }
 
 
-def _refresh(site: Site, query: Query) -> dict[str, Any]:
-    site.watch.ask()
-    return _version(site, query)
+def _request_refresh(site: Site, query: QueryParameters) -> dict[str, Any]:
+    site.snapshots.request_refresh()
+    return _version_document(site, query)
 
 
-def _heatmap(site: Site, query: Query) -> dict[str, Any]:
-    return {"as_of": stamp(site.watch.newest.as_of), **bins_of(site, query).document()}
+def _heatmap_document(site: Site, query: QueryParameters) -> dict[str, Any]:
+    return {"as_of": json_timestamp(site.snapshots.latest.as_of), **heatmap_bins(site, query).document()}
 
 
-def _why(site: Site, query: Query) -> dict[str, Any]:
-    asset, key = asked(query, "asset"), PartitionKey.parse(asked(query, "key"))
-    site.watch.newest.asset(asset)
-    return site.watch.asking.why(asset, key).document()
+def _why_document(site: Site, query: QueryParameters) -> dict[str, Any]:
+    asset, key = required_parameter(query, "asset"), PartitionKey.parse(required_parameter(query, "key"))
+    site.snapshots.latest.asset(asset)
+    return site.snapshots.lake_queries.why(asset, key).document()
 
 
-def _plan(site: Site, query: Query) -> dict[str, Any]:
-    return preview(*site.plans.make(read_question(query)), may_run=site.runs.allowed)
+def _plan_document(site: Site, query: QueryParameters) -> dict[str, Any]:
+    return preview_document(*site.plans.make_plan(read_plan_query(query)), may_run=site.runs.can_run)
 
 
-def _run(site: Site, query: Query) -> dict[str, Any]:
-    return site.runs.begin(lambda: site.plans.kept(asked(query, "plan"))).document()
+def _start_run(site: Site, query: QueryParameters) -> dict[str, Any]:
+    return site.runs.start_run(lambda: site.plans.plan_by_id(required_parameter(query, "plan"))).document()
 
 
-_ASSET = Parameter("asset", "the asset's name", required=True)
-_KEY = Parameter("key", "the partition's canonical key; empty for an asset without partitions", required=True)
-_FILTERS = (
-    Parameter("mark", "only partitions that the map shows as one of these; each is shown as one", many=True),
-    Parameter("state", "only partitions in one of these states of `partita status`; one may be in several", many=True),
-    Parameter("reason", "only partitions that are stale for one of these reasons", many=True),
-    Parameter("where", "a predicate on the dimensions of keys, in SQL"),
+def _asset_document(site: Site, query: QueryParameters) -> dict[str, Any]:
+    return asset_document(site.snapshots.latest.asset(required_parameter(query, "asset")))
+
+
+def _partition_document(site: Site, query: QueryParameters) -> dict[str, Any]:
+    asset, key = required_parameter(query, "asset"), required_parameter(query, "key")
+    return partition_details.partition_document(site.snapshots.latest, asset, key)
+
+
+def _history_document(site: Site, query: QueryParameters) -> dict[str, Any]:
+    asset, key = required_parameter(query, "asset"), required_parameter(query, "key")
+    return partition_details.history_document(site.lake, asset, key)
+
+
+def _files_document(site: Site, query: QueryParameters) -> dict[str, Any]:
+    asset, key = required_parameter(query, "asset"), required_parameter(query, "key")
+    return partition_details.files_document(site.lake, site.snapshots.latest, site.tables, asset, key)
+
+
+_ASSET_PARAMETER = ApiParameter("asset", "name of the asset", required=True)
+_KEY_PARAMETER = ApiParameter(
+    "key", "canonical key of the partition; empty for an asset without partitions", required=True
 )
-_VIEW = Parameter("view", "a part of the map: four places, from and to across, from and to down; else all of it")
+_PARTITION_PARAMETERS = (_ASSET_PARAMETER, _KEY_PARAMETER)
+_FILTER_PARAMETERS = (
+    ApiParameter("mark", "only partitions that the map shows in one of these states", repeated=True),
+    ApiParameter(
+        "state", "only partitions in one of these states of `partita status`; one may be in several", repeated=True
+    ),
+    ApiParameter("reason", "only partitions that are stale for one of these reasons", repeated=True),
+    ApiParameter("where", "SQL predicate on the dimensions of the keys"),
+)
+_VIEW_PARAMETER = ApiParameter(
+    "view", "a part of the map: first and last column, first and last row (default: the whole map)"
+)
+_SELECTED_PARAMETER = ApiParameter("selected", "only partitions in this part of the map, written like `view`")
 
 OPERATIONS = (
-    Operation("/api/version", "version", "What is served, and as of when.", "Version", _version),
-    Operation(
-        "/api/refresh", "refresh", "Have the lake read anew soon, without waiting for it.", "Version", _refresh,
-        method="POST",
+    ApiOperation(
+        "/api/version", "version", "The lake that is served, and the time of the snapshot.", "Version",
+        _version_document,
     ),
-    Operation(
-        "/api/overview", "overview", "Every asset with its counts, and what needs attention.", "Overview",
-        lambda site, query: overview(site.watch.newest, query.get("q") or ""),
-        (Parameter("q", "only assets with this text in their name or in that of their table"),),
+    ApiOperation(
+        "/api/refresh", "refresh", "Request a new snapshot of the lake, without waiting for it.", "Version",
+        _request_refresh, method="POST",
     ),
-    Operation(
-        "/api/asset", "asset", "One asset.", "Asset",
-        lambda site, query: asset_document(site.watch.newest.asset(asked(query, "asset"))), (_ASSET,),
+    ApiOperation(
+        "/api/overview", "overview", "All assets with their counts, and those that need attention.", "Overview",
+        lambda site, query: overview_document(site.snapshots.latest, query.get("q") or ""),
+        (ApiParameter("q", "only assets with this text in their name or in the name of their table"),),
     ),
-    Operation(
-        "/api/heatmap", "heatmap", "Counts by state for the bins of a part of an asset's map.", "Heatmap", _heatmap,
-        (_ASSET, _VIEW, *_FILTERS, Parameter("columns", "bins across, at most", "integer"),
-         Parameter("rows", "bins down, at most", "integer")),
+    ApiOperation("/api/asset", "asset", "One asset.", "Asset", _asset_document, (_ASSET_PARAMETER,)),
+    ApiOperation(
+        "/api/heatmap", "heatmap", "Counts by state for the bins of a part of an asset's map.", "Heatmap",
+        _heatmap_document,
+        (_ASSET_PARAMETER, _VIEW_PARAMETER, *_FILTER_PARAMETERS,
+         ApiParameter("columns", "maximum number of bins across", "integer"),
+         ApiParameter("rows", "maximum number of bins down", "integer")),
     ),
-    Operation(
-        "/api/partitions", "partitions", "The partitions of an asset, page by page.", "Partitions", page_of,
-        (_ASSET, Parameter("selected", "only what lies in this part of the map"), *_FILTERS,
-         Parameter("after", "the page after this place", "integer"),
-         Parameter("before", "the page before this place", "integer"),
-         Parameter("limit", "partitions of a page, at most", "integer")),
+    ApiOperation(
+        "/api/partitions", "partitions", "The partitions of an asset, page by page.", "Partitions", partitions_page,
+        (_ASSET_PARAMETER, _SELECTED_PARAMETER, *_FILTER_PARAMETERS,
+         ApiParameter("after", "only partitions after this position, from `next`", "integer"),
+         ApiParameter("before", "only partitions before this position, from `previous`", "integer"),
+         ApiParameter("limit", "maximum number of partitions on a page", "integer")),
     ),
-    Operation(
-        "/api/partition", "partition", "One partition: key, id, values and status.", "Partition",
-        lambda site, query: partition.identity(site.watch.newest, asked(query, "asset"), asked(query, "key")),
-        (_ASSET, _KEY),
+    ApiOperation(
+        "/api/partition", "partition", "One partition: key, id, values and status.", "Partition", _partition_document,
+        _PARTITION_PARAMETERS,
     ),
-    Operation(
-        "/api/why", "why", "Why a partition is as it is: the chain of causes.", "Why", _why, (_ASSET, _KEY),
+    ApiOperation(
+        "/api/why", "why", "The explanation of a partition's status, with the chain of causes.", "Why", _why_document,
+        _PARTITION_PARAMETERS,
     ),
-    Operation(
-        "/api/history", "history", "The events of a partition, the newest first.", "History",
-        lambda site, query: partition.history(site.lake, asked(query, "asset"), asked(query, "key")), (_ASSET, _KEY),
+    ApiOperation(
+        "/api/history", "history", "The events of a partition, the newest first.", "History", _history_document,
+        _PARTITION_PARAMETERS,
     ),
-    Operation(
-        "/api/files", "files", "The files that hold a partition in its asset's table.", "Files",
-        lambda site, query: partition.files(
-            site.lake, site.watch.newest, site.tables, asked(query, "asset"), asked(query, "key")
-        ),
-        (_ASSET, _KEY),
+    ApiOperation(
+        "/api/files", "files", "The files of the asset's table that contain a partition.", "Files", _files_document,
+        _PARTITION_PARAMETERS,
     ),
-    Operation(
+    ApiOperation(
         "/api/table", "table", "A table: specs, sizes, warnings and versions.", "Table",
-        lambda site, query: site.tables.facts(asked(query, "name")).document,
-        (Parameter("name", "the table's name in the lake", required=True),),
+        lambda site, query: site.tables.facts(required_parameter(query, "name")).document,
+        (ApiParameter("name", "name of the table in the lake", required=True),),
     ),
-    Operation(
-        "/api/plan", "plan", "What would run, in batches, why, and what is held back.", "Plan", _plan,
-        (Parameter("select", "assets: a name, tag:word, +name with upstreams, name+ with what is made from it",
-                   many=True),
-         Parameter("words", "the same, several in one text; in quotes what has spaces"),
-         Parameter("need", "of missing, stale and failed; none means all", many=True),
-         Parameter("allow_missing", "not held back where a source's partition is missing"),
-         Parameter("asset", "instead of select: one asset, and of it what lies in `selected` and passes the filters"),
-         Parameter("selected", "only what lies in this part of the map"), *_FILTERS),
+    ApiOperation(
+        "/api/plan", "plan", "A plan: which partitions would run, in batches, why, and which are held back.", "Plan",
+        _plan_document,
+        (ApiParameter("select", "assets: name, tag:word, +name with its upstreams, name+ with its downstreams",
+                      repeated=True),
+         ApiParameter("words", "several values of `select` in one text, quoted if they contain spaces"),
+         ApiParameter("need", "missing, stale or failed; all of them if there is none", repeated=True),
+         ApiParameter("allow_missing", "also plan partitions that read a missing partition of a source"),
+         ApiParameter("asset", "instead of `select`: one asset, restricted by `selected` and the filters"),
+         _SELECTED_PARAMETER, *_FILTER_PARAMETERS),
     ),
-    Operation(
-        "/api/run", "run", "Run a plan that was looked at; only with --allow-run, and one at a time.", "Run", _run,
-        (Parameter("plan", "the id that /api/plan gave", required=True),), method="POST",
+    ApiOperation(
+        "/api/run", "run", "Run a plan of /api/plan; needs --allow-run, and only one run at a time.", "Run",
+        _start_run, (ApiParameter("plan", "id of the plan, from /api/plan", required=True),), method="POST",
     ),
-    Operation(
-        "/api/run", "run_status", "The run at work, or the last one.", "Run",
-        lambda site, _: site.runs.found().document(),
+    ApiOperation(
+        "/api/run", "run_status", "The current run, or the last one.", "Run",
+        lambda site, _: site.runs.require_latest().document(),
     ),
-    Operation(
-        "/api/run/cancel", "cancel", "Stop the run at work, without waiting for its end.", "Run",
-        lambda site, _: site.runs.cancel().document(), method="POST",
+    ApiOperation(
+        "/api/run/cancel", "cancel", "Stop the current run, without waiting for its end.", "Run",
+        lambda site, _: site.runs.cancel_run().document(), method="POST",
     ),
-    Operation(
+    ApiOperation(
         "/api/run/events", "run_events",
-        "What the run tells, as server-sent events; the last, `over`, has what GET /api/run answers then.",
-        "Event", lambda site, _: site.runs.found().document(), stream=stream_run,
+        "The events of the run, as server-sent events; the last one, `over`, has the response of GET /api/run.",
+        "Event", lambda site, _: site.runs.require_latest().document(), stream_endpoint=stream_run_events,
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Connections of the server: one that doesn't send the head of a request in time is closed.
+"""A deadline for request heads, so that slow or idle clients can't hold connections open.
 
-uvicorn closes connections that are idle after an answer (`timeout_keep_alive`). It waits without end for the first
-request, and for the rest of a head of which a part has come.
+uvicorn closes connections that are idle after a response (`timeout_keep_alive`), but it has no timeout for the first
+request of a connection, nor for the rest of a request head that was received in part.
 """
 
 from __future__ import annotations
@@ -10,48 +10,48 @@ import asyncio
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD_SECONDS = 10.0
-"""How long the head of a request may take, from the connection or from its first byte on."""
-MOST = 500
-"""Connections that are served; others are answered with 503. A process has 1,024 files at most by default."""
+REQUEST_HEAD_TIMEOUT_SECONDS = 10.0
+"""The time limit for the head of a request, from the connection or from its first byte on."""
+MAX_CONNECTIONS = 500
+"""Further connections get the status 503. The default limit of open files per process is 1,024."""
 
 
-class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 with a deadline for the head of every request, and for a body that nobody waits for."""
+class HeadDeadlineProtocol(H11Protocol):
+    """HTTP/1.1 with a deadline for the head of every request, and for a body that no handler reads."""
 
-    head_seconds = HEAD_SECONDS
-    _deadline: asyncio.TimerHandle | None = None
+    head_timeout_seconds = REQUEST_HEAD_TIMEOUT_SECONDS
+    _head_deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as the base has it
-        """Wait for the first request."""
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the base class
+        """Start the deadline of the first request."""
         super().connection_made(transport)
-        self._wait_for_head()
+        self._update_head_deadline()
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest where no request is being answered."""
+        """Start or cancel the deadline, depending on whether a request is being answered."""
         super().data_received(data)
-        self._wait_for_head()
+        self._update_head_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self._stop_waiting()
+        """Cancel the deadline."""
+        self._cancel_head_deadline()
         super().connection_lost(exc)
 
-    def _wait_for_head(self) -> None:
+    def _update_head_deadline(self) -> None:
         if self._is_answering():
-            self._stop_waiting()
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(self.head_seconds, self._give_up)
+            self._cancel_head_deadline()
+        elif self._head_deadline is None:
+            self._head_deadline = self.loop.call_later(self.head_timeout_seconds, self._close_idle_connection)
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _cancel_head_deadline(self) -> None:
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
+            self._head_deadline = None
 
-    def _give_up(self) -> None:
-        self._deadline = None
+    def _close_idle_connection(self) -> None:
+        self._head_deadline = None
         if not self._is_answering() and not self.transport.is_closing():
             self.transport.close()

@@ -1,31 +1,30 @@
-"""The OpenAPI document of the API, made from its operations and the schemas of their answers."""
+"""The OpenAPI document of the API, made from its operations and the schemas of their responses."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from partita.picture.marks import MARKS
-from partita.status.board import STATES
-from partita.web.api import OPERATIONS, Operation, Parameter
+from partita.status.states import MARKS, STATE_FILTERS
+from partita.web.api import OPERATIONS, ApiOperation, ApiParameter
 
-PATH = "/api/openapi.json"
+OPENAPI_PATH = "/api/openapi.json"
 
-_TEXT: dict[str, Any] = {"type": "string"}
-_COUNT: dict[str, Any] = {"type": "integer"}
-_FLAG: dict[str, Any] = {"type": "boolean"}
-_MOMENT: dict[str, Any] = {"type": "string", "format": "date-time"}
+_STRING: dict[str, Any] = {"type": "string"}
+_INTEGER: dict[str, Any] = {"type": "integer"}
+_BOOLEAN: dict[str, Any] = {"type": "boolean"}
+_TIMESTAMP: dict[str, Any] = {"type": "string", "format": "date-time"}
 
 
-def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "type": [schema["type"], "null"]}
 
 
-def _list(items: dict[str, Any]) -> dict[str, Any]:
+def _array(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
 def _object(**properties: Any) -> dict[str, Any]:
-    """An object that always has all of these, and nothing else."""
+    """Return the schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": properties,
@@ -39,151 +38,178 @@ def _ref(name: str) -> dict[str, Any]:
 
 
 _NUMBER: dict[str, Any] = {"type": "number"}
-_BY = {"by_asset": _or_null(_TEXT), "by_key": _or_null(_TEXT), "by_label": _or_null(_TEXT)}
-_LINE = _object(name=_TEXT, unit=_TEXT, first=_COUNT, step=_COUNT, labels=_list(_TEXT))
+_CAUSE_FIELDS = {
+    "by_asset": _nullable(_STRING),
+    "by_key": _nullable(_STRING),
+    "by_label": _nullable(_STRING),
+}
+_AXIS_SCHEMA = _object(name=_STRING, unit=_STRING, first=_INTEGER, step=_INTEGER, labels=_array(_STRING))
 SCHEMAS: dict[str, dict[str, Any]] = {
     "Version": _object(
-        as_of=_MOMENT, ledger_version=_COUNT, lake=_TEXT, tenant=_TEXT, workspace=_TEXT, problem=_or_null(_TEXT),
-        may_run=_FLAG,
+        as_of=_TIMESTAMP, ledger_version=_INTEGER, lake=_STRING, tenant=_STRING, workspace=_STRING,
+        problem=_nullable(_STRING),
+        may_run=_BOOLEAN,
     ),
     "Overview": _object(
-        as_of=_MOMENT, ledger_version=_COUNT, partitions=_COUNT, assets=_list(_ref("Asset")),
-        attention=_list(
-            _object(asset=_TEXT, trouble=_or_null(_TEXT), marks={"type": "object", "additionalProperties": _COUNT})
+        as_of=_TIMESTAMP, ledger_version=_INTEGER, partitions=_INTEGER, assets=_array(_ref("Asset")),
+        attention=_array(
+            _object(asset=_STRING, trouble=_nullable(_STRING), marks={"type": "object",
+            "additionalProperties": _INTEGER})
         ),
     ),
     "Asset": _object(
-        asset=_TEXT, partitions=_COUNT, not_current=_COUNT, states=_object(**dict.fromkeys(STATES, _COUNT)),
-        marks=_object(**{mark.name: _COUNT for mark in MARKS}), dimensions=_list(_TEXT), upstreams=_list(_TEXT),
-        table=_or_null(_TEXT), freshness=_or_null(_TEXT), code_version=_or_null(_TEXT), registered=_FLAG,
-        retired=_FLAG, trouble=_or_null(_TEXT), last_materialized=_or_null(_MOMENT), stale_since=_or_null(_MOMENT),
-        last_run=_or_null(_TEXT), last_run_at=_or_null(_MOMENT), last_run_outcome=_or_null(_TEXT),
+        asset=_STRING, partitions=_INTEGER, not_current=_INTEGER,
+        states=_object(**dict.fromkeys(STATE_FILTERS, _INTEGER)),
+        marks=_object(**{mark.name: _INTEGER for mark in MARKS}), dimensions=_array(_STRING), upstreams=_array(_STRING),
+        table=_nullable(_STRING), freshness=_nullable(_STRING), code_version=_nullable(_STRING), registered=_BOOLEAN,
+        retired=_BOOLEAN, trouble=_nullable(_STRING), last_materialized=_nullable(_TIMESTAMP),
+        stale_since=_nullable(_TIMESTAMP),
+        last_run=_nullable(_STRING), last_run_at=_nullable(_TIMESTAMP), last_run_outcome=_nullable(_STRING),
     ),
     "Heatmap": _object(
-        as_of=_MOMENT, asset=_TEXT, view=_TEXT, whole=_TEXT, across=_LINE, down=_LINE, states=_list(_TEXT),
-        mixes=_list(_list(_COUNT)), cells=_list(_COUNT), names=_list(_TEXT), partitions=_COUNT, unplaced=_COUNT,
+        as_of=_TIMESTAMP, asset=_STRING, view=_STRING, whole=_STRING, across=_AXIS_SCHEMA, down=_AXIS_SCHEMA,
+        states=_array(_STRING),
+        mixes=_array(_array(_INTEGER)), cells=_array(_INTEGER), names=_array(_STRING), partitions=_INTEGER,
+        unplaced=_INTEGER,
     ),
     "Status": _object(
-        key=_TEXT, label=_TEXT, mark=_TEXT, states=_list(_TEXT), reasons=_list(_TEXT), outcome=_or_null(_TEXT),
-        run_id=_or_null(_TEXT), error=_or_null(_TEXT), place=_or_null(_list(_COUNT)), stale_since=_or_null(_MOMENT),
-        materialized_at=_or_null(_MOMENT), attempted_at=_or_null(_MOMENT), running_since=_or_null(_MOMENT),
+        key=_STRING, label=_STRING, mark=_STRING, states=_array(_STRING), reasons=_array(_STRING),
+        outcome=_nullable(_STRING),
+        run_id=_nullable(_STRING), error=_nullable(_STRING), place=_nullable(_array(_INTEGER)),
+        stale_since=_nullable(_TIMESTAMP),
+        materialized_at=_nullable(_TIMESTAMP), attempted_at=_nullable(_TIMESTAMP), running_since=_nullable(_TIMESTAMP),
     ),
     "Partitions": _object(
-        as_of=_MOMENT, asset=_TEXT, total=_COUNT, rows=_list(_ref("Status")), next=_or_null(_COUNT),
-        previous=_or_null(_COUNT),
+        as_of=_TIMESTAMP, asset=_STRING, total=_INTEGER, rows=_array(_ref("Status")), next=_nullable(_INTEGER),
+        previous=_nullable(_INTEGER),
     ),
     "Partition": _object(
-        as_of=_MOMENT, asset=_TEXT, key=_TEXT, label=_TEXT, id=_TEXT, table=_or_null(_TEXT),
-        values=_list(_object(name=_TEXT, type=_TEXT, value=_TEXT)),
+        as_of=_TIMESTAMP, asset=_STRING, key=_STRING, label=_STRING, id=_STRING, table=_nullable(_STRING),
+        values=_array(_object(name=_STRING, type=_STRING, value=_STRING)),
         status={"anyOf": [_ref("Status"), {"type": "null"}]},
     ),
     "Why": _object(
-        asset=_TEXT, key=_TEXT, display_status=_TEXT, facts=_list(_TEXT),
-        causes=_list(
-            _object(code=_TEXT, since=_MOMENT, text=_TEXT, upstream={"anyOf": [_ref("Why"), {"type": "null"}]})
+        asset=_STRING, key=_STRING, display_status=_STRING, facts=_array(_STRING),
+        causes=_array(
+            _object(code=_STRING, since=_TIMESTAMP, text=_STRING, upstream={"anyOf": [_ref("Why"), {"type": "null"}]})
         ),
     ),
     "History": _object(
-        asset=_TEXT, key=_TEXT,
-        events=_list(_object(
-            kind=_TEXT, event_id=_TEXT, run_id=_or_null(_TEXT), attempt=_or_null(_COUNT), code_version=_or_null(_TEXT),
-            rows=_or_null(_COUNT), files=_or_null(_COUNT), bytes=_or_null(_COUNT), table_version=_or_null(_TEXT),
-            error=_or_null(_TEXT), at=_MOMENT, started_at=_or_null(_MOMENT),
+        asset=_STRING, key=_STRING,
+        events=_array(_object(
+            kind=_STRING, event_id=_STRING, run_id=_nullable(_STRING), attempt=_nullable(_INTEGER),
+            code_version=_nullable(_STRING),
+            rows=_nullable(_INTEGER), files=_nullable(_INTEGER), bytes=_nullable(_INTEGER),
+            table_version=_nullable(_STRING),
+            error=_nullable(_STRING), at=_TIMESTAMP, started_at=_nullable(_TIMESTAMP),
         )),
     ),
     "Files": _object(
-        asset=_TEXT, key=_TEXT, table=_or_null(_TEXT), folders=_list(_TEXT), count=_COUNT,
-        files=_list(_object(path=_TEXT, spec_id=_COUNT, rows=_or_null(_COUNT), bytes=_COUNT, shared=_FLAG)),
+        asset=_STRING, key=_STRING, table=_nullable(_STRING), folders=_array(_STRING), count=_INTEGER,
+        files=_array(_object(path=_STRING, spec_id=_INTEGER, rows=_nullable(_INTEGER), bytes=_INTEGER,
+        shared=_BOOLEAN)),
     ),
     "Table": _object(
-        table=_TEXT, uri=_TEXT, format=_TEXT, version=_TEXT, columns=_list(_object(name=_TEXT, type=_TEXT)),
-        specs=_list(_object(
-            spec_id=_COUNT, fields=_TEXT, current=_FLAG, since=_or_null(_MOMENT), partitions=_COUNT, files=_COUNT,
-            rows=_or_null(_COUNT), bytes=_COUNT,
+        table=_STRING, uri=_STRING, format=_STRING, version=_STRING, columns=_array(_object(name=_STRING,
+        type=_STRING)),
+        specs=_array(_object(
+            spec_id=_INTEGER, fields=_STRING, current=_BOOLEAN, since=_nullable(_TIMESTAMP), partitions=_INTEGER,
+            files=_INTEGER,
+            rows=_nullable(_INTEGER), bytes=_INTEGER,
         )),
-        partitions=_COUNT, files=_COUNT, bytes=_COUNT, warnings=_list(_object(kind=_TEXT, text=_TEXT)),
-        largest=_list(_object(
-            key=_or_null(_TEXT), spec_id=_COUNT, files=_COUNT, rows=_or_null(_COUNT), bytes=_COUNT, label=_TEXT
+        partitions=_INTEGER, files=_INTEGER, bytes=_INTEGER, warnings=_array(_object(kind=_STRING, text=_STRING)),
+        largest=_array(_object(
+            key=_nullable(_STRING), spec_id=_INTEGER, files=_INTEGER, rows=_nullable(_INTEGER), bytes=_INTEGER,
+            label=_STRING
         )),
-        versions=_COUNT,
-        history=_list(_object(version=_TEXT, at=_or_null(_MOMENT), operation=_or_null(_TEXT),
-            details={"type": "object", "additionalProperties": _TEXT})),
+        versions=_INTEGER,
+        history=_array(_object(version=_STRING, at=_nullable(_TIMESTAMP), operation=_nullable(_STRING),
+            details={"type": "object", "additionalProperties": _STRING})),
     ),
     "Plan": _object(
-        plan=_TEXT, made_at=_MOMENT, needs=_list(_TEXT), select=_list(_TEXT), where=_or_null(_TEXT),
-        time_zone=_or_null(_TEXT),
-        chosen=_or_null(_COUNT), partitions=_COUNT, batches=_COUNT, bytes=_or_null(_COUNT), held_back=_COUNT,
-        assets=_list(_object(
-            asset=_TEXT, partitions=_COUNT, batches=_COUNT, bytes=_or_null(_COUNT),
-            reasons={"type": "object", "additionalProperties": _COUNT},
-            rows=_list(_object(
-                key=_TEXT, label=_TEXT, batch=_COUNT, reasons=_list(_TEXT), since=_or_null(_MOMENT), **_BY
+        plan=_STRING, made_at=_TIMESTAMP, needs=_array(_STRING), select=_array(_STRING), where=_nullable(_STRING),
+        time_zone=_nullable(_STRING),
+        chosen=_nullable(_INTEGER), partitions=_INTEGER, batches=_INTEGER, bytes=_nullable(_INTEGER),
+        held_back=_INTEGER,
+        assets=_array(_object(
+            asset=_STRING, partitions=_INTEGER, batches=_INTEGER, bytes=_nullable(_INTEGER),
+            reasons={"type": "object", "additionalProperties": _INTEGER},
+            rows=_array(_object(
+                key=_STRING, label=_STRING, batch=_INTEGER, reasons=_array(_STRING), since=_nullable(_TIMESTAMP),
+                **_CAUSE_FIELDS
             )),
         )),
-        held=_list(_object(asset=_TEXT, key=_TEXT, label=_TEXT, reasons=_list(_TEXT), **_BY)), may_run=_FLAG,
+        held=_array(_object(asset=_STRING, key=_STRING, label=_STRING, reasons=_array(_STRING), **_CAUSE_FIELDS)),
+        may_run=_BOOLEAN,
     ),
     "Run": _object(
-        number=_COUNT, run_id=_or_null(_TEXT), state=_TEXT, ok=_or_null(_FLAG), total=_COUNT, done=_COUNT,
-        succeeded=_COUNT, failed=_COUNT, skipped=_COUNT, cancelled=_COUNT, left=_or_null(_COUNT), seconds=_NUMBER,
-        assets=_list(_TEXT), error={"anyOf": [_object(type=_TEXT, message=_TEXT), {"type": "null"}]},
-        failures=_list(_object(asset=_TEXT, key=_TEXT, label=_TEXT, error=_TEXT)), failures_more=_COUNT,
+        number=_INTEGER, run_id=_nullable(_STRING), state=_STRING, ok=_nullable(_BOOLEAN), total=_INTEGER,
+        done=_INTEGER,
+        succeeded=_INTEGER, failed=_INTEGER, skipped=_INTEGER, cancelled=_INTEGER, left=_nullable(_INTEGER),
+        seconds=_NUMBER,
+        assets=_array(_STRING), error={"anyOf": [_object(type=_STRING, message=_STRING), {"type": "null"}]},
+        failures=_array(_object(asset=_STRING, key=_STRING, label=_STRING, error=_STRING)), failures_more=_INTEGER,
     ),
-    "Event": {"type": "object", "properties": {"event": _TEXT, "text": _or_null(_TEXT)}, "required": ["event", "text"]},
-    "Error": _object(error=_object(type=_TEXT, message=_TEXT)),
+    "Event": {"type": "object", "properties": {"event": _STRING, "text": _nullable(_STRING)}, "required": ["event",
+    "text"]},
+    "Error": _object(error=_object(type=_STRING, message=_STRING)),
 }  # fmt: skip
 
 
-def document() -> dict[str, Any]:
-    """The API as OpenAPI 3.1 describes it."""
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of the API."""
     paths: dict[str, Any] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Partita", "version": "1", "description": "What `partita ui` shows of a lake, as JSON."},
+        "info": {"title": "Partita", "version": "1", "description": "The data of the pages of `partita ui`, as JSON."},
         "security": [{"bearer": []}],
         "paths": paths,
         "components": {"schemas": SCHEMAS, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
     }
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
-    refused = {"description": "refused, with the way out", "content": _json("Error")}
+def _operation(operation: ApiOperation) -> dict[str, Any]:
+    refused = {"description": "the request can't be answered; the message says why", "content": _json_content("Error")}
     return {
         "operationId": operation.name,
-        "summary": operation.about,
+        "summary": operation.summary,
         "parameters": [_parameter(parameter) for parameter in operation.parameters],
         "responses": {
-            "200": {"description": operation.about, "content": _content(operation)},
+            "200": {"description": operation.summary, "content": _response_content(operation)},
             "400": refused,
             "404": refused,
-            "401": {"description": "no token, or a wrong one", "content": _json("Error")},
-            "403": {"description": "another host or origin, or a run that isn't allowed", "content": _json("Error")},
-            "409": {"description": "a run is at work", "content": _json("Error")},
-            "503": {"description": "too many questions of this kind at once", "content": _json("Error")},
-            "504": {"description": "the answer took longer than the time limit", "content": _json("Error")},
-            "500": {"description": "a fault of the server's, which its log says", "content": _json("Error")},
+            "401": {"description": "the token is missing or wrong", "content": _json_content("Error")},
+            "403": {
+                "description": "the host or origin is wrong, or this server does not run plans",
+                "content": _json_content("Error"),
+            },
+            "409": {"description": "another run is in progress", "content": _json_content("Error")},
+            "503": {"description": "too many requests of this kind at once", "content": _json_content("Error")},
+            "504": {"description": "the request exceeded the time limit", "content": _json_content("Error")},
+            "500": {"description": "an internal error; see the log of the server", "content": _json_content("Error")},
         },
     }
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
-    one = {"type": parameter.type}
+def _parameter(parameter: ApiParameter) -> dict[str, Any]:
+    schema = {"type": parameter.type}
     return {
         "name": parameter.name,
         "in": "query",
-        "description": parameter.about,
+        "description": parameter.description,
         "required": parameter.required,
-        "schema": _list(one) if parameter.many else one,
+        "schema": _array(schema) if parameter.repeated else schema,
     }
 
 
-def _content(operation: Operation) -> dict[str, Any]:
-    """Of a stream, what the data of each event is."""
-    if operation.stream is None:
-        return _json(operation.answer)
-    return {"text/event-stream": {"schema": _ref(operation.answer)}}
+def _response_content(operation: ApiOperation) -> dict[str, Any]:
+    """Return the content of a response; for a stream, the schema of the data of each event."""
+    if operation.stream_endpoint is None:
+        return _json_content(operation.response_schema)
+    return {"text/event-stream": {"schema": _ref(operation.response_schema)}}
 
 
-def _json(name: str) -> dict[str, Any]:
+def _json_content(name: str) -> dict[str, Any]:
     return {"application/json": {"schema": _ref(name)}}

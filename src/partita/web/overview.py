@@ -1,51 +1,57 @@
-"""The overview: every asset of a workspace with its counts, and what needs attention."""
+"""The overview: all assets of a workspace with their counts, and those that need attention."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from partita.picture.marks import MARKS
-from partita.picture.snapshot import AssetFacts, Snapshot
-from partita.picture.words import stamp
+from partita.display.status_snapshot import AssetSummary, StatusSnapshot
+from partita.status.states import MARKS
+from partita.status.text import json_timestamp
 
-_WRONG = ("failed", "retry-failed", "stale", "missing", "unknown", "running")
-"""The marks that need attention, in the order in which they do."""
+_ATTENTION_MARKS = ("failed", "retry-failed", "stale", "missing", "unknown", "running")
+"""The marks of partitions that need attention, the most urgent first."""
 
 
-def overview(snapshot: Snapshot, search: str = "") -> dict[str, Any]:
-    """The assets whose name or table has the text in it, in any case; and of all of them what needs attention."""
-    wanted = search.casefold().strip()
-    found = [facts for facts in snapshot.assets.values() if wanted in f"{facts.name}\n{facts.table or ''}".casefold()]
+def overview_document(snapshot: StatusSnapshot, search: str = "") -> dict[str, Any]:
+    """Return the assets whose name or table contains a text, ignoring case, and all assets that need attention."""
+    text = search.casefold().strip()
+    matches = [facts for facts in snapshot.assets.values() if text in f"{facts.name}\n{facts.table or ''}".casefold()]
     return {
-        "as_of": stamp(snapshot.as_of),
-        "ledger_version": snapshot.version,
-        "partitions": sum(facts.partitions for facts in snapshot.assets.values()),
-        "assets": [asset_document(facts) for facts in found],
-        "attention": attention(snapshot),
+        "as_of": json_timestamp(snapshot.as_of),
+        "ledger_version": snapshot.ledger_version,
+        "partitions": sum(facts.partition_count for facts in snapshot.assets.values()),
+        "assets": [asset_document(facts) for facts in matches],
+        "attention": assets_needing_attention(snapshot),
     }
 
 
-def attention(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The assets of which something is wrong, the failed ones first, and then those with the most.
+def assets_needing_attention(snapshot: StatusSnapshot) -> list[dict[str, Any]]:
+    """Return the assets with partitions that are not current, those with problems and failures first.
 
-    `marks` counts their partitions as the map shows them: each once, so that all who count say the same.
+    `marks` counts each partition once, as the map shows it.
     """
-    found = [
-        {"asset": facts.name, "trouble": facts.trouble, "marks": {name: _marks(facts)[name] for name in _WRONG}}
+    documents = [
+        {
+            "asset": facts.name,
+            "trouble": facts.problem,
+            "marks": {name: _mark_counts(facts)[name] for name in _ATTENTION_MARKS},
+        }
         for facts in snapshot.assets.values()
-        if facts.not_current or facts.trouble
+        if facts.not_current_count or facts.problem
     ]
-    return sorted(found, key=lambda one: (not one["trouble"], *(-one["marks"][name] for name in _WRONG)))
+    return sorted(
+        documents, key=lambda asset: (not asset["trouble"], *(-asset["marks"][name] for name in _ATTENTION_MARKS))
+    )
 
 
-def asset_document(facts: AssetFacts) -> dict[str, Any]:
-    """The facts of an asset as values that JSON can hold."""
+def asset_document(facts: AssetSummary) -> dict[str, Any]:
+    """Return the facts of an asset as values that JSON can represent."""
     return {
         "asset": facts.name,
-        "partitions": facts.partitions,
-        "not_current": facts.not_current,
-        "states": dict(facts.states),
-        "marks": _marks(facts),
+        "partitions": facts.partition_count,
+        "not_current": facts.not_current_count,
+        "states": dict(facts.state_counts),
+        "marks": _mark_counts(facts),
         "dimensions": list(facts.dimensions),
         "upstreams": list(facts.upstreams),
         "table": facts.table,
@@ -53,14 +59,14 @@ def asset_document(facts: AssetFacts) -> dict[str, Any]:
         "code_version": facts.code_version,
         "registered": facts.registered,
         "retired": facts.retired,
-        "trouble": facts.trouble,
-        "last_materialized": stamp(facts.last_materialized),
-        "stale_since": stamp(facts.stale_since),
+        "trouble": facts.problem,
+        "last_materialized": json_timestamp(facts.last_materialized),
+        "stale_since": json_timestamp(facts.stale_since),
         "last_run": facts.last_run,
-        "last_run_at": stamp(facts.last_run_at),
+        "last_run_at": json_timestamp(facts.last_run_at),
         "last_run_outcome": facts.last_run_outcome,
     }
 
 
-def _marks(facts: AssetFacts) -> dict[str, int]:
-    return {mark.name: count for mark, count in zip(MARKS, facts.marks, strict=True)}
+def _mark_counts(facts: AssetSummary) -> dict[str, int]:
+    return {mark.name: count for mark, count in zip(MARKS, facts.mark_counts, strict=True)}

@@ -1,6 +1,6 @@
-"""The pages, as HTML: each a template over the answer that the API gives too.
+"""The HTML pages: templates over the documents of the API.
 
-What reads the lake itself, and not the snapshot, is a part of a page that comes after it.
+A page shows the snapshot; what needs the lake itself is a fragment that the page loads afterwards.
 """
 
 from __future__ import annotations
@@ -15,76 +15,77 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
-from partita.assets.selection import NEEDS
+from partita.assets.selection import PLANNABLE_STATES
+from partita.display.bins import key_label
+from partita.display.status_snapshot import REASON_BITS
 from partita.errors import PartitaError
-from partita.picture import words
-from partita.picture.bins import key_label
-from partita.picture.marks import MARKS, WORST, Mark
-from partita.picture.snapshot import REASON_BITS
-from partita.status.shown import error_line, one_line
-from partita.web import partition
-from partita.web.answering import limited
-from partita.web.api import asked, bins_of, packed, page_of
-from partita.web.gate import CSRF_HEADER
-from partita.web.graph import HEIGHT, WIDTH, make_graph
-from partita.web.overview import overview
-from partita.web.plans import preview, read_question
-from partita.web.stream import stream_run
-from partita.web.view import read_view
+from partita.status.states import MARKS, MARKS_WORST_FIRST, Mark, mark_counts_text
+from partita.status.text import age_text, bytes_text, clock_text, error_line, one_line
+from partita.web import partition_details
+from partita.web.access_control import CSRF_HEADER
+from partita.web.api import heatmap_bins, partitions_page, required_parameter
+from partita.web.asset_view import read_asset_view
+from partita.web.lineage_graph import NODE_HEIGHT, NODE_WIDTH, lay_out_graph
+from partita.web.overview import overview_document
+from partita.web.plan_preview import preview_document, read_plan_query
+from partita.web.request_threads import threaded_endpoint
+from partita.web.run_stream import stream_run_events
+from partita.web.server_runs import event_line
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from partita.web.runs import Run
+    from partita.web.server_runs import ServerRun
     from partita.web.site import Site
 
 
-def routes() -> list[Route]:
-    """Every page, and the parts of pages that come later."""
+def page_routes() -> list[Route]:
+    """Return the routes of all pages and of the fragments that pages load later."""
     pages: dict[str, tuple[str, Callable[[Request], Response]]] = {
-        "page_overview": ("/", _overview),
-        "part_asof": ("/asof", _as_of),
-        "page_asset": ("/asset", _asset),
-        "part_partitions": ("/asset/partitions", _asset_partitions),
-        "part_summary": ("/asset/summary", _asset_summary),
-        "page_partition": ("/partition", _partition),
-        "part_why": ("/partition/why", _partition_why),
-        "part_history": ("/partition/history", _partition_history),
-        "part_files": ("/partition/files", _partition_files),
-        "page_table": ("/table", _table),
-        "part_table": ("/table/facts", _table_facts),
-        "page_plan": ("/plan", _plan),
-        "part_plan": ("/plan/preview", _plan_preview),
-        "page_run": ("/run", _run),
+        "page_overview": ("/", _overview_page),
+        "part_asof": ("/asof", _as_of_fragment),
+        "page_asset": ("/asset", _asset_page),
+        "part_partitions": ("/asset/partitions", _partitions_fragment),
+        "part_summary": ("/asset/summary", _summary_fragment),
+        "page_partition": ("/partition", _partition_page),
+        "part_why": ("/partition/why", _why_fragment),
+        "part_history": ("/partition/history", _history_fragment),
+        "part_files": ("/partition/files", _files_fragment),
+        "page_table": ("/table", _table_page),
+        "part_table": ("/table/facts", _table_facts_fragment),
+        "page_plan": ("/plan", _plan_page),
+        "part_plan": ("/plan/preview", _plan_preview_fragment),
+        "page_run": ("/run", _run_page),
     }
     return [
-        *(Route(path, limited(answer), name=name) for name, (path, answer) in pages.items()),
-        Route("/run", limited(_begin), name="begin_run", methods=["POST"]),
-        # A stream lasts as long as the run.
+        *(Route(path, threaded_endpoint(handler), name=name) for name, (path, handler) in pages.items()),
+        Route("/run", threaded_endpoint(_start_run), name="begin_run", methods=["POST"]),
+        # Not threaded, because a stream lasts as long as the run.
         Route("/run/events", _run_events, name="part_run"),
     ]
 
 
-def show(request: Request, template: str, status: int = 200, **values: Any) -> Response:
-    """A template as the answer to a request."""
-    return packed(request, _drawn(request, template, **values).encode("utf-8", "surrogatepass"), status, "text/html")
+def render_response(request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    """Return a response with the HTML of a template."""
+    html = _render_template(request, template, **values)
+    return Response(html.encode("utf-8", "surrogatepass"), status, media_type="text/html")
 
 
-def _drawn(request: Request, template: str, **values: Any) -> str:
+def _render_template(request: Request, template: str, **values: Any) -> str:
     site: Site = request.app.state.site
-    snapshot = site.watch.newest
+    snapshot = site.snapshots.latest
     shared = {
         "site": site,
         "as_of": snapshot.as_of,
-        "problem": site.watch.problem,
+        "problem": site.snapshots.problem,
         "csrf_header": CSRF_HEADER,
-        "ago": partial(words.age, now=snapshot.as_of),
+        "ago": partial(age_text, now=snapshot.as_of),
     }
-    return _environment().get_template(template).render(**shared, **values)
+    return _template_environment().get_template(template).render(**shared, **values)
 
 
 @cache
-def _environment() -> Environment:
+def _template_environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("partita.web"),
         autoescape=True,
@@ -93,35 +94,36 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "clock": words.clock,
-        "size": words.size,
+        "clock": clock_text,
+        "size": bytes_text,
         "key_label": key_label,
         "one_line": one_line,
         "error_line": error_line,
     }
     environment.globals |= {
         "marks": MARKS,
+        "marks_worst_first": MARKS_WORST_FIRST,
         "mark_of": {mark.name: mark for mark in MARKS},
         "reasons": tuple(REASON_BITS),
-        "needs": NEEDS,
-        "link": _link,
-        "mark_words": _mark_words,
+        "needs": PLANNABLE_STATES,
+        "link": _link_url,
+        "mark_words": _mark_counts_text,
         "worst_mark": _worst_mark,
+        "event_line": event_line,
     }
     return environment
 
 
-def _link(path: str, **query: str) -> str:
+def _link_url(path: str, **query: str) -> str:
     return f"{path}?{urlencode(query)}"
 
 
-def _mark_words(counts: Sequence[int]) -> str:
-    said = (f"{count:,} {mark.word}" for mark, count in zip(MARKS, counts, strict=True) if count)
-    return ", ".join(said) or "no partitions"
+def _mark_counts_text(counts: Sequence[int]) -> str:
+    return mark_counts_text(dict(enumerate(counts))) or "no partitions"
 
 
 def _worst_mark(counts: Sequence[int]) -> Mark | None:
-    return next((MARKS[number] for number in WORST if counts[number]), None)
+    return next((MARKS[number] for number in MARKS_WORST_FIRST if counts[number]), None)
 
 
 def _site(request: Request) -> Site:
@@ -129,137 +131,144 @@ def _site(request: Request) -> Site:
     return site
 
 
-def _overview(request: Request) -> Response:
-    snapshot = _site(request).watch.newest
+def _overview_page(request: Request) -> Response:
+    snapshot = _site(request).snapshots.latest
     search = request.query_params.get("q") or ""
-    found = overview(snapshot, search)
-    names = {asset["asset"] for asset in found["assets"]}
+    overview = overview_document(snapshot, search)
+    names = {asset["asset"] for asset in overview["assets"]}
     upstreams = {
         facts.name: [u for u in facts.upstreams if not search or u in names]
         for facts in snapshot.assets.values()
         if facts.name in names and not facts.retired
     }
-    joined = {u for found_above in upstreams.values() for u in found_above}
-    upstreams = {name: above for name, above in upstreams.items() if above or name in joined}
-    part = request.query_params.get("part") == "board"
-    return show(
+    has_downstream = {u for upstream_names in upstreams.values() for u in upstream_names}
+    upstreams = {name: above for name, above in upstreams.items() if above or name in has_downstream}
+    is_fragment = request.query_params.get("part") == "board"
+    return render_response(
         request,
-        "_board.html" if part else "overview.html",
+        "_overview.html" if is_fragment else "overview.html",
         search=search,
-        board=found,
-        graph=make_graph(upstreams),
-        box=(WIDTH, HEIGHT),
+        overview=overview,
+        graph=lay_out_graph(upstreams),
+        box=(NODE_WIDTH, NODE_HEIGHT),
         facts=snapshot.assets,
     )
 
 
-def _as_of(request: Request) -> Response:
-    return show(request, "_asof.html")
+def _as_of_fragment(request: Request) -> Response:
+    return render_response(request, "_asof.html")
 
 
-def _asset(request: Request) -> Response:
+def _asset_page(request: Request) -> Response:
     site = _site(request)
-    view = read_view(request.query_params)
-    facts = site.watch.newest.asset(view.asset)
-    below = sorted(f.name for f in site.watch.newest.assets.values() if view.asset in f.upstreams)
-    page, refused = None, None
+    view = read_asset_view(request.query_params)
+    facts = site.snapshots.latest.asset(view.asset)
+    downstreams = sorted(f.name for f in site.snapshots.latest.assets.values() if view.asset in f.upstreams)
+    page, refusal = None, None
     try:
-        page = page_of(site, request.query_params)
+        page = partitions_page(site, request.query_params)
     except PartitaError as error:
-        # A predicate that somebody is at work on: the page has the form that it is mended in.
+        # The predicate of the user is wrong: the page shows it in its form, where the user can correct it.
         if view.where is None:
             raise
-        refused = str(error)
-    return show(
-        request, "asset.html", 400 if refused else 200, facts=facts, view=view, below=below, page=page, refused=refused,
+        refusal = str(error)
+    return render_response(
+        request, "asset.html", 400 if refusal else 200,
+        facts=facts, view=view, downstreams=downstreams, page=page, refusal=refusal,
     )  # fmt: skip
 
 
-def _asset_partitions(request: Request) -> Response:
-    page = page_of(_site(request), request.query_params)
-    return show(request, "_partitions.html", page=page, view=read_view(request.query_params))
+def _partitions_fragment(request: Request) -> Response:
+    page = partitions_page(_site(request), request.query_params)
+    return render_response(request, "_partitions.html", page=page, view=read_asset_view(request.query_params))
 
 
-def _asset_summary(request: Request) -> Response:
-    bins = bins_of(_site(request), request.query_params)
+def _summary_fragment(request: Request) -> Response:
+    bins = heatmap_bins(_site(request), request.query_params)
     width = len(bins.across.labels)
-    starts = range(0, len(bins.cells), width)
-    sums = [
-        [sum(n) for n in zip(*(bins.mixes[cell] for cell in bins.cells[at : at + width]), strict=True)] for at in starts
-    ]
+    rows = [bins.cells[start : start + width] for start in range(0, len(bins.cells), width)]
+    sums = [[sum(n) for n in zip(*(bins.distinct_counts[cell] for cell in row), strict=True)] for row in rows]
     lines = list(zip(bins.down.labels, sums, strict=True))
-    return show(request, "_summary.html", lines=lines, down=bins.down, across=bins.across)
+    return render_response(request, "_summary.html", lines=lines, down=bins.down, across=bins.across)
 
 
-def _partition(request: Request) -> Response:
-    asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
+def _partition_page(request: Request) -> Response:
+    asset, key = required_parameter(request.query_params, "asset"), required_parameter(request.query_params, "key")
     site = _site(request)
-    found = partition.identity(site.watch.newest, asset, key)
-    return show(request, "partition.html", partition=found, facts=site.watch.newest.asset(asset))
+    document = partition_details.partition_document(site.snapshots.latest, asset, key)
+    return render_response(request, "partition.html", partition=document, facts=site.snapshots.latest.asset(asset))
 
 
-def _partition_why(request: Request) -> Response:
-    asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
+def _why_fragment(request: Request) -> Response:
+    asset, key = required_parameter(request.query_params, "asset"), required_parameter(request.query_params, "key")
     site = _site(request)
-    site.watch.newest.asset(asset)
-    return show(request, "_why.html", why=site.watch.asking.why(asset, PartitionKey.parse(key)).document())
+    site.snapshots.latest.asset(asset)
+    return render_response(
+        request, "_why.html", why=site.snapshots.lake_queries.why(asset, PartitionKey.parse(key)).document()
+    )
 
 
-def _partition_history(request: Request) -> Response:
-    asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
-    return show(request, "_history.html", history=partition.history(_site(request).lake, asset, key))
+def _history_fragment(request: Request) -> Response:
+    asset, key = required_parameter(request.query_params, "asset"), required_parameter(request.query_params, "key")
+    return render_response(
+        request, "_history.html", history=partition_details.history_document(_site(request).lake, asset, key)
+    )
 
 
-def _partition_files(request: Request) -> Response:
-    asset, key = asked(request.query_params, "asset"), asked(request.query_params, "key")
+def _files_fragment(request: Request) -> Response:
+    asset, key = required_parameter(request.query_params, "asset"), required_parameter(request.query_params, "key")
     site = _site(request)
-    return show(request, "_files.html", found=partition.files(site.lake, site.watch.newest, site.tables, asset, key))
+    return render_response(
+        request,
+        "_files.html",
+        partition=partition_details.files_document(site.lake, site.snapshots.latest, site.tables, asset, key),
+    )
 
 
-def _table(request: Request) -> Response:
-    name = asked(request.query_params, "name")
+def _table_page(request: Request) -> Response:
+    name = required_parameter(request.query_params, "name")
     site = _site(request)
-    # What is no table's name, or leaves the lake, is refused here and not in a part of the page.
+    # An invalid name is refused here, for the whole page and not only for the fragment with the facts.
     site.lake.table(name)
-    writers = [facts.name for facts in site.watch.newest.assets.values() if facts.table == name]
-    return show(request, "table.html", name=name, writers=writers)
+    writers = [facts.name for facts in site.snapshots.latest.assets.values() if facts.table == name]
+    return render_response(request, "table.html", name=name, writers=writers)
 
 
-def _table_facts(request: Request) -> Response:
-    facts = _site(request).tables.facts(asked(request.query_params, "name"))
-    return show(request, "_table.html", table=facts.document)
+def _table_facts_fragment(request: Request) -> Response:
+    facts = _site(request).tables.facts(required_parameter(request.query_params, "name"))
+    return render_response(request, "_table.html", table=facts.document)
 
 
-def _plan(request: Request) -> Response:
-    question = read_question(request.query_params)
-    if question.view is not None:
-        _site(request).watch.newest.asset(question.view.asset)
-    return show(request, "plan.html", question=question)
+def _plan_page(request: Request) -> Response:
+    plan_query = read_plan_query(request.query_params)
+    if plan_query.asset_view is not None:
+        _site(request).snapshots.latest.asset(plan_query.asset_view.asset)
+    return render_response(request, "plan.html", plan_query=plan_query)
 
 
-def _plan_preview(request: Request) -> Response:
+def _plan_preview_fragment(request: Request) -> Response:
     site = _site(request)
-    question = read_question(request.query_params)
-    plan = preview(*site.plans.make(question), may_run=site.runs.allowed)
-    return show(request, "_plan.html", plan=plan, question=question)
+    plan_query = read_plan_query(request.query_params)
+    plan = preview_document(*site.plans.make_plan(plan_query), may_run=site.runs.can_run)
+    return render_response(request, "_plan.html", plan=plan)
 
 
-def _run(request: Request) -> Response:
+def _run_page(request: Request) -> Response:
     runs = _site(request).runs
-    return show(request, "run.html", run=None if runs.newest is None else runs.newest.document())
+    return render_response(request, "run.html", run=None if runs.latest is None else runs.latest.document())
 
 
-def _begin(request: Request) -> Response:
-    """Run a plan that was shown; htmx goes to the page of the run then."""
+def _start_run(request: Request) -> Response:
+    """Start a run of a plan that was shown; the header makes htmx open the page of the run."""
     site = _site(request)
-    site.runs.begin(lambda: site.plans.kept(asked(request.query_params, "plan")))
+    site.runs.start_run(lambda: site.plans.plan_by_id(required_parameter(request.query_params, "plan")))
     return Response(status_code=204, headers={"HX-Redirect": "/run"})
 
 
 def _run_events(request: Request) -> Response:
-    """The stream of the API, with the end of the run as a part of the page."""
+    """Stream the events of the run as the API does, with the HTML of the outcome in the last event."""
 
-    def outcome(run: Run) -> dict[str, str]:
-        return {"state": run.state, "html": _drawn(request, "_outcome.html", run=run.document())}
+    def outcome_document(run: ServerRun) -> dict[str, str]:
+        return {"state": run.state, "html": _render_template(request, "_outcome.html", run=run.document())}
 
-    return stream_run(request, outcome)
+    return stream_run_events(request, outcome_document)

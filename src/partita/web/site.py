@@ -1,16 +1,16 @@
-"""What every request is answered from: the lake, its newest snapshot, its tables, and who may ask."""
+"""The state that requests share: the lake, its latest snapshot, its tables, plans, runs and the access policy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from partita.web.answering import ANSWER_SECONDS
-from partita.web.gate import Keeper
-from partita.web.plans import Plans
-from partita.web.runs import Doing, Runs
-from partita.web.tables import Tables
-from partita.web.watch import Watch
+from partita.web.access_control import AccessPolicy
+from partita.web.plan_preview import PlanPreviews
+from partita.web.request_threads import REQUEST_TIMEOUT_SECONDS
+from partita.web.server_runs import RunController, ServerRunner
+from partita.web.snapshot_refresh import SnapshotRefresher
+from partita.web.table_facts import TableFactsCache
 
 if TYPE_CHECKING:
     from partita.lake import Lake
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A lake's tenant and workspace as they are served, fixed for as long as the server runs."""
+    """A lake with its tenant and workspace, as a server serves it."""
 
     lake: Lake
-    watch: Watch
-    tables: Tables
-    keeper: Keeper
-    plans: Plans
-    runs: Runs
-    answer_seconds: float = ANSWER_SECONDS
+    snapshots: SnapshotRefresher
+    tables: TableFactsCache
+    access_policy: AccessPolicy
+    plans: PlanPreviews
+    runs: RunController
+    request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS
 
     @classmethod
-    def of(cls, lake: Lake, keeper: Keeper, doing: Doing | None = None) -> Site:
-        """The site of a lake, with a watch that isn't started; without `doing` it runs nothing."""
-        watch = Watch(lake)
-        plans = Plans(watch) if doing is None else Plans(watch, doing.sizes, doing.among)
-        return cls(lake, watch, Tables(lake), keeper, plans, Runs(doing, watch.ask))
+    def of(cls, lake: Lake, access_policy: AccessPolicy, runner: ServerRunner | None = None) -> Site:
+        """Return the site of a lake. Its snapshot refresher is not started; without a `runner` it runs no plan."""
+        snapshots = SnapshotRefresher(lake)
+        limits = () if runner is None else (runner.batch_limits, runner.asset_names)
+        plans = PlanPreviews(snapshots, *limits)
+        runs = RunController(runner, snapshots.request_refresh)
+        return cls(lake, snapshots, TableFactsCache(lake), access_policy, plans, runs)

@@ -1,4 +1,4 @@
-"""Row-level changes: random ones against a model in Python and against delta-spark, and what each leaves untouched."""
+"""Random row-level changes have the effect that a Python model and delta-spark say, and change nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from hypothesis import settings
 
 import partita as pt
 from partita.errors import ConstraintError, PartitaError, SchemaError, TableError
-from tests.formats.delta.tables import actions, by_delta_spark, ids, plain, rows, table_of, unchanged
+from tests.formats.delta.tables import (
+    actions_of_kind,
+    arrow_table,
+    assert_unchanged,
+    comparable_value,
+    read_with_delta_spark,
+    row_ids,
+    sorted_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +32,7 @@ SCHEMA = pt.Schema.of({"id": "long", "p": "string", "k": "int", "x": "double"})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the model."""
+    """A row of the Python model."""
 
     id: int
     p: str | None
@@ -33,18 +41,23 @@ class Row:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        return (self.id, self.p, self.k, plain(self.x))
+        return (self.id, self.p, self.k, comparable_value(self.x))
 
 
-def as_arrow(given: list[Row]) -> pa.Table:
-    return table_of(
-        {name: (str(SCHEMA.find(name).type), [getattr(row, name) for row in given]) for name in ("id", "p", "k", "x")}
+def arrow_rows(rows: list[Row]) -> pa.Table:
+    return arrow_table(
+        {
+            name: (str(SCHEMA.find_field(name).type), [getattr(row, name) for row in rows])
+            for name in ("id", "p", "k", "x")
+        }
     )
 
 
-def create(folder: Path, name: str = "t", **properties: str) -> pt.Table:
-    given = {key.replace("_", "."): value for key, value in properties.items()}
-    return pt.Lake(str(folder)).create_table(name, SCHEMA, format="delta", partition_by=["p"], properties=given)
+def create_table(folder: Path, name: str = "t", **properties: str) -> pt.Table:
+    table_properties = {key.replace("_", "."): value for key, value in properties.items()}
+    return pt.Lake(str(folder)).create_table(
+        name, SCHEMA, format="delta", partition_by=["p"], properties=table_properties
+    )
 
 
 # --- random changes
@@ -73,36 +86,36 @@ SETTINGS: list[Setting] = [
 ]
 
 
-def drawn(draw: random.Random, start: int, count: int) -> list[Row]:
+def random_rows(draw: random.Random, start: int, count: int) -> list[Row]:
     return [
         Row(
-            start + at,
+            start + index,
             draw.choice([None, "a", "b", "c d", "é/%"]),
             draw.choice([None, 0, 1, 2, 3, 4]),
             draw.choice([None, float("nan"), 0.0, 1.0, 2.5, float("-inf")]),
         )
-        for at in range(count)
+        for index in range(count)
     ]
 
 
-def deleted(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
+def delete_rows(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
     sql, holds = draw.choice(PREDICATES)
     table.delete(sql)
     return [row for row in model if not holds(row)]
 
 
-def updated(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
+def update_rows(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
     (sql, holds), (values, change) = draw.choice(PREDICATES), draw.choice(SETTINGS)
     table.update(values, sql)
     return [change(row) if holds(row) else row for row in model]
 
 
-def merged(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
-    known = draw.sample(model, min(4, len(model)))
-    source = [replace(new, id=old.id) for new, old in zip(drawn(draw, 0, len(known)), known, strict=True)]
-    source += drawn(draw, 1 + max((row.id for row in model), default=0), 3)
+def merge_rows(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
+    existing = draw.sample(model, min(4, len(model)))
+    source = [replace(new, id=old.id) for new, old in zip(random_rows(draw, 0, len(existing)), existing, strict=True)]
+    source += random_rows(draw, 1 + max((row.id for row in model), default=0), 3)
     table.merge(
-        as_arrow(source),
+        arrow_rows(source),
         "t.id = s.id",
         pt.when_matched("s.k is null").delete(),
         pt.when_matched("s.k > 0").update({"p": "s.p", "x": "t.x"}),
@@ -111,41 +124,43 @@ def merged(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
         pt.when_not_matched_by_source("t.k = 0").delete(),
     )
     by_id = {row.id: row for row in source}
-    found = []
+    expected = []
     for row in model:
         other = by_id.get(row.id)
         if other is None:
-            found += [] if row.k == 0 else [row]
+            expected += [] if row.k == 0 else [row]
         elif other.k is not None:
-            found.append(replace(row, p=other.p) if other.k > 0 else replace(row, k=other.k))
-    there = {row.id for row in model}
-    return found + [row for row in source if row.id not in there and row.p is not None]
+            expected.append(replace(row, p=other.p) if other.k > 0 else replace(row, k=other.k))
+    model_ids = {row.id for row in model}
+    return expected + [row for row in source if row.id not in model_ids and row.p is not None]
 
 
-def overwritten(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
-    given = drawn(draw, 1000 + 10 * len(model), 2)
-    table.overwrite_partitions(as_arrow(given))
-    there = {row.p for row in given}
-    return [row for row in model if row.p not in there] + given
+def overwrite_partitions(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
+    new_rows = random_rows(draw, 1000 + 10 * len(model), 2)
+    table.overwrite_partitions(arrow_rows(new_rows))
+    partitions = {row.p for row in new_rows}
+    return [row for row in model if row.p not in partitions] + new_rows
 
 
-def appended(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
-    given = drawn(draw, 2000 + 10 * len(model), 3)
-    table.append(as_arrow(given))
-    return model + given
+def append_rows(table: pt.Table, model: list[Row], draw: random.Random) -> list[Row]:
+    new_rows = random_rows(draw, 2000 + 10 * len(model), 3)
+    table.append(arrow_rows(new_rows))
+    return model + new_rows
 
 
 @pytest.mark.parametrize("seed", range(settings().max_examples // 50))
 def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311
-    table, model = create(tmp_path), drawn(draw, 1, 20)
-    table.append(as_arrow(model[:12]))
-    table.append(as_arrow(model[12:]))
+    table, model = create_table(tmp_path), random_rows(draw, 1, 20)
+    table.append(arrow_rows(model[:12]))
+    table.append(arrow_rows(model[12:]))
     for _ in range(3):
-        change = draw.choice([deleted, updated, updated, merged, merged, overwritten, appended])
+        change = draw.choice(
+            [delete_rows, update_rows, update_rows, merge_rows, merge_rows, overwrite_partitions, append_rows]
+        )
         model = change(table, model, draw)
-        assert rows(table.read()) == sorted((row.values for row in model), key=repr), change.__name__
-    assert rows(by_delta_spark(spark, table)) == rows(table.read())
+        assert sorted_rows(table.read()) == sorted((row.values for row in model), key=repr), change.__name__
+    assert sorted_rows(read_with_delta_spark(spark, table)) == sorted_rows(table.read())
 
 
 SQL = [
@@ -161,11 +176,11 @@ SQL = [
 
 def test_the_same_changes_by_delta_spark(spark: SparkSession, tmp_path: Path) -> None:
     draw = random.Random(99)  # noqa: S311
-    given, source = drawn(draw, 1, 20), drawn(draw, 5, 20)
-    ours, theirs = create(tmp_path, "ours"), create(tmp_path, "theirs")
+    rows, source = random_rows(draw, 1, 20), random_rows(draw, 5, 20)
+    ours, theirs = create_table(tmp_path, "ours"), create_table(tmp_path, "theirs")
     for table in (ours, theirs):
-        table.append(as_arrow(given))
-    spark.createDataFrame(as_arrow(source)).createOrReplaceTempView("source")
+        table.append(arrow_rows(rows))
+    spark.createDataFrame(arrow_rows(source)).createOrReplaceTempView("source")
     joined = {"k": "s.k", "p": "'joined'"}
     changes: list[Callable[[], object]] = [
         lambda: ours.delete("k > 2 and x > 1"),
@@ -173,7 +188,7 @@ def test_the_same_changes_by_delta_spark(spark: SparkSession, tmp_path: Path) ->
             {"p": "case when k = 1 then null else 'n' end", "x": "x + k"}, "p <> 'c d' or k is null"
         ),
         lambda: ours.merge(
-            as_arrow(source), "t.id = s.id and t.p = s.p", pt.when_matched("s.k = 0").delete(),
+            arrow_rows(source), "t.id = s.id and t.p = s.p", pt.when_matched("s.k = 0").delete(),
             pt.when_matched().update(joined), pt.when_not_matched().insert(),
         ),
         lambda: ours.delete("x = double('NaN')"),
@@ -181,7 +196,7 @@ def test_the_same_changes_by_delta_spark(spark: SparkSession, tmp_path: Path) ->
     for sql, change in zip(SQL, changes, strict=True):
         spark.sql(sql.format(t=f"delta.`{theirs.uri}`"))
         change()
-        assert rows(ours.read()) == rows(by_delta_spark(spark, theirs)), sql
+        assert sorted_rows(ours.read()) == sorted_rows(read_with_delta_spark(spark, theirs)), sql
 
 
 # --- what is refused
@@ -189,18 +204,18 @@ def test_the_same_changes_by_delta_spark(spark: SparkSession, tmp_path: Path) ->
 TWO = [Row(1, "a", 1, 1.0), Row(2, "b", 2, 2.0)]
 
 
-def filled(folder: Path, **properties: str) -> pt.Table:
-    table = create(folder, **properties)
-    table.append(as_arrow(TWO))
+def filled_table(folder: Path, **properties: str) -> pt.Table:
+    table = create_table(folder, **properties)
+    table.append(arrow_rows(TWO))
     return table
 
 
 @pytest.mark.parametrize("clause", [pt.when_matched("s.k > 0").delete(), pt.when_matched().update({"k": "s.k"}),
                                     pt.when_matched().update({"p": "s.p"})])  # fmt: skip
 def test_a_row_that_matches_twice_changes_nothing(spark: SparkSession, tmp_path: Path, clause: Any) -> None:
-    table = filled(tmp_path)
-    with unchanged(table), pytest.raises(ConstraintError, match="more than one"):
-        table.merge(as_arrow([TWO[0], replace(TWO[0], k=7)]), "t.id = s.id", clause)
+    table = filled_table(tmp_path)
+    with assert_unchanged(table), pytest.raises(ConstraintError, match="more than one"):
+        table.merge(arrow_rows([TWO[0], replace(TWO[0], k=7)]), "t.id = s.id", clause)
 
 
 REFUSED: dict[str, Callable[[pt.Table], object]] = {
@@ -209,53 +224,55 @@ REFUSED: dict[str, Callable[[pt.Table], object]] = {
     "a text that is no number": lambda t: t.update({"k": "'x'"}, "id = 1"),
     "a check by an update": lambda t: t.update({"k": "-1"}, "id = 1"),
     "a check by a move": lambda t: t.update({"k": "-1", "p": "'z'"}, "id = 1"),
-    "a check by an append": lambda t: t.append(as_arrow([replace(TWO[0], k=-1)])),
-    "a check that is null": lambda t: t.append(as_arrow([replace(TWO[0], k=None)])),
+    "a check by an append": lambda t: t.append(arrow_rows([replace(TWO[0], k=-1)])),
+    "a check that is null": lambda t: t.append(arrow_rows([replace(TWO[0], k=None)])),
     "a check by an insert": lambda t: t.merge(
-        as_arrow([replace(TWO[0], id=9, k=-1)]), "t.id = s.id", pt.when_not_matched().insert()
+        arrow_rows([replace(TWO[0], id=9, k=-1)]), "t.id = s.id", pt.when_not_matched().insert()
     ),
-    "a check by an overwrite": lambda t: t.overwrite_partitions(as_arrow([replace(TWO[0], k=-1)])),
-    "a row that is not in what is overwritten": lambda t: t.overwrite(as_arrow(TWO), "p = 'a'"),
-    "a null in what is appended": lambda t: t.append(as_arrow(TWO).set_column(0, "id", pa.array([1, None]))),
+    "a check by an overwrite": lambda t: t.overwrite_partitions(arrow_rows([replace(TWO[0], k=-1)])),
+    "a row that is not in what is overwritten": lambda t: t.overwrite(arrow_rows(TWO), "p = 'a'"),
+    "a null in what is appended": lambda t: t.append(arrow_rows(TWO).set_column(0, "id", pa.array([1, None]))),
 }
 
 
 @pytest.fixture(scope="module")
-def strict(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> pt.Table:
-    """A table with a column that may not be null, and a check."""
+def constrained_table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> pt.Table:
+    """A table with a NOT NULL column and a check constraint."""
     schema = pt.Schema(tuple(replace(f, nullable=f.name != "id") for f in SCHEMA))
     table = pt.Lake(str(tmp_path_factory.mktemp("strict"))).create_table(
         "t", schema, format="delta", partition_by=["p"], properties={"delta.constraints.positive": "k >= 0"}
     )
-    table.append(as_arrow(TWO))
+    table.append(arrow_rows(TWO))
     return table
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_the_rules_refuse_changes_nothing(spark: SparkSession, strict: pt.Table, name: str) -> None:
-    with unchanged(strict), pytest.raises(ConstraintError):
-        REFUSED[name](strict)
-    assert rows(strict.read()) == [row.values for row in TWO]
+def test_what_the_rules_refuse_changes_nothing(spark: SparkSession, constrained_table: pt.Table, name: str) -> None:
+    with assert_unchanged(constrained_table), pytest.raises(ConstraintError):
+        REFUSED[name](constrained_table)
+    assert sorted_rows(constrained_table.read()) == [row.values for row in TWO]
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
+    ("rows", "match"),
     [
-        (as_arrow(TWO).append_column("new", pa.array([1, 2])), "no column 'new'"),
-        (as_arrow(TWO).set_column(2, "k", pa.array([1, 2], pa.int64())), "'k' is int"),
-        (as_arrow(TWO).set_column(1, "p", pa.array([1, 2])), "'p' is string"),
-        (as_arrow(TWO).append_column("ID", pa.array([1, 2])), "twice"),
+        (arrow_rows(TWO).append_column("new", pa.array([1, 2])), "no column 'new'"),
+        (arrow_rows(TWO).set_column(2, "k", pa.array([1, 2], pa.int64())), "'k' is int"),
+        (arrow_rows(TWO).set_column(1, "p", pa.array([1, 2])), "'p' is string"),
+        (arrow_rows(TWO).append_column("ID", pa.array([1, 2])), "twice"),
         ([1, 2], "Arrow table"),
     ],
 )
-def test_rows_of_another_shape_are_refused(spark: SparkSession, strict: pt.Table, given: Any, match: str) -> None:
-    with unchanged(strict), pytest.raises(SchemaError, match=match):
-        strict.append(given)
+def test_rows_of_another_shape_are_refused(
+    spark: SparkSession, constrained_table: pt.Table, rows: Any, match: str
+) -> None:
+    with assert_unchanged(constrained_table), pytest.raises(SchemaError, match=match):
+        constrained_table.append(rows)
 
 
-def test_an_overwrite_of_a_part_of_a_partition_is_refused(spark: SparkSession, strict: pt.Table) -> None:
-    with unchanged(strict), pytest.raises(TableError, match="whole partitions"):
-        strict.overwrite(as_arrow(TWO), "k = 1")
+def test_an_overwrite_of_a_part_of_a_partition_is_refused(spark: SparkSession, constrained_table: pt.Table) -> None:
+    with assert_unchanged(constrained_table), pytest.raises(TableError, match="whole partitions"):
+        constrained_table.overwrite(arrow_rows(TWO), "k = 1")
 
 
 @pytest.mark.parametrize(
@@ -265,72 +282,72 @@ def test_an_overwrite_of_a_part_of_a_partition_is_refused(spark: SparkSession, s
         lambda t: t.update({}),
         lambda t: t.update({"k": "no_such_column + 1"}),
         lambda t: t.delete("nothing = 1"),
-        lambda t: t.merge(as_arrow(TWO), "t.id = s.id"),
-        lambda t: t.merge(as_arrow(TWO), "t.id = s.nothing", pt.when_matched().delete()),
-        lambda t: t.merge(as_arrow(TWO), "t.id = s.id", pt.when_matched().update({"nothing": "1"})),
+        lambda t: t.merge(arrow_rows(TWO), "t.id = s.id"),
+        lambda t: t.merge(arrow_rows(TWO), "t.id = s.nothing", pt.when_matched().delete()),
+        lambda t: t.merge(arrow_rows(TWO), "t.id = s.id", pt.when_matched().update({"nothing": "1"})),
     ],
 )
-def test_what_makes_no_sense_is_refused(spark: SparkSession, strict: pt.Table, change: Any) -> None:
-    with unchanged(strict), pytest.raises(PartitaError):
-        change(strict)
+def test_what_makes_no_sense_is_refused(spark: SparkSession, constrained_table: pt.Table, change: Any) -> None:
+    with assert_unchanged(constrained_table), pytest.raises(PartitaError):
+        change(constrained_table)
 
 
 def test_an_append_only_table_takes_rows_and_gives_none(spark: SparkSession, tmp_path: Path) -> None:
-    table = filled(tmp_path, delta_appendOnly="true")
+    table = filled_table(tmp_path, delta_appendOnly="true")
     changes: list[Callable[[], object]] = [
         lambda: table.delete("id = 1"),
         lambda: table.update({"k": "1"}),
-        lambda: table.overwrite(as_arrow(TWO)),
-        lambda: table.overwrite_partitions(as_arrow(TWO)),
-        lambda: table.merge(as_arrow(TWO), "t.id = s.id", pt.when_matched().delete()),
+        lambda: table.overwrite(arrow_rows(TWO)),
+        lambda: table.overwrite_partitions(arrow_rows(TWO)),
+        lambda: table.merge(arrow_rows(TWO), "t.id = s.id", pt.when_matched().delete()),
     ]
     for change in changes:
-        with unchanged(table), pytest.raises(TableError, match="append-only"):
+        with assert_unchanged(table), pytest.raises(TableError, match="append-only"):
             change()
-    table.merge(as_arrow([replace(TWO[0], id=3)]), "t.id = s.id", pt.when_not_matched().insert())
-    assert ids(rows(table.read())) == [1, 2, 3]
+    table.merge(arrow_rows([replace(TWO[0], id=3)]), "t.id = s.id", pt.when_not_matched().insert())
+    assert row_ids(sorted_rows(table.read())) == [1, 2, 3]
 
 
 # --- what is left alone
 
 
 def test_whole_partitions_and_files_go_by_metadata_alone(tmp_path: Path, spark: SparkSession) -> None:
-    table = create(tmp_path)
-    table.append(as_arrow([replace(TWO[0], id=n, p=p) for n, p in enumerate("aabbccdd")]))
+    table = create_table(tmp_path)
+    table.append(arrow_rows([replace(TWO[0], id=n, p=p) for n, p in enumerate("aabbccdd")]))
     done = table.delete("p = 'a'")
     assert (done.counts["files_added"], done.counts["files_removed"], done.counts["rows_deleted"]) == (0, 1, 2)
     done = table.delete("id in (2, 3) or p = 'c'")
     assert done.counts["files_removed"] == 2
-    assert ids(rows(table.read())) == [6, 7]
+    assert row_ids(sorted_rows(table.read())) == [6, 7]
     done = table.delete("id >= 6")
     assert (done.counts["files_added"], done.counts["rows_deleted"]) == (0, 2)
-    assert rows(table.read()) == []
+    assert sorted_rows(table.read()) == []
     assert table.delete("true").version is None
 
 
 def test_a_whole_file_goes_without_spark(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    from partita.formats.on_spark import job
+    from partita.formats.operations import write_operation
 
-    table = filled(tmp_path)
+    table = filled_table(tmp_path)
 
-    def unused(*_: object) -> None:
+    def fail_if_called(*_: object) -> None:
         raise AssertionError("Spark was asked for")
 
-    monkeypatch.setattr(job, "session", unused)
+    monkeypatch.setattr(write_operation, "spark_session", fail_if_called)
     assert table.delete("p = 'a'").counts["files_added"] == 0
     assert table.delete("id >= 2 and id <= 2").counts["files_added"] == 0
     assert table.plan().files.num_rows == 0
 
 
 def test_only_files_that_may_match_are_rewritten(spark: SparkSession, tmp_path: Path) -> None:
-    table = create(tmp_path)
+    table = create_table(tmp_path)
     for start in (0, 10, 20):
-        table.append(as_arrow([replace(TWO[0], id=start + n, p=p) for n, p in enumerate("aabb")]))
+        table.append(arrow_rows([replace(TWO[0], id=start + n, p=p) for n, p in enumerate("aabb")]))
     before = set(table.plan().files["path"].to_pylist())
     done = table.update({"k": "5"}, "id = 11")
     assert (done.counts["files_removed"], done.counts["files_added"], done.counts["rows_updated"]) == (1, 1, 1)
     done = table.merge(
-        as_arrow([replace(TWO[0], id=21)]), "t.id = s.id and t.p = 'a'", pt.when_matched().update({"k": "6"})
+        arrow_rows([replace(TWO[0], id=21)]), "t.id = s.id and t.p = 'a'", pt.when_matched().update({"k": "6"})
     )
     assert (done.counts["files_removed"], done.counts["files_added"], done.counts["rows_updated"]) == (1, 1, 1)
     assert len(before & set(table.plan().files["path"].to_pylist())) == 4
@@ -338,21 +355,21 @@ def test_only_files_that_may_match_are_rewritten(spark: SparkSession, tmp_path: 
 
 
 def test_what_changes_nothing_makes_no_version(spark: SparkSession, tmp_path: Path) -> None:
-    table = filled(tmp_path)
-    with unchanged(table):
+    table = filled_table(tmp_path)
+    with assert_unchanged(table):
         assert table.delete("id = 77").version is None
         assert table.update({"k": "1"}, "k = 77").version is None
-        assert table.append(as_arrow(TWO).slice(0, 0)).version is None
-        assert table.merge(as_arrow(TWO), "t.id = s.id + 100", pt.when_matched().delete()).version is None
+        assert table.append(arrow_rows(TWO).slice(0, 0)).version is None
+        assert table.merge(arrow_rows(TWO), "t.id = s.id + 100", pt.when_matched().delete()).version is None
 
 
 def test_a_transaction_lands_once(spark: SparkSession, tmp_path: Path) -> None:
-    table = create(tmp_path)
-    assert table.append(as_arrow(TWO), transaction=("job", 5)).version == 1
-    with unchanged(table):
-        assert table.append(as_arrow(TWO), transaction=("job", 5)).version is None
-        assert table.append(as_arrow(TWO), transaction=("job", 4)).version is None
-        assert table.overwrite(as_arrow(TWO), transaction=("job", 5)).version is None
-    assert table.append(as_arrow(TWO), transaction=("other", 5)).version == 2
-    assert table.append(as_arrow(TWO), transaction=("job", 6)).version == 3
-    assert actions(table, "txn")[0]["appId"] == "job"
+    table = create_table(tmp_path)
+    assert table.append(arrow_rows(TWO), transaction=("job", 5)).version == 1
+    with assert_unchanged(table):
+        assert table.append(arrow_rows(TWO), transaction=("job", 5)).version is None
+        assert table.append(arrow_rows(TWO), transaction=("job", 4)).version is None
+        assert table.overwrite(arrow_rows(TWO), transaction=("job", 5)).version is None
+    assert table.append(arrow_rows(TWO), transaction=("other", 5)).version == 2
+    assert table.append(arrow_rows(TWO), transaction=("job", 6)).version == 3
+    assert actions_of_kind(table, "txn")[0]["appId"] == "job"

@@ -1,4 +1,4 @@
-"""Executors that are processes of their own, as on a cluster."""
+"""Writes on executors that are separate processes, as on a cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS, SUM = 10_000, sum(i % 7 for i in range(10_000))
 @pytest.mark.parametrize("how", ["stay", "kill"])
 def test_an_append_is_whole(tmp_path: Path, how: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("cluster.py")), str(tmp_path), how],
+        [sys.executable, str(Path(__file__).with_name("killed_executor.py")), str(tmp_path), how],
         env={**os.environ, "PYSPARK_PYTHON": sys.executable},
         capture_output=True,
         text=True,

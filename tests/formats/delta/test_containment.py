@@ -1,4 +1,4 @@
-"""Delta tables with links in their folders: nothing behind them is deleted or written to."""
+"""Delta tables with symbolic links in their folders: nothing behind a link is deleted or written."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ from deltalake import DeltaTable
 
 import partita as pt
 from partita.errors import StorageError, TableError
-from partita.formats.containment import LINK, OTHER_FOLDER, OTHER_NAME, OTHER_TABLE, YOUNG
-from partita.formats.delta.orphans import UNKNOWN_FEATURE
+from partita.formats.containment import (
+    REASON_OTHER_TABLE,
+    REASON_SYMBOLIC_LINK,
+    REASON_TOO_YOUNG,
+    REASON_UNKNOWN_FOLDER,
+    REASON_UNKNOWN_NAME,
+)
+from partita.formats.delta.maintenance import REASON_UNKNOWN_FEATURE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,12 +34,12 @@ NOW = timedelta(0)
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
 
 
-def rows(*given: tuple[int, str]) -> pa.Table:
-    return pa.table({"id": [n for n, _ in given], "p": [p for _, p in given]}, schema=SCHEMA)
+def rows(*values: tuple[int, str]) -> pa.Table:
+    return pa.table({"id": [n for n, _ in values], "p": [p for _, p in values]}, schema=SCHEMA)
 
 
-def left_behind(folder: Path) -> Path:
-    """A file as a writer of Partita's that was killed leaves one."""
+def write_orphan(folder: Path) -> Path:
+    """Write a file as a killed writer of Partita leaves it."""
     path = folder / f"part-00000-0-{uuid4()}.c000.snappy.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x")
@@ -41,30 +47,30 @@ def left_behind(folder: Path) -> Path:
     return path
 
 
-def tree(folder: Path) -> dict[str, bytes]:
+def folder_contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_clean_up_follows_no_links(tmp_path: Path) -> None:
     table = pt.Lake(str(tmp_path)).create_table("t", SCHEMA, format="delta", partition_by=["p"])
     others, folder = tmp_path / "others", Path(table.uri)
-    theirs = left_behind(others)
-    left_behind(others / "deep")
+    theirs = write_orphan(others)
+    write_orphan(others / "deep")
     for name, target in {"p=a": others, "p=b": others / "deep", "back": folder, "none": tmp_path / "none"}.items():
         (folder / name).symlink_to(target)
     (folder / theirs.name).symlink_to(theirs)
-    orphan = left_behind(folder / "p=c")
-    young = left_behind(folder / "p=c")
+    orphan = write_orphan(folder / "p=c")
+    young = write_orphan(folder / "p=c")
     os.utime(young)
     (folder / "notes.txt").write_text("mine")
-    left_behind(folder / "inner" / "_delta_log")
-    before = tree(others)
+    write_orphan(folder / "inner" / "_delta_log")
+    before = folder_contents(others)
     removed = table.remove_orphans(timedelta(hours=1))
     assert removed == [f"p=c/{orphan.name}"]
-    assert tree(others) == before
+    assert folder_contents(others) == before
     assert removed.left == {
-        **dict.fromkeys(["p=a", "p=b", "back", "none", theirs.name], LINK),
-        "inner": OTHER_TABLE, "notes.txt": OTHER_NAME, f"p=c/{young.name}": YOUNG,
+        **dict.fromkeys(["p=a", "p=b", "back", "none", theirs.name], REASON_SYMBOLIC_LINK),
+        "inner": REASON_OTHER_TABLE, "notes.txt": REASON_UNKNOWN_NAME, f"p=c/{young.name}": REASON_TOO_YOUNG,
     }  # fmt: skip
 
 
@@ -79,15 +85,15 @@ NAMES = {
     f"deletion_vector_{UUID}.bin": None,
     f"ab/deletion_vector_{UUID}.bin": None,
     f"p=a/.part-00002-{UUID}-c000.zstd.parquet.crc": None,
-    f"part-00001-{UUID}-c000.zstd.parquet": OTHER_FOLDER,
-    f"export/part-00001-{UUID}-c000.snappy.parquet": OTHER_FOLDER,
-    f"p=a/q=b/part-00001-{UUID}-c000.snappy.parquet": OTHER_FOLDER,
-    f"q=a/part-00001-{UUID}-c000.snappy.parquet": OTHER_FOLDER,
-    f"ab/part-00001-{UUID}-c000.snappy.parquet": OTHER_FOLDER,
-    f"ab/cd/deletion_vector_{UUID}.bin": OTHER_FOLDER,
-    "report.parquet": OTHER_NAME,
-    "p=a/notes.txt": OTHER_NAME,
-    "_change_data/mine.parquet": OTHER_NAME,
+    f"part-00001-{UUID}-c000.zstd.parquet": REASON_UNKNOWN_FOLDER,
+    f"export/part-00001-{UUID}-c000.snappy.parquet": REASON_UNKNOWN_FOLDER,
+    f"p=a/q=b/part-00001-{UUID}-c000.snappy.parquet": REASON_UNKNOWN_FOLDER,
+    f"q=a/part-00001-{UUID}-c000.snappy.parquet": REASON_UNKNOWN_FOLDER,
+    f"ab/part-00001-{UUID}-c000.snappy.parquet": REASON_UNKNOWN_FOLDER,
+    f"ab/cd/deletion_vector_{UUID}.bin": REASON_UNKNOWN_FOLDER,
+    "report.parquet": REASON_UNKNOWN_NAME,
+    "p=a/notes.txt": REASON_UNKNOWN_NAME,
+    "_change_data/mine.parquet": REASON_UNKNOWN_NAME,
 }
 
 
@@ -105,14 +111,14 @@ def test_files_of_other_writers_are_orphans_where_these_put_them(tmp_path: Path,
     removed = table.remove_orphans(NOW)
     expected = dict(NAMES)
     if not is_known:
-        unnamed = [name for name, why in NAMES.items() if why != OTHER_NAME and f"-0-{UUID}.c000" not in name]
-        expected |= dict.fromkeys(unnamed, UNKNOWN_FEATURE)
+        unnamed = [name for name, why in NAMES.items() if why != REASON_UNKNOWN_NAME and f"-0-{UUID}.c000" not in name]
+        expected |= dict.fromkeys(unnamed, REASON_UNKNOWN_FEATURE)
     assert sorted(removed) == sorted(name for name, why in expected.items() if why is None)
     assert removed.left == {name: why for name, why in expected.items() if why is not None}
 
 
 def test_files_of_other_writers_that_the_log_names_stay(spark: SparkSession, tmp_path: Path) -> None:
-    """Removed files, change data and deletion vectors of delta-spark, by the log and by a checkpoint."""
+    """Removed files, change data and deletion vectors of delta-spark stay while the log or a checkpoint has them."""
     folder = tmp_path / "t"
     properties = "'delta.enableDeletionVectors' = 'true', 'delta.enableChangeDataFeed' = 'true'"
     name = f"delta.`{folder}`"
@@ -124,15 +130,15 @@ def test_files_of_other_writers_that_the_log_names_stay(spark: SparkSession, tmp
         "DELETE FROM {0}",
     ):
         spark.sql(statement.format(name))
-    before = {path for path in tree(folder) if not path.startswith("_delta_log/")}
+    before = {path for path in folder_contents(folder) if not path.startswith("_delta_log/")}
     assert any("deletion_vector_" in path for path in before)
     assert any(path.startswith("_change_data/") for path in before)
     table = pt.open_table(str(folder), format="delta")
     assert table.remove_orphans(NOW) == []
-    left = folder / "p=a b" / f"part-00000-{UUID}.c000.snappy.parquet"
-    left.write_text("x")
-    assert table.remove_orphans(NOW) == [f"p=a b/{left.name}"]
-    assert {path for path in tree(folder) if not path.startswith("_delta_log/")} == before
+    orphan = folder / "p=a b" / f"part-00000-{UUID}.c000.snappy.parquet"
+    orphan.write_text("x")
+    assert table.remove_orphans(NOW) == [f"p=a b/{orphan.name}"]
+    assert {path for path in folder_contents(folder) if not path.startswith("_delta_log/")} == before
     assert spark.read.format("delta").option("versionAsOf", 2).load(str(folder)).count() == 97
     # Only the checkpoint names what a removed commit named.
     DeltaTable(str(folder)).create_checkpoint()
@@ -144,12 +150,12 @@ def test_files_of_other_writers_that_the_log_names_stay(spark: SparkSession, tmp
 
 def test_a_log_that_lacks_commits_tells_of_no_orphans(tmp_path: Path) -> None:
     table = pt.Lake(str(tmp_path)).create_table("t", SCHEMA, format="delta")
-    left = left_behind(Path(table.uri))
+    orphan = write_orphan(Path(table.uri))
     first = Path(table.uri, "_delta_log", f"{0:020}.json")
     first.rename(first.with_name(f"{3:020}.json"))
     with pytest.raises(TableError, match="the log lacks the commits"):
         table.remove_orphans(NOW)
-    assert left.exists()
+    assert orphan.exists()
 
 
 @pytest.mark.usefixtures("spark")
@@ -165,20 +171,20 @@ def test_an_absolute_path_that_leaves_the_table_by_dots_or_a_link_is_not_read(tm
     log = Path(table.uri, "_delta_log", f"{1:020}.json")
 
     def add(path: str) -> None:
-        told = {"path": path, "partitionValues": {}, "size": size, "modificationTime": 0, "dataChange": True}
-        log.write_text(json.dumps({"add": told}))
+        action = {"path": path, "partitionValues": {}, "size": size, "modificationTime": 0, "dataChange": True}
+        log.write_text(json.dumps({"add": action}))
 
     add(f"{tmp_path}/others/x.parquet")
     clone = pt.open_table(table.uri, format="delta")
     assert clone.read().count() == 1
-    assert len(clone.plan().outside) == 1
+    assert len(clone.plan().outside_paths) == 1
     add(path.format(tmp_path))
     again = pt.open_table(table.uri, format="delta")
     changes: list[Callable[[], object]] = [lambda: again.read().count(), lambda: again.update({"id": "2"}, "id = 1")]
     for change in changes:
         with pytest.raises(TableError, match=r"'\.\.' or a symbolic link in its path leads out of the table's folder"):
             change()
-    assert len(again.plan().outside) == 1
+    assert len(again.plan().outside_paths) == 1
 
 
 @pytest.mark.usefixtures("spark")
@@ -216,7 +222,7 @@ def test_a_file_that_the_log_names_by_its_whole_path_is_no_orphan(tmp_path: Path
     again = pt.open_table(table.uri, format="delta")
     assert again.remove_orphans(NOW) == []
     assert file.exists()
-    assert len(again.plan().outside) <= 1
+    assert len(again.plan().outside_paths) <= 1
 
 
 CALLS = {
@@ -224,7 +230,7 @@ CALLS = {
     "generated": "ref${no.such.setting}lect(",
     "invariant": "java_method--x\\\ny\n(",
 }
-"""Calls of any method, in forms that Spark reads and a search for the name and a parenthesis doesn't find."""
+"""Calls of methods in forms that Spark parses, and that a search for the name and a parenthesis misses."""
 
 
 @pytest.mark.usefixtures("spark")

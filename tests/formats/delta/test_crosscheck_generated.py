@@ -1,4 +1,4 @@
-"""Generated partition columns: delta-spark fills them as we do, and prunes our files by them."""
+"""delta-spark generates partition columns as Partita does, and prunes Partita's files by them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,23 @@ import pytest
 
 import partita as pt
 from partita.errors import ConstraintError, SchemaError, SpecError
-from tests.formats.delta.tables import actions, by_delta_rs, by_delta_spark, ids, in_zone, rows, table_of, unchanged
+from tests.formats.delta.tables import (
+    actions_of_kind,
+    arrow_table,
+    assert_unchanged,
+    read_with_delta_rs,
+    read_with_delta_spark,
+    row_ids,
+    sorted_rows,
+    with_time_zone,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MOMENTS = [datetime(2024, 12, 31, 23, 30, tzinfo=UTC), datetime(2025, 1, 1, 0, 30, tzinfo=UTC),
            datetime(2025, 1, 1, 1, 30, tzinfo=UTC), datetime(2025, 3, 2, 5, tzinfo=UTC), None]  # fmt: skip
-GIVEN = table_of(
+GIVEN = arrow_table(
     {
         "id": ("int", [1, 2, 3, 4, 5]),
         "ts": ("timestamp", MOMENTS),
@@ -44,59 +53,59 @@ CASES: dict[str, tuple[pt.PartitionFunction, list[str | None], str, list[int]]] 
 }  # fmt: skip
 
 
-def create(folder: Path, *functions: pt.PartitionFunction | str) -> pt.Table:
+def create_table(folder: Path, *functions: pt.PartitionFunction | str) -> pt.Table:
     return pt.Lake(str(folder)).create_table("t", SCHEMA, format="delta", partition_by=list(functions))
 
 
-def append_by_delta_spark(spark: SparkSession, table: pt.Table, given: pa.Table) -> None:
-    frame = spark.createDataFrame(given, "id int, ts timestamp, name string")
+def append_by_delta_spark(spark: SparkSession, table: pt.Table, rows: pa.Table) -> None:
+    frame = spark.createDataFrame(rows, "id int, ts timestamp, name string")
     frame.write.format("delta").mode("append").save(table.uri)
 
 
 def values_by_id(spark: SparkSession, table: pt.Table) -> dict[int, str | None]:
-    """The partition value of each row, as text."""
+    """Return the partition value of each row as text, by id."""
     column = table.spec.fields[0].name
-    frame = by_delta_spark(spark, table).selectExpr("id", f"cast(`{column}` as string) as value")
+    frame = read_with_delta_spark(spark, table).selectExpr("id", f"cast(`{column}` as string) as value")
     return {row["id"]: row["value"] for row in frame.collect()}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_delta_spark_fills_and_prunes_as_we_do(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    function, texts, where, found = CASES[name]
-    table = create(tmp_path, function)
+    function, texts, where, ids = CASES[name]
+    table = create_table(tmp_path, function)
     table.append(GIVEN)
-    assert {add["partitionValues"][function.name] for add in actions(table, "add")} == set(texts)
+    assert {add["partitionValues"][function.name] for add in actions_of_kind(table, "add")} == set(texts)
     assert values_by_id(spark, table) == dict(zip(range(1, 6), texts, strict=True))
     second = GIVEN.set_column(0, "id", pa.array(range(11, 16), pa.int32()))
     append_by_delta_spark(spark, table, second)
     theirs = dict(zip(range(11, 16), texts, strict=True))
     assert values_by_id(spark, table) == dict(zip(range(1, 6), texts, strict=True)) | theirs
-    assert ids(rows(table.read(where, ["id"]))) == sorted([*found, *(at + 10 for at in found)])
-    assert rows(by_delta_spark(spark, table).where(where)) == rows(table.read(where))
-    assert rows(by_delta_rs(table)) == rows(table.read())
+    assert row_ids(sorted_rows(table.read(where, ["id"]))) == sorted([*ids, *(row_id + 10 for row_id in ids)])
+    assert sorted_rows(read_with_delta_spark(spark, table).where(where)) == sorted_rows(table.read(where))
+    assert sorted_rows(read_with_delta_rs(table)) == sorted_rows(table.read())
     assert table.plan(where).files.num_rows < table.plan().files.num_rows
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_delta_spark_prunes_our_files_by_the_partition_alone(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    function, _, where, found = CASES[name]
-    table = create(tmp_path, function)
+    function, _, where, ids = CASES[name]
+    table = create_table(tmp_path, function)
     table.append(GIVEN)
-    plan = by_delta_spark(spark, table).where(where)
+    plan = read_with_delta_spark(spark, table).where(where)
     text: str = plan._jdf.queryExecution().toString()
     filters = text.partition("PartitionFilters: [")[2].partition("]")[0]
     assert function.name in filters
     read = {row[0] for row in plan.selectExpr("input_file_name()").distinct().collect()}
     assert 0 < len(read) < table.plan().files.num_rows
-    assert ids(rows(plan.select("id"))) == found
+    assert row_ids(sorted_rows(plan.select("id"))) == ids
 
 
 def test_an_update_of_the_source_moves_the_row(spark: SparkSession, tmp_path: Path) -> None:
-    table = create(tmp_path, pt.day("ts"))
+    table = create_table(tmp_path, pt.day("ts"))
     table.append(GIVEN)
     table.update({"ts": "timestamp'2030-05-06 07:08:09Z'"}, "id = 1")
     assert values_by_id(spark, table)[1] == "2030-05-06"
-    assert ids(rows(table.read("ts >= timestamp'2030-01-01 00:00:00Z'", ["id"]))) == [1]
+    assert row_ids(sorted_rows(table.read("ts >= timestamp'2030-01-01 00:00:00Z'", ["id"]))) == [1]
     source = GIVEN.slice(1, 1).set_column(
         1, "ts", pa.array([datetime(2031, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
     )
@@ -105,35 +114,35 @@ def test_an_update_of_the_source_moves_the_row(spark: SparkSession, tmp_path: Pa
     table.merge(source.set_column(0, "id", pa.array([50], pa.int32())), "t.id = s.id", pt.when_not_matched().insert())
     assert values_by_id(spark, table)[50] == "2031-01-01"
     spark.sql(f"delete from delta.`{table.uri}` where id = 50")  # noqa: S608
-    assert rows(by_delta_spark(spark, table)) == rows(table.read())
+    assert sorted_rows(read_with_delta_spark(spark, table)) == sorted_rows(table.read())
 
 
 def test_what_is_given_must_be_what_is_generated(spark: SparkSession, tmp_path: Path) -> None:
-    table = create(tmp_path, pt.day("ts"))
+    table = create_table(tmp_path, pt.day("ts"))
     name = table.spec.fields[0].name
-    days = [None if at is None else at.date() for at in MOMENTS]
+    days = [None if moment is None else moment.date() for moment in MOMENTS]
     table.append(GIVEN.append_column(name, pa.array(days, pa.date32())))
-    with unchanged(table), pytest.raises(ConstraintError, match=name):
+    with assert_unchanged(table), pytest.raises(ConstraintError, match=name):
         table.append(GIVEN.append_column(name, pa.array([date(2000, 1, 1)] * 5, pa.date32())))
-    with unchanged(table), pytest.raises(SchemaError, match="generated"):
+    with assert_unchanged(table), pytest.raises(SchemaError, match="generated"):
         table.update({name: "date'2000-01-01'"})
 
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Kolkata"])
 def test_no_row_is_lost_in_a_zone(spark: SparkSession, tmp_path: Path, zone: str) -> None:
-    table = create(tmp_path, pt.day("ts"))
-    with in_zone(spark, zone):
+    table = create_table(tmp_path, pt.day("ts"))
+    with with_time_zone(spark, zone):
         table.append(GIVEN)
         append_by_delta_spark(spark, table, GIVEN)
-    assert {add["partitionValues"]["ts_day"] for add in actions(table, "add", 1)} == set(CASES["day"][1])
-    for at in MOMENTS[:4]:
-        assert at is not None
-        where = f"ts = timestamp'{at:%Y-%m-%d %H:%M:%S}Z'"
-        assert len(rows(table.read(where))) == 2, (zone, where)
+    assert {add["partitionValues"]["ts_day"] for add in actions_of_kind(table, "add", 1)} == set(CASES["day"][1])
+    for moment in MOMENTS[:4]:
+        assert moment is not None
+        where = f"ts = timestamp'{moment:%Y-%m-%d %H:%M:%S}Z'"
+        assert len(sorted_rows(table.read(where))) == 2, (zone, where)
 
 
 @pytest.mark.parametrize("function", [pt.bucket("id", 4), pt.truncate("id", 10), pt.void("id")])
 def test_what_delta_has_not_is_refused_with_a_way_out(tmp_path: Path, function: Any) -> None:
     with pytest.raises(SpecError, match="iceberg"):
-        create(tmp_path, function)
+        create_table(tmp_path, function)
     assert not list(tmp_path.iterdir())

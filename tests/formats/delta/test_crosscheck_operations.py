@@ -1,4 +1,4 @@
-"""After each of our operations, delta-spark and delta-rs read the same rows as we do, and we what delta-spark did."""
+"""delta-spark and delta-rs read what each operation of Partita wrote, and Partita reads what delta-spark wrote."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ import pytest
 from deltalake import write_deltalake
 
 import partita as pt
-from tests.formats.delta.tables import by_delta_rs, by_delta_spark, ids, in_zone, rows, table_of
+from tests.formats.delta.tables import (
+    arrow_table,
+    read_with_delta_rs,
+    read_with_delta_spark,
+    row_ids,
+    sorted_rows,
+    with_time_zone,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,17 +35,17 @@ COLUMNS: dict[str, tuple[str, list[Any]]] = {
     "at": ("timestamp", [datetime(2025, 1, n, 5, 6, 7, 8, tzinfo=UTC) for n in range(1, 7)]),
 }
 SCHEMA = pt.Schema.of({name: text for name, (text, _) in COLUMNS.items()})
-GIVEN = table_of(COLUMNS)
+GIVEN = arrow_table(COLUMNS)
 
 
-def filled(folder: Path, properties: dict[str, str] | None = None) -> pt.Table:
+def filled_table(folder: Path, properties: dict[str, str] | None = None) -> pt.Table:
     lake = pt.Lake(str(folder))
     table = lake.create_table("t", SCHEMA, format="delta", partition_by=["p", "day"], properties=properties)
     table.append(GIVEN)
     return table
 
 
-def merged(table: pt.Table) -> object:
+def merge_rows(table: pt.Table) -> object:
     source = GIVEN.slice(0, 3).set_column(0, "id", pa.array([1, 3, 100]))
     return table.merge(
         source,
@@ -60,47 +67,47 @@ OPERATIONS: dict[str, tuple[Callable[[pt.Table], object], list[int]]] = {
     "delete a partition": (lambda t: t.delete("p = 'a'"), [3, 4, 5, 6]),
     "update": (lambda t: t.update({"amount": "amount * 2", "x": "x / 2"}, "id <> 4"), [1, 2, 3, 4, 5, 6]),
     "update to another partition": (lambda t: t.update({"p": "concat('to ', p)"}, "id < 5"), [1, 2, 3, 4, 5, 6]),
-    "merge": (merged, [2, 3, 4, 6, 100]),
+    "merge": (merge_rows, [2, 3, 4, 6, 100]),
 }
 
 
 @pytest.mark.parametrize("mapping", ["none", "name"])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_all_read_the_same_after(spark: SparkSession, tmp_path: Path, name: str, mapping: str) -> None:
-    operation, left = OPERATIONS[name]
-    table = filled(tmp_path, {"delta.columnMapping.mode": mapping})
+    operation, remaining = OPERATIONS[name]
+    table = filled_table(tmp_path, {"delta.columnMapping.mode": mapping})
     operation(table)
-    ours = rows(table.read())
-    assert ids(ours) == left
-    assert rows(by_delta_spark(spark, table)) == ours
+    ours = sorted_rows(table.read())
+    assert row_ids(ours) == remaining
+    assert sorted_rows(read_with_delta_spark(spark, table)) == ours
     if mapping == "none":
-        assert rows(by_delta_rs(table)) == ours
+        assert sorted_rows(read_with_delta_rs(table)) == ours
 
 
 def test_delta_spark_tells_our_history(spark: SparkSession, tmp_path: Path) -> None:
-    table = filled(tmp_path)
+    table = filled_table(tmp_path)
     for operation, _ in OPERATIONS.values():
         operation(table)
-    told = spark.sql(f"describe history delta.`{table.uri}`").orderBy("version").collect()
-    expected = ["CREATE TABLE", "WRITE", "WRITE", "WRITE", "WRITE", "WRITE", "DELETE", "UPDATE", "MERGE"]
-    assert [row["operation"] for row in told if row["version"] < 6] == expected[:6]
-    assert {row["engineInfo"] for row in told} == {"Partita"}
-    assert [row["version"] for row in told] == list(range(table.version + 1))
+    history = spark.sql(f"describe history delta.`{table.uri}`").orderBy("version").collect()
+    operations = ["CREATE TABLE", "WRITE", "WRITE", "WRITE", "WRITE", "WRITE", "DELETE", "UPDATE", "MERGE"]
+    assert [row["operation"] for row in history if row["version"] < 6] == operations[:6]
+    assert {row["engineInfo"] for row in history} == {"Partita"}
+    assert [row["version"] for row in history] == list(range(table.version + 1))
 
 
 def test_we_read_what_delta_spark_did_to_our_table(spark: SparkSession, tmp_path: Path) -> None:
-    table = filled(tmp_path)
+    table = filled_table(tmp_path)
     name = f"delta.`{table.uri}`"
     spark.sql(f"delete from {name} where id = 1")  # noqa: S608
-    assert ids(rows(table.read())) == [2, 3, 4, 5, 6]
+    assert row_ids(sorted_rows(table.read())) == [2, 3, 4, 5, 6]
     spark.sql(f"update {name} set p = 'z' where id = 2")  # noqa: S608
     spark.sql(f"delete from {name} where p is null")  # noqa: S608
-    assert rows(table.read()) == rows(by_delta_spark(spark, table))
-    assert ids(rows(table.read("p = 'z'"))) == [2]
+    assert sorted_rows(table.read()) == sorted_rows(read_with_delta_spark(spark, table))
+    assert row_ids(sorted_rows(table.read("p = 'z'"))) == [2]
     spark.sql(f"optimize {name}")
-    assert rows(table.read()) == rows(by_delta_spark(spark, table))
+    assert sorted_rows(table.read()) == sorted_rows(read_with_delta_spark(spark, table))
     table.append(GIVEN.slice(0, 1))
-    assert ids(rows(by_delta_spark(spark, table))) == [1, 2, 3, 6]
+    assert row_ids(sorted_rows(read_with_delta_spark(spark, table))) == [1, 2, 3, 6]
 
 
 # --- types
@@ -131,12 +138,12 @@ TYPES: dict[str, tuple[str, list[Any]]] = {
 }  # fmt: skip
 
 
-def expected() -> list[tuple[Any, ...]]:
-    return rows(every_type())
+def typed_rows() -> list[tuple[Any, ...]]:
+    return sorted_rows(table_of_all_types())
 
 
-def every_type() -> pa.Table:
-    return table_of({"id": ("int", [1, 2, 3]), **TYPES})
+def table_of_all_types() -> pa.Table:
+    return arrow_table({"id": ("int", [1, 2, 3]), **TYPES})
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
@@ -145,35 +152,37 @@ def test_every_type_there_and_back(spark: SparkSession, tmp_path: Path, zone: st
     schema = pt.Schema.of({"id": "int", **{name: text for name, (text, _) in TYPES.items()}})
     properties = {"delta.columnMapping.mode": "name"} if mapping == "name" else {}
     if mapping == "none":
-        schema = pt.Schema.of({name.replace(" ", "_"): str(schema.find(name).type) for name in schema.names})
-    given = every_type().rename_columns(list(schema.names))
+        schema = pt.Schema.of({name.replace(" ", "_"): str(schema.find_field(name).type) for name in schema.names})
+    rows = table_of_all_types().rename_columns(list(schema.names))
     table = pt.Lake(str(tmp_path)).create_table("t", schema, format="delta", properties=properties)
-    with in_zone(spark, zone):
-        table.append(given)
-        assert rows(table.read()) == expected()
-        assert rows(by_delta_spark(spark, table)) == expected()
-        by_delta_spark(spark, table).write.format("delta").mode("append").save(table.uri)
-        assert rows(table.read()) == sorted([*expected(), *expected()], key=repr)
+    with with_time_zone(spark, zone):
+        table.append(rows)
+        assert sorted_rows(table.read()) == typed_rows()
+        assert sorted_rows(read_with_delta_spark(spark, table)) == typed_rows()
+        read_with_delta_spark(spark, table).write.format("delta").mode("append").save(table.uri)
+        assert sorted_rows(table.read()) == sorted([*typed_rows(), *typed_rows()], key=repr)
         table.update({"id": "id + 10"}, "id = 2")
         table.delete("id = 1")
-        assert ids(rows(table.read())) == [3, 3, 12, 12]
-        assert rows(by_delta_spark(spark, table)) == rows(table.read())
+        assert row_ids(sorted_rows(table.read())) == [3, 3, 12, 12]
+        assert sorted_rows(read_with_delta_spark(spark, table)) == sorted_rows(table.read())
 
 
 def test_no_file_is_lost_that_the_statistics_of_a_type_say(spark: SparkSession, tmp_path: Path) -> None:
     schema = pt.Schema.of({"id": "int", **{name.replace(" ", "_"): text for name, (text, _) in TYPES.items()}})
     table = pt.Lake(str(tmp_path)).create_table("t", schema, format="delta")
-    for at in range(3):
-        one = {name: (text, values[at : at + 1]) for name, (text, values) in TYPES.items()}
-        table.append(table_of({"id": ("int", [at + 1]), **one}).rename_columns(list(schema.names)))
-    theirs = by_delta_spark(spark, table)
+    for index in range(3):
+        row = {name: (text, values[index : index + 1]) for name, (text, values) in TYPES.items()}
+        table.append(arrow_table({"id": ("int", [index + 1]), **row}).rename_columns(list(schema.names)))
+    theirs = read_with_delta_spark(spark, table)
     for where in (
         "tiny = 127", "large < 0", "double < 0", "double > 1", "single <= 0", "wide_decimal > 0", "text = ''",
         "at < timestamp'2000-01-01 00:00:00Z'", "local > timestamp_ntz'2024-02-29 23:59:59.999'", "long_text > 'xx'",
         "bytes is null", "text is not null", "long_text = repeat('x', 100)", "flag", "short_decimal = 0.01",
         "day > date'9000-01-01'",
     ):  # fmt: skip
-        assert ids(rows(theirs.where(where).select("id"))) == ids(rows(table.read(where, ["id"]))), where
+        assert row_ids(sorted_rows(theirs.where(where).select("id"))) == row_ids(
+            sorted_rows(table.read(where, ["id"]))
+        ), where
 
 
 @pytest.mark.parametrize("by", ["us", "delta-rs"])
@@ -182,10 +191,10 @@ def test_nan_is_found_among_other_numbers(spark: SparkSession, tmp_path: Path, b
     numbers: list[list[float | None]] = [[1.0, NAN], [NAN, 0.0, None], [NAN], [float("-inf"), NAN], [0.5, 0.25]]
     table = pt.Lake(str(tmp_path)).create_table("t", pt.Schema.of({"x": "double", "y": "float"}), format="delta")
     for column in numbers:
-        given = table_of({"x": ("double", column), "y": ("float", column)})
-        _ = table.append(given) if by == "us" else write_deltalake(table.uri, given, mode="append")
-    for where, found in (("x > 1", 4), ("y > 1", 4), ("x >= 1", 5), ("not (y <= 1)", 4)):
-        assert len(rows(table.read(where))) == found, where
+        rows = arrow_table({"x": ("double", column), "y": ("float", column)})
+        _ = table.append(rows) if by == "us" else write_deltalake(table.uri, rows, mode="append")
+    for where, count in (("x > 1", 4), ("y > 1", 4), ("x >= 1", 5), ("not (y <= 1)", 4)):
+        assert len(sorted_rows(table.read(where))) == count, where
         if by == "us":
-            assert by_delta_spark(spark, table).where(where).count() == found, where
+            assert read_with_delta_spark(spark, table).where(where).count() == count, where
     assert table.delete("x > 0.75").counts["rows_deleted"] == 5

@@ -1,4 +1,4 @@
-"""Tables that delta-spark and delta-rs made, and settings of ours that they must understand."""
+"""Partita works with tables of delta-spark and delta-rs, and they understand the properties that Partita writes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,25 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 import partita as pt
 from partita.errors import ConstraintError, TableExists, TableMissing, UnsupportedFeature
-from tests.formats.delta.tables import actions, by_delta_rs, by_delta_spark, ids, listing, rows, table_of, unchanged
+from tests.formats.delta.tables import (
+    actions_of_kind,
+    arrow_table,
+    assert_unchanged,
+    files_on_disk,
+    read_with_delta_rs,
+    read_with_delta_spark,
+    row_ids,
+    sorted_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-GIVEN = table_of({"id": ("int", [1, 2, 3]), "p": ("string", ["a", "b c", None]), "x": ("double", [1.0, None, -2.0])})
+GIVEN = arrow_table({"id": ("int", [1, 2, 3]), "p": ("string", ["a", "b c", None]), "x": ("double", [1.0, None, -2.0])})
 MORE = GIVEN.set_column(0, "id", pa.array([4, 5, 6], pa.int32()))
 
 
-def made_by_delta_spark(spark: SparkSession, folder: Path, properties: str = "", columns: str = "") -> pt.Table:
+def create_with_delta_spark(spark: SparkSession, folder: Path, properties: str = "", columns: str = "") -> pt.Table:
     uri = str(folder / "theirs")
     spark.sql(
         f"create table delta.`{uri}` (id int, p string, x double{columns}) using delta partitioned by (p) "
@@ -31,18 +40,18 @@ def made_by_delta_spark(spark: SparkSession, folder: Path, properties: str = "",
     return pt.open_table(uri, format="delta")
 
 
-def all_work_on(spark: SparkSession, table: pt.Table) -> None:
-    """Read it, add to it, change it; all readers agree."""
-    assert ids(rows(table.read(columns=["id"]))) == [1, 2, 3]
-    assert ids(rows(table.read("p is null", ["id"]))) == [3]
+def check_all_operations(spark: SparkSession, table: pt.Table) -> None:
+    """Read, append to, update and delete from a table; all readers return the same rows."""
+    assert row_ids(sorted_rows(table.read(columns=["id"]))) == [1, 2, 3]
+    assert row_ids(sorted_rows(table.read("p is null", ["id"]))) == [3]
     table.append(MORE)
     table.delete("id = 1")
     table.update({"p": "'moved'"}, "id = 2")
     table.update({"x": "9.5"}, "id = 3")
     table.merge(MORE.slice(0, 1), "t.id = s.id", pt.when_matched().update({"x": "0.25"}))
-    ours = rows(table.read())
-    assert ids(ours) == [2, 3, 4, 5, 6]
-    assert rows(by_delta_spark(spark, table)) == ours
+    ours = sorted_rows(table.read())
+    assert row_ids(ours) == [2, 3, 4, 5, 6]
+    assert sorted_rows(read_with_delta_spark(spark, table)) == ours
 
 
 MADE = {
@@ -58,38 +67,38 @@ MADE = {
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_table_of_delta_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    table = made_by_delta_spark(spark, tmp_path, MADE[name])
+    table = create_with_delta_spark(spark, tmp_path, MADE[name])
     assert table.uri == str(tmp_path / "theirs")
-    all_work_on(spark, table)
+    check_all_operations(spark, table)
 
 
 def test_a_column_that_delta_spark_renamed_and_one_that_it_dropped(spark: SparkSession, tmp_path: Path) -> None:
-    table = made_by_delta_spark(spark, tmp_path, MADE["column mapping by name"])
+    table = create_with_delta_spark(spark, tmp_path, MADE["column mapping by name"])
     spark.sql(f"alter table delta.`{table.uri}` rename column p to `a part`")
     spark.sql(f"alter table delta.`{table.uri}` drop column x")
     spark.sql(f"alter table delta.`{table.uri}` add column y struct<`in it` int>")
     assert list(table.schema.names) == ["id", "a part", "y"]
-    given = table_of({"id": ("int", [9]), "a part": ("string", ["z"]), "y": ("struct<`in it`:int>", [{"in it": 7}])})
-    table.append(given)
+    rows = arrow_table({"id": ("int", [9]), "a part": ("string", ["z"]), "y": ("struct<`in it`:int>", [{"in it": 7}])})
+    table.append(rows)
     table.delete("id = 1")
-    assert rows(by_delta_spark(spark, table)) == rows(table.read())
-    assert ids(rows(table.read("`a part` = 'z'", ["id"]))) == [9]
+    assert sorted_rows(read_with_delta_spark(spark, table)) == sorted_rows(table.read())
+    assert row_ids(sorted_rows(table.read("`a part` = 'z'", ["id"]))) == [9]
 
 
 @pytest.mark.parametrize("partitioned", [["p"], []])
 def test_a_table_of_delta_rs(spark: SparkSession, tmp_path: Path, partitioned: list[str]) -> None:
     uri = str(tmp_path / "theirs")
     write_deltalake(uri, GIVEN, partition_by=partitioned)
-    all_work_on(spark, pt.open_table(uri, format="delta"))
+    check_all_operations(spark, pt.open_table(uri, format="delta"))
 
 
 def test_a_table_of_delta_rs_with_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     uri = str(tmp_path / "theirs")
-    for at in range(3):
-        write_deltalake(uri, GIVEN.slice(at, 1), partition_by=["p"], mode="append")
+    for index in range(3):
+        write_deltalake(uri, GIVEN.slice(index, 1), partition_by=["p"], mode="append")
     DeltaTable(uri).create_checkpoint()
     DeltaTable(uri).cleanup_metadata()
-    all_work_on(spark, pt.open_table(uri, format="delta"))
+    check_all_operations(spark, pt.open_table(uri, format="delta"))
 
 
 def test_a_transaction_of_delta_rs_is_known(spark: SparkSession, tmp_path: Path) -> None:
@@ -98,12 +107,12 @@ def test_a_transaction_of_delta_rs_is_known(spark: SparkSession, tmp_path: Path)
     uri = str(tmp_path / "theirs")
     write_deltalake(uri, GIVEN, commit_properties=CommitProperties(app_transactions=[Transaction("job", 3, None)]))
     table = pt.open_table(uri, format="delta")
-    with unchanged(table):
+    with assert_unchanged(table):
         assert table.append(GIVEN, transaction=("job", 3)).version is None
 
 
 def test_deletion_vectors_are_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
-    table = made_by_delta_spark(spark, tmp_path, MADE["deletion vectors that nobody wrote"])
+    table = create_with_delta_spark(spark, tmp_path, MADE["deletion vectors that nobody wrote"])
     spark.createDataFrame(GIVEN).coalesce(1).write.format("delta").mode("append").save(table.uri)
     wide = spark.range(100).selectExpr("cast(id as int) id", "'w' p", "double(id) x")
     wide.coalesce(1).write.format("delta").mode("append").save(table.uri)
@@ -136,12 +145,12 @@ def test_a_feature_that_we_lack_is_refused_by_name(spark: SparkSession, tmp_path
 
 
 def test_a_check_of_delta_spark_is_ours_to_keep(spark: SparkSession, tmp_path: Path) -> None:
-    table = made_by_delta_spark(spark, tmp_path)
+    table = create_with_delta_spark(spark, tmp_path)
     spark.sql(f"alter table delta.`{table.uri}` add constraint small check (id < 10)")
     table.append(MORE)
-    with unchanged(table), pytest.raises(ConstraintError, match="small"):
+    with assert_unchanged(table), pytest.raises(ConstraintError, match="small"):
         table.append(MORE.set_column(0, "id", pa.array([7, 8, 11], pa.int32())))
-    with unchanged(table), pytest.raises(ConstraintError, match="small"):
+    with assert_unchanged(table), pytest.raises(ConstraintError, match="small"):
         table.update({"id": "id + 10"}, "id = 4")
 
 
@@ -149,11 +158,11 @@ def test_a_column_of_delta_spark_that_may_not_be_null(spark: SparkSession, tmp_p
     uri = str(tmp_path / "theirs")
     spark.sql(f"create table delta.`{uri}` (id int not null, at timestamp_ntz) using delta")
     table = pt.open_table(uri, format="delta")
-    at = datetime(2025, 11, 2, 1, 30)  # noqa: DTZ001 - a timestamp_ntz
-    table.append(table_of({"id": ("int", [1]), "at": ("timestamp_ntz", [at])}))
-    with unchanged(table), pytest.raises(ConstraintError, match="id"):
-        table.append(table_of({"id": ("int", [None]), "at": ("timestamp_ntz", [at])}))
-    assert rows(by_delta_spark(spark, table)) == rows(table.read()) == [(1, at)]
+    moment = datetime(2025, 11, 2, 1, 30)  # noqa: DTZ001 - a timestamp_ntz
+    table.append(arrow_table({"id": ("int", [1]), "at": ("timestamp_ntz", [moment])}))
+    with assert_unchanged(table), pytest.raises(ConstraintError, match="id"):
+        table.append(arrow_table({"id": ("int", [None]), "at": ("timestamp_ntz", [moment])}))
+    assert sorted_rows(read_with_delta_spark(spark, table)) == sorted_rows(table.read()) == [(1, moment)]
 
 
 def test_a_generated_column_of_delta_spark(spark: SparkSession, tmp_path: Path) -> None:
@@ -163,12 +172,14 @@ def test_a_generated_column_of_delta_spark(spark: SparkSession, tmp_path: Path) 
         "twice int generated always as (id * 2)) using delta partitioned by (day)"
     )
     table = pt.open_table(uri, format="delta")
-    given = table_of({"id": ("int", [1, 2]), "ts": ("timestamp", [datetime(2025, 1, d).astimezone() for d in (1, 2)])})
-    table.append(given)
-    spark.createDataFrame(given, "id int, ts timestamp").write.format("delta").mode("append").save(uri)
+    rows = arrow_table(
+        {"id": ("int", [1, 2]), "ts": ("timestamp", [datetime(2025, 1, d).astimezone() for d in (1, 2)])}
+    )
+    table.append(rows)
+    spark.createDataFrame(rows, "id int, ts timestamp").write.format("delta").mode("append").save(uri)
     table.update({"id": "id + 1"}, "id = 2")
-    assert sorted(row[3] for row in rows(table.read())) == [2, 2, 6, 6]
-    assert rows(by_delta_spark(spark, table)) == rows(table.read())
+    assert sorted(row[3] for row in sorted_rows(table.read())) == [2, 2, 6, 6]
+    assert sorted_rows(read_with_delta_spark(spark, table)) == sorted_rows(table.read())
     assert table.plan("ts >= timestamp'2025-02-01 00:00:00Z'").files.num_rows == 0
 
 
@@ -188,8 +199,8 @@ def test_a_table_of_ours(spark: SparkSession, tmp_path: Path, name: str) -> None
     table.append(GIVEN)
     spark.createDataFrame(MORE).write.format("delta").mode("append").save(table.uri)
     table.delete("id > 3")
-    all_work_on(spark, table)
-    assert rows(lake.table("a.b").read()) == rows(table.read())
+    check_all_operations(spark, table)
+    assert sorted_rows(lake.table("a.b").read()) == sorted_rows(table.read())
     with pytest.raises(TableExists):
         lake.create_table("a.b", schema, format="delta")
 
@@ -200,10 +211,10 @@ def test_mapped_columns_have_physical_names_and_random_folders(spark: SparkSessi
         "t", schema, format="delta", partition_by=["p"], properties={"delta.columnMapping.mode": "name"}
     )
     table.append(GIVEN)
-    adds = actions(table, "add")
+    adds = actions_of_kind(table, "add")
     assert all(key.startswith("col-") for add in adds for key in add["partitionValues"])
     assert all(len(add["path"].split("/")[0]) == 2 for add in adds)
-    assert "p=" not in "".join(listing(table))
+    assert "p=" not in "".join(files_on_disk(table))
 
 
 def test_random_prefixes_keep_the_partition_in_the_log(spark: SparkSession, tmp_path: Path) -> None:
@@ -212,10 +223,14 @@ def test_random_prefixes_keep_the_partition_in_the_log(spark: SparkSession, tmp_
         "t", schema, format="delta", partition_by=["p"], properties={"delta.randomizeFilePrefixes": "true"}
     )
     table.append(GIVEN)
-    found: list[Any] = [add["partitionValues"]["p"] for add in actions(table, "add")]
-    assert sorted(found, key=repr) == sorted(["a", "b c", None], key=repr)
-    assert "p=" not in "".join(listing(table))
-    assert rows(by_delta_rs(table)) == rows(by_delta_spark(spark, table)) == rows(table.read())
+    values: list[Any] = [add["partitionValues"]["p"] for add in actions_of_kind(table, "add")]
+    assert sorted(values, key=repr) == sorted(["a", "b c", None], key=repr)
+    assert "p=" not in "".join(files_on_disk(table))
+    assert (
+        sorted_rows(read_with_delta_rs(table))
+        == sorted_rows(read_with_delta_spark(spark, table))
+        == sorted_rows(table.read())
+    )
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Expressions in the metadata of Delta tables: none of them runs code, however it is spelled."""
+"""Expressions in the metadata of Delta tables never run code, however they are spelled."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partita.errors import TableError
+from partita.formats.delta.allowed_functions import ALLOWED_SPARK_FUNCTIONS
 from partita.formats.delta.expressions import check_expression
-from partita.formats.delta.functions import SPARK_FUNCTIONS
-from tests.vectors import load
+from tests.vectors import load_vectors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VECTORS = load("delta_expressions")
+VECTORS = load_vectors("delta_expressions")
 CALL_METHODS = ("reflect", "try_reflect", "java_method")
 NAME_CLASSES = ("from_protobuf", "to_protobuf")
 READ_FILES = ("from_avro", "from_xml", "schema_of_avro", "schema_of_xml")
@@ -70,12 +70,12 @@ def test_whatever_stands_before_the_parenthesis(name: str, between: str, before:
 def test_the_functions_are_sparks(spark: SparkSession) -> None:
     names = {str(row[0]) for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()}
     left_out = {*CALL_METHODS, *NAME_CLASSES, *READ_FILES, *TABLE_FUNCTIONS}
-    assert {name for name in names if name.isidentifier()} - SPARK_FUNCTIONS == left_out
-    assert not SPARK_FUNCTIONS - names
+    assert {name for name in names if name.isidentifier()} - ALLOWED_SPARK_FUNCTIONS == left_out
+    assert not ALLOWED_SPARK_FUNCTIONS - names
 
 
 def test_what_is_taken_means_the_same_to_spark(spark: SparkSession) -> None:
-    """Strings end where Spark ends them: what follows one is not a part of it."""
+    """A string ends where Spark ends it, so a call after it is found."""
     texts = ["'a''b'", "'a\\'b'", "r'a\\'", 'R"\'"', '"a\'b"', "'a' 'b'", "'-- x'", "'/* x'", "'a\nb'"]
     values = spark.range(1).selectExpr(*(check_expression(f"length({text}) > 0", "c") for text in texts)).first()
     assert values is not None

@@ -1,4 +1,4 @@
-"""NOT NULL inside of structs, as delta-spark has it: a struct that is null violates the fields that it lacks."""
+"""NOT NULL inside of structs, as in delta-spark: a null struct violates NOT NULL of its fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VIOLATIONS = {
 
 
 def _query(number: int, changes: dict[str, str]) -> str:
-    """One row, every column of which may be null to Spark."""
+    """Return a query of one row in which Spark takes every column for nullable."""
     values = {**_RIGHT, **changes}
     columns = (f"if(rand() < 2, {value}, null) AS {name}" for name, value in values.items())
     return f"SELECT {number} AS id, {', '.join(columns)}"
@@ -40,9 +40,9 @@ def _query(number: int, changes: dict[str, str]) -> str:
 def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> pt.Table:
     folder = tmp_path_factory.mktemp("nested")
     spark.sql(f"CREATE TABLE delta.`{folder}` ({_COLUMNS}) USING delta")
-    found = pt.open_table(str(folder), format="delta")
-    found.append(spark.sql(_query(1, {})))
-    return found
+    table_ = pt.open_table(str(folder), format="delta")
+    table_.append(spark.sql(_query(1, {})))
+    return table_
 
 
 def test_a_nullable_input_of_valid_rows_is_taken(spark: SparkSession, table: pt.Table) -> None:

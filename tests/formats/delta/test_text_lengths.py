@@ -1,6 +1,4 @@
-"""CHAR(n) and VARCHAR(n) of Delta tables, as delta-spark has them: too long is refused, CHAR is read padded."""
-
-# ruff: noqa: S608 - the SQL is of this file
+"""CHAR(n) and VARCHAR(n) of Delta tables, as in delta-spark: too long values are refused, CHAR is padded."""
 
 from __future__ import annotations
 
@@ -15,12 +13,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 import partita as pt
-from partita.algebra.parse import parse_predicate
-from partita.algebra.types import char, varchar
+from partita.algebra.predicate_text import parse_predicate
+from partita.algebra.types import char_type, varchar_type
 from partita.errors import ConstraintError, TableError
-from partita.spark.rows import as_frame
-from partita.spark.text_lengths import length_violations
-from tests.formats.delta.log.logs import PROTOCOL, add, column, metadata, write
+from partita.formats.delta.spark.text_lengths import length_violations
+from partita.spark.frames import to_dataframe
+from tests.formats.delta.log.handwritten_logs import (
+    PROTOCOL_ACTION,
+    add_action,
+    metadata_action,
+    schema_field,
+    write_log,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +50,7 @@ def _rows(**values: Any) -> pa.Table:
     return pa.Table.from_pylist([row], pa.schema(list(types.items())))
 
 
-def _made_by_delta(spark: SparkSession, folder: Path, properties: str = "") -> Table:
+def _create_with_delta_spark(spark: SparkSession, folder: Path, properties: str = "") -> Table:
     spark.sql(f"CREATE TABLE delta.`{folder}` ({_COLUMNS}) USING delta PARTITIONED BY (p) {properties}")
     return pt.open_table(str(folder), format="delta")
 
@@ -71,11 +75,11 @@ def test_what_is_too_long(spark: SparkSession) -> None:
     every = {"right": {}, "none": dict.fromkeys(_ROW), **TOO_LONG}
     rows = pa.concat_tables(_rows(**{**values, "id": at}) for at, values in enumerate(every.values()))
     conditions = [F.expr(str(v.condition)).alias(v.problem) for v in violations]
-    found = as_frame(rows, spark).orderBy("id").select(*conditions).collect()
-    for name, row in zip(every, found, strict=True):
+    flags = to_dataframe(rows, spark).orderBy("id").select(*conditions).collect()
+    for name, row in zip(every, flags, strict=True):
         met = [problem for problem, is_met in row.asDict().items() if is_met]
-        wanted = [] if name in ("right", "none") else [name.partition(" ")[0]]
-        assert [problem.partition("'")[2].partition("'")[0] for problem in met] == wanted, name
+        expected = [] if name in ("right", "none") else [name.partition(" ")[0]]
+        assert [problem.partition("'")[2].partition("'")[0] for problem in met] == expected, name
 
 
 _MAPPED = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
@@ -83,34 +87,34 @@ _MAPPED = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 
 @pytest.mark.parametrize(("mapping", "refused"), [("", ["c by spaces", "m.key"]), (_MAPPED, ["s.b", "p"])])
 def test_a_table_of_delta_spark(spark: SparkSession, tmp_path: Path, mapping: str, refused: list[str]) -> None:
-    table = _made_by_delta(spark, tmp_path, mapping)
+    table = _create_with_delta_spark(spark, tmp_path, mapping)
     assert [str(f.type) for f in table.schema][1:3] == ["char(5)", "varchar(3)"]
-    assert str(table.schema.find("s").type) == "struct<a:char(4),b:varchar(2)>"
+    assert str(table.schema.find_field("s").type) == "struct<a:char(4),b:varchar(2)>"
     for name in refused:
         with pytest.raises(ConstraintError, match=f"column '{name.partition(' ')[0]}' is longer than"):
             table.append(_rows(**TOO_LONG[name]))
     assert table.version == 0
     table.append(_rows())
     table.append(_rows(id=2, c="äöüßé", v=None, s=None, l=None, p=""))
-    spark.sql(f"INSERT INTO delta.`{tmp_path}` VALUES (3, 'ab', 'v', null, null, map('k', 'v'), 'US')")
-    theirs = spark.sql(f"SELECT * FROM delta.`{tmp_path}` ORDER BY id").collect()
+    spark.sql(f"INSERT INTO delta.`{tmp_path}` VALUES (3, 'ab', 'v', null, null, map('k', 'v'), 'US')")  # noqa: S608
+    theirs = spark.sql(f"SELECT * FROM delta.`{tmp_path}` ORDER BY id").collect()  # noqa: S608
     assert table.read().orderBy("id").collect() == theirs
     assert [(row.c, row.p) for row in theirs] == [("ab   ", "US "), ("äöüßé", None), ("ab   ", "US ")]
     # A row of delta-spark's after an update is padded, and one of an insert is not: one partition of the two.
-    spark.sql(f"UPDATE delta.`{tmp_path}` SET v = 'w' WHERE id = 3")
+    spark.sql(f"UPDATE delta.`{tmp_path}` SET v = 'w' WHERE id = 3")  # noqa: S608
     assert table.partitions()["p"].to_pylist() in ([None, "US "], ["US ", None])
     assert table.overwrite_partitions(_rows(id=4)).counts["files_removed"] == 2
-    assert spark.sql(f"SELECT id FROM delta.`{tmp_path}` ORDER BY id").collect() == [(2,), (4,)]
+    assert spark.sql(f"SELECT id FROM delta.`{tmp_path}` ORDER BY id").collect() == [(2,), (4,)]  # noqa: S608
 
 
 @pytest.fixture(scope="module")
-def compared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, str]:
-    """A table with values of CHAR columns that are padded in files and in the log, and values that are not."""
+def compared_tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Table, str]:
+    """A table with values of CHAR columns that are padded in files and in the log, and with unpadded ones."""
     folder = tmp_path_factory.mktemp("compared")
-    table = _made_by_delta(spark, folder)
+    table = _create_with_delta_spark(spark, folder)
     for at, (value, partition) in enumerate([("ab", "US"), ("", ""), ("abc", "DE"), ("ab\t", "D\t"), ("zz", "US")]):
         table.append(_rows(id=at, c=value, p=partition))
-    spark.sql(f"UPDATE delta.`{folder}` SET v = 'w' WHERE id = 4")
+    spark.sql(f"UPDATE delta.`{folder}` SET v = 'w' WHERE id = 4")  # noqa: S608
     return table, f"delta.`{folder}`"
 
 
@@ -130,13 +134,13 @@ CONDITIONS = [
 ]
 
 
-def test_comparisons_are_sparks(spark: SparkSession, compared: tuple[Table, str]) -> None:
-    table, name = compared
-    answers = spark.sql(f"SELECT id, array({', '.join(CONDITIONS)}) AS found FROM {name} ORDER BY id").collect()
+def test_comparisons_are_sparks(spark: SparkSession, compared_tables: tuple[Table, str]) -> None:
+    table, name = compared_tables
+    answers = spark.sql(f"SELECT id, array({', '.join(CONDITIONS)}) AS found FROM {name} ORDER BY id").collect()  # noqa: S608
     theirs = {c: [row.id for row in answers if row.found[at]] for at, c in enumerate(CONDITIONS)}
     for condition in CONDITIONS:
-        found = table.read(condition, ["id"]).orderBy("id").toArrow()["id"].to_pylist()
-        assert found == theirs[condition], condition
+        ids = table.read(condition, ["id"]).orderBy("id").toArrow()["id"].to_pylist()
+        assert ids == theirs[condition], condition
     assert theirs["c = 'ab'"] == [0]
     assert theirs["p = 'US'"] == [0, 4]
     assert table.plan("p = 'US'").files.num_rows == 2
@@ -147,7 +151,7 @@ def test_comparisons_are_sparks(spark: SparkSession, compared: tuple[Table, str]
 
 
 def test_changes_keep_the_lengths(spark: SparkSession, tmp_path: Path) -> None:
-    table = _made_by_delta(spark, tmp_path)
+    table = _create_with_delta_spark(spark, tmp_path)
     table.append(_rows())
     source = pa.table({"id": pa.array([9], pa.int32()), "c": ["toolong"], "p": ["X"]})
     changes: list[Callable[[], object]] = [
@@ -166,7 +170,7 @@ def test_changes_keep_the_lengths(spark: SparkSession, tmp_path: Path) -> None:
     table.update({"c": "'z'", "v": "'d'"}, "c = 'ab' AND p = 'US'")
     merged = pa.table({"id": pa.array([9], pa.int32()), "c": ["q"], "p": ["X"]})
     table.merge(merged, "t.id = s.id", pt.when_not_matched().insert())
-    rows = spark.sql(f"SELECT id, c, v, p FROM delta.`{tmp_path}` WHERE c IN ('z', 'q') ORDER BY id").collect()
+    rows = spark.sql(f"SELECT id, c, v, p FROM delta.`{tmp_path}` WHERE c IN ('z', 'q') ORDER BY id").collect()  # noqa: S608
     assert [tuple(row) for row in rows] == [(1, "z    ", "d", "US "), (9, "q    ", None, "X  ")]
     assert table.delete("p = 'X'").counts["rows_deleted"] == 1
 
@@ -182,10 +186,10 @@ def test_a_table_of_ours(spark: SparkSession, lake: Lake) -> None:
     ])  # fmt: skip
     properties = {"delta.columnMapping.mode": "name"}
     table = lake.create_table("t", schema, format="delta", partition_by=["p"], properties=properties)
-    assert table.schema.find("c").type == char(5)
-    assert table.schema.find("s").type.fields[0].type == varchar(2)  # type: ignore[attr-defined]
+    assert table.schema.find_field("c").type == char_type(5)
+    assert table.schema.find_field("s").type.fields[0].type == varchar_type(2)  # type: ignore[attr-defined]
     name = f"delta.`{table.uri}`"
-    spark.sql(f"INSERT INTO {name} VALUES (1, 'ab', named_struct('a b', 'x', 'n', 'y'), map('k', array('v')), 'US')")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'ab', named_struct('a b', 'x', 'n', 'y'), map('k', array('v')), 'US')")  # noqa: S608
     for values in (
         "2, 'toolong', null, null, 'US'",
         "2, 'a', named_struct('a b', 'xyz', 'n', 'y'), null, 'US'",
@@ -193,18 +197,20 @@ def test_a_table_of_ours(spark: SparkSession, lake: Lake) -> None:
         "2, 'a', null, null, 'LONG'",
     ):
         with pytest.raises(Exception, match="DELTA_EXCEED_CHAR_VARCHAR_LIMIT"):
-            spark.sql(f"INSERT INTO {name} VALUES ({values})")
-    assert table.read("p = 'US' AND c = 'ab'").collect() == spark.sql(f"SELECT * FROM {name}").collect()
+            spark.sql(f"INSERT INTO {name} VALUES ({values})")  # noqa: S608
+    assert table.read("p = 'US' AND c = 'ab'").collect() == spark.sql(f"SELECT * FROM {name}").collect()  # noqa: S608
     copy = lake.create_table("copy", table.read().schema, format="delta", properties=properties)
     assert [(f.name, f.type) for f in copy.schema] == [(f.name, f.type) for f in table.schema]
 
 
-def test_a_session_that_takes_char_for_string_is_refused(spark: SparkSession, compared: tuple[Table, str]) -> None:
+def test_a_session_that_takes_char_for_string_is_refused(
+    spark: SparkSession, compared_tables: tuple[Table, str]
+) -> None:
     setting = "spark.sql.legacy.charVarcharAsString"
     spark.conf.set(setting, "true")
     try:
         with pytest.raises(TableError, match=f"set {setting} to false"):
-            compared[0].read("p = 'US'")
+            compared_tables[0].read("p = 'US'")
     finally:
         spark.conf.unset(setting)
 
@@ -213,16 +219,21 @@ def test_bounds_of_values_that_are_not_padded(tmp_path: Path) -> None:
     def stats(low: str, high: str) -> str:
         return f'{{"numRecords":2,"minValues":{{"c":"{low}"}},"maxValues":{{"c":"{high}"}},"nullCount":{{"c":0}}}}'
 
-    schema = metadata(column("c", __CHAR_VARCHAR_TYPE_STRING="char(4)"))
+    schema = metadata_action(schema_field("c", __CHAR_VARCHAR_TYPE_STRING="char(4)"))
     files = {"ab": ("ab", "ab"), "tab": ("a", "ab\\\\t"), "padded": ("ab  ", "ab  "), "z": ("z", "zz")}
-    write(tmp_path, [PROTOCOL, schema, *(add(name, stats=stats(*ends)) for name, ends in files.items())])
+    write_log(
+        tmp_path, [PROTOCOL_ACTION, schema, *(add_action(name, stats=stats(*ends)) for name, ends in files.items())]
+    )
     table = pt.open_table(str(tmp_path), format="delta")
     assert table.plan("c = 'ab'").files["path"].to_pylist() == ["ab", "tab", "padded"]
     assert table.plan("c > 'ab'").files["path"].to_pylist() == ["tab", "z"]
 
 
 def test_lengths_that_cannot_be_read_are_not_written(spark: SparkSession, tmp_path: Path) -> None:
-    write(tmp_path, [PROTOCOL, metadata(column("c", __CHAR_VARCHAR_TYPE_STRING="struct<a b:char(4)>"))])
+    write_log(
+        tmp_path,
+        [PROTOCOL_ACTION, metadata_action(schema_field("c", __CHAR_VARCHAR_TYPE_STRING="struct<a b:char(4)>"))],
+    )
     table = pt.open_table(str(tmp_path), format="delta")
     assert table.read().collect() == []
     with pytest.raises(TableError, match=r"column 'c' limits the length .* delta-spark"):
@@ -231,7 +242,7 @@ def test_lengths_that_cannot_be_read_are_not_written(spark: SparkSession, tmp_pa
 
 @pytest.fixture(scope="module")
 def nested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Values of CHAR inside of columns, written by delta-spark, and then the same by Partita."""
+    """A table with nested CHAR values, written by delta-spark and then by Partita."""
     folder = tmp_path_factory.mktemp("nested") / "t"
     columns = (
         "id INT, s STRUCT<b: CHAR(3), d: STRUCT<e: CHAR(2)>>, l ARRAY<CHAR(3)>, m MAP<CHAR(2), CHAR(3)>, c CHAR(3)"
@@ -242,7 +253,7 @@ def nested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
         f"({at}, named_struct('b', {t}, 'd', named_struct('e', left({t}, 2))), array({t}), map('k', {t}), {t})"
         for at, t in enumerate(texts)
     )
-    spark.sql(f"INSERT INTO delta.`{folder}` VALUES {', '.join(values)}")
+    spark.sql(f"INSERT INTO delta.`{folder}` VALUES {', '.join(values)}")  # noqa: S608
     table = pt.open_table(str(folder), format="delta")
     table.append(table.read().withColumn("id", F.col("id") + 10))
     return folder
@@ -262,18 +273,18 @@ NESTED_CONDITIONS = [
 
 
 def test_comparisons_inside_of_columns_are_sparks(spark: SparkSession, nested: Path) -> None:
-    """Spark pads literals beside CHAR columns, and not beside fields of them."""
+    """Spark pads literals that are compared with CHAR columns, and not those compared with nested fields."""
     table, name = pt.open_table(str(nested), format="delta"), f"delta.`{nested}`"
     rows = table.read().orderBy("id")
-    assert rows.collect() == spark.sql(f"SELECT * FROM {name} ORDER BY id").collect()
+    assert rows.collect() == spark.sql(f"SELECT * FROM {name} ORDER BY id").collect()  # noqa: S608
     bound = [parse_predicate(condition, table.schema).sql() for condition in NESTED_CONDITIONS]
-    theirs = spark.sql(f"SELECT array({', '.join(NESTED_CONDITIONS)}) AS found FROM {name} ORDER BY id").collect()
+    theirs = spark.sql(f"SELECT array({', '.join(NESTED_CONDITIONS)}) AS found FROM {name} ORDER BY id").collect()  # noqa: S608
     ours = rows.selectExpr(f"array({', '.join(bound)}) AS found").collect()
     for at, condition in enumerate(NESTED_CONDITIONS):
         assert [row.found[at] for row in ours] == [row.found[at] for row in theirs], condition
     for condition in ("s.b = 'y'", "s.b = 'y  '", "s.b > 'y'", "NOT s.b IN ('y', 'zz')"):
-        wanted = spark.sql(f"SELECT id FROM {name} WHERE {condition} ORDER BY id").collect()
-        assert table.read(condition, ["id"]).orderBy("id").collect() == wanted, condition
+        expected = spark.sql(f"SELECT id FROM {name} WHERE {condition} ORDER BY id").collect()  # noqa: S608
+        assert table.read(condition, ["id"]).orderBy("id").collect() == expected, condition
     assert table.read(pt.col("s.b") == "y").count() == 0
 
 
@@ -284,9 +295,9 @@ def test_changes_by_comparisons_inside_of_columns_are_sparks(
     ours, theirs = (Path(shutil.copytree(nested, tmp_path / name)) for name in ("ours", "theirs"))
     table, name = pt.open_table(str(ours), format="delta"), f"delta.`{theirs}`"
     table.update({"c": "'u'"}, f"s.b = {text}")
-    spark.sql(f"UPDATE {name} SET c = 'u' WHERE s.b = {text}")
+    spark.sql(f"UPDATE {name} SET c = 'u' WHERE s.b = {text}")  # noqa: S608
     table.merge(pa.table({"x": ["q"]}), f"t.s.b <= {text}", pt.when_matched().update({"c": "s.x"}))
-    spark.sql(f"UPDATE {name} SET c = 'q' WHERE s.b <= {text}")  # its MERGE fails on fields of type CHAR
+    spark.sql(f"UPDATE {name} SET c = 'q' WHERE s.b <= {text}")  # its MERGE fails on fields of type CHAR  # noqa: S608
     table.delete(f"s.b IN ({text}, 'zz')")
-    spark.sql(f"DELETE FROM {name} WHERE s.b IN ({text}, 'zz')")
-    assert table.read().orderBy("id").collect() == spark.sql(f"SELECT * FROM {name} ORDER BY id").collect()
+    spark.sql(f"DELETE FROM {name} WHERE s.b IN ({text}, 'zz')")  # noqa: S608
+    assert table.read().orderBy("id").collect() == spark.sql(f"SELECT * FROM {name} ORDER BY id").collect()  # noqa: S608

@@ -1,4 +1,4 @@
-"""The four stages of a partition value, by the rows of the numbered table, and the way back."""
+"""The four stages of a partition value and their inverse, by the rows of the numbered table."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.algebra.plain import to_plain
+from partita.algebra.physical_values import to_physical_value
 from partita.algebra.schema import Schema
 from partita.algebra.type_text import parse_type
-from partita.algebra.types import Field, Kind
+from partita.algebra.types import Field, TypeKind
 from partita.errors import PartitionValueError
 from partita.formats.delta import encode_partition, parse_partition
-from partita.formats.delta.values.hive import unescaped
-from partita.formats.delta.values.java_floats import java_text
-from partita.formats.delta.values.uri import uri_decoded, uri_encoded
-from tests.vectors import load
+from partita.formats.delta.values.hive import unescape_name
+from partita.formats.delta.values.java_floats import java_float_text
+from partita.formats.delta.values.uri import decode_uri, encode_uri
+from tests.vectors import load_vectors
 
-TABLE = load("delta_partition_values")
+TABLE = load_vectors("delta_partition_values")
 ZONE = TABLE["session_timezone"]
 
 
-def typed(type_name: str, value: Any) -> Any:
-    """The Python value that a row of the table means."""
+def vector_value(type_name: str, value: Any) -> Any:
+    """Return the Python value of a row of the numbered table."""
     if value is None or type_name in ("int", "long", "byte", "short", "boolean", "string"):
         return value
     if type_name in ("float", "double"):
@@ -42,37 +42,37 @@ def typed(type_name: str, value: Any) -> Any:
     return datetime.fromisoformat(value) if type_name == "timestamp_ntz" else Decimal(value)
 
 
-def rows(*, fails: bool) -> list[Any]:
+def vector_rows(*, fails: bool) -> list[Any]:
     return [pytest.param(r, id=f"row {r['row']}") for r in TABLE["rows"] if r.get("write_fails", False) is fails]
 
 
-@pytest.mark.parametrize("row", rows(fails=False))
+@pytest.mark.parametrize("row", vector_rows(fails=False))
 def test_row_of_the_numbered_table(row: dict[str, Any]) -> None:
     schema = {"p": row["type"]}
-    value = typed(row["type"], row["value"])
+    value = vector_value(row["type"], row["value"])
     encoded = encode_partition({"p": value}, schema, time_zone=ZONE)
     assert encoded.directory == row["dir"]
     assert encoded.path == row["add_path"]
     assert encoded.values == {"p": row["partition_value"]}
-    assert uri_decoded(encoded.path) == encoded.directory
-    back = parse_partition(encoded.values, schema, time_zone=ZONE)["p"]
-    assert same(back, value, row["type"])
+    assert decode_uri(encoded.path) == encoded.directory
+    parsed = parse_partition(encoded.values, schema, time_zone=ZONE)["p"]
+    assert is_same_value(parsed, value, row["type"])
 
 
-def same(back: Any, value: Any, type_name: str) -> bool:
+def is_same_value(parsed: Any, value: Any, type_name: str) -> bool:
     if value in (None, "", b""):
-        return back is None
+        return parsed is None
     if isinstance(value, float):
-        return struct.pack(">d", back) == struct.pack(">d", value)
+        return struct.pack(">d", parsed) == struct.pack(">d", value)
     if isinstance(value, date):
-        return bool(back == to_plain(value, parse_type(type_name)))
-    return bool(back == value)
+        return bool(parsed == to_physical_value(value, parse_type(type_name)))
+    return bool(parsed == value)
 
 
-@pytest.mark.parametrize("row", rows(fails=True))
+@pytest.mark.parametrize("row", vector_rows(fails=True))
 def test_row_whose_write_fails_is_refused_with_its_place(row: dict[str, Any]) -> None:
     with pytest.raises(PartitionValueError) as caught:
-        encode_partition({"p": typed(row["type"], row["value"])}, {"p": row["type"]}, time_zone=ZONE)
+        encode_partition({"p": vector_value(row["type"], row["value"])}, {"p": row["type"]}, time_zone=ZONE)
     assert caught.value.column == "p"
     assert caught.value.found.startswith(("U+0000 at", "byte"))
     assert "\0" not in str(caught.value)
@@ -82,7 +82,7 @@ def test_every_row_is_there() -> None:
     assert [r["row"] for r in TABLE["rows"]] == list(range(1, 69))
 
 
-def refusal(values: dict[str, Any], schema: Any) -> PartitionValueError:
+def encode_error(values: dict[str, Any], schema: Any) -> PartitionValueError:
     with pytest.raises(PartitionValueError) as caught:
         encode_partition(values, schema)
     return caught.value
@@ -107,7 +107,7 @@ def test_names_match_without_regard_to_case_and_take_the_schemas() -> None:
     ],
 )
 def test_what_does_not_fit_is_named(values: dict[str, Any], column: str, expected: str, found: str) -> None:
-    error = refusal(values, {"p": "int"})
+    error = encode_error(values, {"p": "int"})
     assert error.column == column
     assert expected in error.expected
     assert found in error.found
@@ -115,9 +115,9 @@ def test_what_does_not_fit_is_named(values: dict[str, Any], column: str, expecte
 
 def test_null_nested_types_and_wide_floats() -> None:
     strict = Schema((Field("p", parse_type("int"), nullable=False),))
-    assert "not null" in refusal({"p": None}, strict).expected
-    assert refusal({"p": [1]}, {"p": "list<int>"}).found == "list<int>"
-    assert "1e+39" in refusal({"p": 1e39}, {"p": "float"}).found
+    assert "not null" in encode_error({"p": None}, strict).expected
+    assert encode_error({"p": [1]}, {"p": "list<int>"}).found == "list<int>"
+    assert "1e+39" in encode_error({"p": 1e39}, {"p": "float"}).found
     with pytest.raises(PartitionValueError, match="the name of a time zone"):
         encode_partition({}, {}, time_zone="Mars/Base")
 
@@ -127,7 +127,7 @@ def test_the_text_of_nulls_directory_has_one_of_its_own() -> None:
     encoded = encode_partition({"p": name}, {"p": "string"})
     assert encoded.values == {"p": name}
     assert encoded.directory != encode_partition({"p": None}, {"p": "string"}).directory
-    assert unescaped(encoded.directory) == f"p={name}"
+    assert unescape_name(encoded.directory) == f"p={name}"
 
 
 @pytest.mark.parametrize("zone", ["+05:30", "+5:30", "UTC+05:30", "GMT+5:30", "Asia/Kolkata", "IST"])
@@ -162,10 +162,10 @@ def test_far_years_as_spark_writes_them() -> None:
 
 def test_a_name_over_the_file_systems_limit_is_hashed() -> None:
     texts = ["日" * 200, "日" * 201]
-    found = [encode_partition({"p": text}, {"p": "string"}) for text in texts]
-    assert [e.values["p"] for e in found] == texts
-    assert len({e.directory for e in found}) == 2
-    assert all(len(e.directory.encode()) <= 255 for e in found)
+    partitions = [encode_partition({"p": text}, {"p": "string"}) for text in texts]
+    assert [e.values["p"] for e in partitions] == texts
+    assert len({e.directory for e in partitions}) == 2
+    assert all(len(e.directory.encode()) <= 255 for e in partitions)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_text_of_no_value_is_refused(type_name: str, text: str) -> None:
 def test_the_uri_stage_encodes_of_non_ascii_just_controls_and_spaces() -> None:
     listed = [*range(0x80, 0xA1), 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
     beyond = (c for c in range(0x80, 0x110000) if not 0xD800 <= c <= 0xDFFF)
-    assert [c for c in beyond if uri_encoded(chr(c)) != chr(c)] == listed
+    assert [c for c in beyond if encode_uri(chr(c)) != chr(c)] == listed
 
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
@@ -216,21 +216,21 @@ def test_strings_round_trip_through_all_stages(values: dict[str, str]) -> None:
     schema = dict.fromkeys(values, "string")
     encoded = encode_partition(values, schema)
     assert parse_partition(encoded.values, schema) == {name: text or None for name, text in values.items()}
-    assert uri_decoded(encoded.path) == encoded.directory
+    assert decode_uri(encoded.path) == encoded.directory
     assert encoded.directory.count("/") == len(values) - 1
 
 
 @given(st.floats())
 def test_doubles_read_back_as_themselves(number: float) -> None:
-    text = java_text(number, Kind.DOUBLE)
+    text = java_float_text(number, TypeKind.DOUBLE)
     assert struct.pack(">d", float(text)) == struct.pack(">d", number) or text == "NaN"
 
 
 @given(st.floats(width=32, allow_nan=False))
 def test_singles_read_back_as_themselves(number: float) -> None:
-    text = java_text(number, Kind.FLOAT)
+    text = java_float_text(number, TypeKind.FLOAT)
     assert struct.pack(">f", float(text)) == struct.pack(">f", number)
-    assert len(text) <= len(java_text(number, Kind.DOUBLE))
+    assert len(text) <= len(java_float_text(number, TypeKind.DOUBLE))
 
 
 @given(st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999), st.sampled_from(["UTC", ZONE, "Asia/Kolkata"]))
@@ -247,4 +247,4 @@ def test_instants_round_trip_in_every_zone(micros: int, zone: str) -> None:
 def test_a_python_float_is_the_nearest_float_of_32_bits(number: float, text: str) -> None:
     encoded = encode_partition({"p": number}, {"p": "float"})
     assert (encoded.values["p"], encoded.directory) == (text, f"p={text}")
-    assert refusal({"p": -1e300}, {"p": "float"}).expected == "a float of 32 bits"
+    assert encode_error({"p": -1e300}, {"p": "float"}).expected == "a float of 32 bits"

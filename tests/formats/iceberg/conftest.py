@@ -1,4 +1,4 @@
-"""What the tests of Iceberg share."""
+"""Fixtures of the Iceberg tests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A cache of decoded manifests for each test, away from the user's."""
+    """Give each test its own cache of decoded manifests, apart from the user's."""
     monkeypatch.setenv("PARTITA_CACHE", str(tmp_path_factory.mktemp("cache")))
-    cache.forget()
+    cache.clear_memory()
     yield
-    cache.forget()
+    cache.clear_memory()

@@ -1,4 +1,4 @@
-"""A Hive metastore, as Spark's own jars bring it, over a Derby database of its own."""
+"""A Hive metastore from Spark's own jars, over a Derby database of its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 import pyspark
 import pytest
 
-PATIENCE = 120
+START_TIMEOUT_SECONDS = 120
 """Seconds that a server may take to start."""
 
 # The metastore makes its other tables by itself, and these not: a catalog locks a table while it commits.
-LOCKS = """
+LOCK_TABLES_SQL = """
 connect 'jdbc:derby:{database};create=true';
 CREATE TABLE NEXT_LOCK_ID (NL_NEXT BIGINT NOT NULL);
 INSERT INTO NEXT_LOCK_ID VALUES (1);
@@ -34,7 +34,7 @@ CREATE TABLE AUX_TABLE (
   MT_KEY1 VARCHAR(128) NOT NULL, MT_KEY2 BIGINT NOT NULL, MT_COMMENT VARCHAR(255), PRIMARY KEY (MT_KEY1, MT_KEY2));
 exit;
 """
-SETTINGS = {
+METASTORE_SETTINGS = {
     "javax.jdo.option.ConnectionURL": "jdbc:derby:{database}",
     "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
     "datanucleus.schema.autoCreateAll": "true",
@@ -47,22 +47,27 @@ SETTINGS = {
 
 
 @contextmanager
-def metastore(folder: Path) -> Iterator[str]:
-    """A server that runs in a block, as its URI."""
+def run_metastore(folder: Path) -> Iterator[str]:
+    """Run a metastore in a block; yields its URI."""
     database = folder / "metastore"
-    (folder / "locks.sql").write_text(LOCKS.format(database=database))
-    subprocess.run([*_java(), "org.apache.derby.tools.ij", "locks.sql"], check=True, cwd=folder, capture_output=True)
+    (folder / "locks.sql").write_text(LOCK_TABLES_SQL.format(database=database))
+    subprocess.run(
+        [*_java_command(), "org.apache.derby.tools.ij", "locks.sql"], check=True, cwd=folder, capture_output=True
+    )
     properties = "".join(
         f"<property><name>{name}</name><value>{value.format(database=database, folder=folder)}</value></property>"
-        for name, value in SETTINGS.items()
+        for name, value in METASTORE_SETTINGS.items()
     )
     (folder / "hive-site.xml").write_text(f"<configuration>{properties}</configuration>")
     port = free_port()
-    command = [*_java(str(folder), f"-Dhive.log.dir={folder}"), "org.apache.hadoop.hive.metastore.HiveMetaStore"]
-    with (folder / "server.txt").open("wb") as said:
-        running = subprocess.Popen([*command, "-p", str(port)], cwd=folder, stdout=said, stderr=said)
+    command = [
+        *_java_command(str(folder), f"-Dhive.log.dir={folder}"),
+        "org.apache.hadoop.hive.metastore.HiveMetaStore",
+    ]
+    with (folder / "server.txt").open("wb") as log_file:
+        running = subprocess.Popen([*command, "-p", str(port)], cwd=folder, stdout=log_file, stderr=log_file)
     try:
-        _wait(running, port, folder / "server.txt")
+        _wait_for_port(running, port, folder / "server.txt")
         yield f"thrift://127.0.0.1:{port}"
     finally:
         running.terminate()
@@ -70,25 +75,25 @@ def metastore(folder: Path) -> Iterator[str]:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Return a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
 
 
-def _java(folder: str = "", *options: str) -> list[str]:
-    """Java with Spark's jars, and before them what is in a folder."""
+def _java_command(folder: str = "", *options: str) -> list[str]:
+    """Return the command of Java with Spark's jars, preceded by the files of a folder."""
     home = os.environ.get("JAVA_HOME")
     jars = Path(pyspark.__file__).parent / "jars" / "*"
     program = str(Path(home) / "bin" / "java") if home else "java"
     return [program, *options, "-cp", f"{folder}{os.pathsep}{jars}" if folder else str(jars)]
 
 
-def _wait(running: subprocess.Popen[bytes], port: int, said: Path) -> None:
-    end = time.monotonic() + PATIENCE
+def _wait_for_port(running: subprocess.Popen[bytes], port: int, log_file: Path) -> None:
+    end = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < end and running.poll() is None:
-        with socket.socket() as asked:
-            if asked.connect_ex(("127.0.0.1", port)) == 0:
+        with socket.socket() as connection:
+            if connection.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.1)
-    pytest.fail(f"the metastore did not start: {said.read_text()[-2000:]}")
+    pytest.fail(f"the metastore did not start: {log_file.read_text()[-2000:]}")

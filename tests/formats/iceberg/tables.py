@@ -1,4 +1,4 @@
-"""Iceberg tables in tests: how Partita, the JVM, pyiceberg and a strict reader see one, and how it is laid out."""
+"""Iceberg tables as Partita, the JVM runtime, pyiceberg and a strict reader see them, and checks of their layout."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.transforms import VoidTransform
 
 import partita as pt
-from partita.formats.iceberg.store import IcebergStore
-from tests.formats.delta.tables import Rows, plain, rows
+from partita.formats.iceberg.store import IcebergTableStore
+from tests.formats.delta.tables import RowTuples, comparable_value, sorted_rows
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pyiceberg.types import PrimitiveType
     from pyspark.sql import DataFrame, SparkSession
 
-CATALOG = "partita"
-DATA, POSITIONS, EQUALITY = 0, 1, 2
-Tuple = tuple[Any, ...]
+CATALOG_NAME = "partita"
+DATA_CONTENT, POSITION_DELETES_CONTENT, EQUALITY_DELETES_CONTENT = 0, 1, 2
+PartitionTuple = tuple[Any, ...]
 
-MODES: dict[str, dict[str, str]] = {
+WRITE_MODES: dict[str, dict[str, str]] = {
     "merge on read": {},
     "copy on write": {f"write.{what}.mode": "copy-on-write" for what in ("delete", "update", "merge")},
     "version 1": {"format-version": "1"},
@@ -42,56 +42,58 @@ MODES: dict[str, dict[str, str]] = {
 
 
 def jvm_session(spark: SparkSession, folder: Path | str) -> SparkSession:
-    """A session of the same JVM in which a lake's own catalog is the runtime's JDBC catalog `partita`."""
+    """Return a session of the same JVM in which a lake's own catalog is the runtime's JDBC catalog `partita`."""
     return with_jdbc_catalog(spark, f"jdbc:sqlite:{folder}/catalog.db?busy_timeout=60000", f"file://{folder}")
 
 
-def with_jdbc_catalog(spark: SparkSession, uri: str, warehouse: str, name: str = CATALOG, **more: str) -> SparkSession:
-    """A session of the same JVM with a JDBC catalog of the runtime's."""
+def with_jdbc_catalog(
+    spark: SparkSession, uri: str, warehouse: str, name: str = CATALOG_NAME, **more: str
+) -> SparkSession:
+    """Return a session of the same JVM with a JDBC catalog of the Iceberg runtime."""
     settings = {"type": "jdbc", "uri": uri, "warehouse": warehouse, "jdbc.schema-version": "V1", "clients": "1"}
     return with_catalog(spark, name, settings | more)
 
 
 def with_catalog(spark: SparkSession, name: str, settings: Mapping[str, str]) -> SparkSession:
-    """A session of the same JVM with a catalog of the runtime's."""
-    made = spark.newSession()
-    made.conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
-    # A table that it keeps would not show what others commit.
+    """Return a session of the same JVM with a catalog of the Iceberg runtime."""
+    session = spark.newSession()
+    session.conf.set(f"spark.sql.catalog.{name}", "org.apache.iceberg.spark.SparkCatalog")
+    # A cached table would not show what other writers commit.
     for key, value in {"cache-enabled": "false", **settings}.items():
-        made.conf.set(f"spark.sql.catalog.{name}.{key}", value)
-    return made
+        session.conf.set(f"spark.sql.catalog.{name}.{key}", value)
+    return session
 
 
-def iceberg(table: pt.Table) -> IcebergTable:
-    """The table as pyiceberg has it now."""
-    own = cast("IcebergStore", table._store)._table
-    return own.catalog.load_table(own.name())
+def pyiceberg_table(table: pt.Table) -> IcebergTable:
+    """Load the table with pyiceberg."""
+    loaded = cast("IcebergTableStore", table._store)._table
+    return loaded.catalog.load_table(loaded.name())
 
 
-def by_jvm(jvm: SparkSession, table: pt.Table) -> DataFrame:
-    """The table as the JVM's runtime reads it."""
-    return jvm.table(f"{CATALOG}.{table.name}")
+def read_with_jvm(jvm: SparkSession, table: pt.Table) -> DataFrame:
+    """Read the table with the JVM runtime."""
+    return jvm.table(f"{CATALOG_NAME}.{table.name}")
 
 
-def by_pyiceberg(table: pt.Table) -> pa.Table:
-    """The table as pyiceberg reads it."""
-    return iceberg(table).scan().to_arrow()
+def read_with_pyiceberg(table: pt.Table) -> pa.Table:
+    """Read the table with pyiceberg."""
+    return pyiceberg_table(table).scan().to_arrow()
 
 
-def agreed(table: pt.Table, jvm: SparkSession | None = None, *, piled: bool = False) -> Rows:
-    """The rows, which all readers agree on, of a table that is laid out as it should be (`check_layout`)."""
+def agreed_rows(table: pt.Table, jvm: SparkSession | None = None, *, piled: bool = False) -> RowTuples:
+    """Check the layout of a table (`check_layout`) and that all readers agree, and return its rows."""
     check_layout(table, piled=piled)
-    found = rows(table.read())
-    assert rows(by_strict(table)) == found, "the strict reader"
-    assert rows(by_pyiceberg(table)) == found, "pyiceberg"
+    rows = sorted_rows(table.read())
+    assert sorted_rows(read_with_strict_reader(table)) == rows, "the strict reader"
+    assert sorted_rows(read_with_pyiceberg(table)) == rows, "pyiceberg"
     if jvm is not None:
-        assert rows(by_jvm(jvm, table)) == found, "the JVM's runtime"
-    return found
+        assert sorted_rows(read_with_jvm(jvm, table)) == rows, "the JVM's runtime"
+    return rows
 
 
 def roll_back(table: pt.Table, version: int) -> None:
     """Make an earlier snapshot the current one again."""
-    with iceberg(table).transaction() as transaction:
+    with pyiceberg_table(table).transaction() as transaction:
         transaction._apply(
             (SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": version}),), ()
         )
@@ -101,14 +103,14 @@ def roll_back(table: pt.Table, version: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class LiveFile:
     """A live file, its spec and partition, and its data sequence number."""
 
     file: DataFile
     spec_id: int
     sequence: int
     manifest: ManifestFile
-    exact: Tuple
+    exact: PartitionTuple
 
     @property
     def path(self) -> str:
@@ -119,45 +121,48 @@ class Listed:
         return int(self.file.content)
 
     @property
-    def partition(self) -> Tuple:
+    def partition(self) -> PartitionTuple:
         return self.exact
 
 
-def listed(table: pt.Table, content: int | None = None) -> list[Listed]:
-    """The live files of the current snapshot, as pyiceberg reads the manifests."""
-    found = []
-    for manifest, file in _entries(iceberg(table)):
+def live_files(table: pt.Table, content: int | None = None) -> list[LiveFile]:
+    """Return the live files of the current snapshot, as pyiceberg reads the manifests."""
+    files = []
+    for manifest, file in _live_entries(pyiceberg_table(table)):
         if content is None or file.content == content:
-            found.append(file)
+            files.append(file)
             assert file.spec_id == manifest.partition_spec_id
-    return found
+    return files
 
 
-def _entries(loaded: IcebergTable) -> Iterator[tuple[ManifestFile, Listed]]:
+def _live_entries(loaded: IcebergTable) -> Iterator[tuple[ManifestFile, LiveFile]]:
     snapshot = loaded.current_snapshot()
     for manifest in [] if snapshot is None else snapshot.manifests(loaded.io):
-        # pyiceberg's compiled decoder reads a double as a float, so that partitions are those that fastavro reads.
-        exact = {r["data_file"]["file_path"]: r["data_file"]["partition"] for r in _avro(manifest.manifest_path)[1]}
+        # pyiceberg's compiled decoder reads a double as a float, so floats are taken from fastavro.
+        exact = {
+            record["data_file"]["file_path"]: record["data_file"]["partition"]
+            for record in _read_avro(manifest.manifest_path)[1]
+        }
         for entry in manifest.fetch_manifest_entry(loaded.io, discard_deleted=True):
             assert entry.data_file.spec_id == manifest.partition_spec_id
-            number = entry.sequence_number if entry.sequence_number is not None else 0
-            told = list(exact[entry.data_file.file_path].values())
-            kept = [
+            sequence_number = entry.sequence_number if entry.sequence_number is not None else 0
+            fastavro_values = list(exact[entry.data_file.file_path].values())
+            exact_values = [
                 mine if isinstance(mine, float) else theirs
-                for mine, theirs in zip(told, _values(entry.data_file.partition), strict=True)
+                for mine, theirs in zip(fastavro_values, _record_values(entry.data_file.partition), strict=True)
             ]
-            values = tuple(plain(_stored(value)) for value in kept)
-            yield manifest, Listed(entry.data_file, manifest.partition_spec_id, number, manifest, values)
+            values = tuple(comparable_value(_partition_value(value)) for value in exact_values)
+            yield manifest, LiveFile(entry.data_file, manifest.partition_spec_id, sequence_number, manifest, values)
 
 
-def specs_of(table: pt.Table, content: int) -> list[int]:
-    """The spec ids of the live files of a kind, in order."""
-    return sorted(found.spec_id for found in listed(table, content))
+def live_spec_ids(table: pt.Table, content: int) -> list[int]:
+    """Return the spec ids of the live files of a content, ascending."""
+    return sorted(file.spec_id for file in live_files(table, content))
 
 
-def added_specs(table: pt.Table, content: int) -> list[int]:
-    """The spec ids of the files of a kind that the current snapshot added, in order."""
-    loaded = iceberg(table)
+def added_spec_ids(table: pt.Table, content: int) -> list[int]:
+    """Return the spec ids of the files of a content that the current snapshot added, ascending."""
+    loaded = pyiceberg_table(table)
     snapshot = loaded.current_snapshot()
     assert snapshot is not None
     return sorted(
@@ -170,116 +175,123 @@ def added_specs(table: pt.Table, content: int) -> list[int]:
     )
 
 
-def _values(record: Any) -> list[Any]:
-    return [record[at] for at in range(len(record))]
+def _record_values(record: Any) -> list[Any]:
+    return [record[index] for index in range(len(record))]
 
 
-def _stored(value: Any) -> Any:
-    """A partition value, with the two zeros apart, for they are two partitions."""
+def _partition_value(value: Any) -> Any:
+    """Return a partition value that tells negative zero from zero, because they are two partitions."""
     return "-0.0" if isinstance(value, float) and value == 0 and math.copysign(1, value) < 0 else value
 
 
 # --- a strict reader
 
 
-def by_strict(table: pt.Table) -> pa.Table:
-    """The rows, by a reader that heeds a delete only where its spec and partition are those of the data file."""
-    loaded = iceberg(table)
-    schema, every = loaded.schema(), listed(table)
-    deletes = [found for found in every if found.content != DATA]
-    parts = [_rows_of(loaded, data, deletes, schema) for data in every if data.content == DATA]
-    return pa.concat_tables([schema_to_pyarrow(schema, include_field_ids=False).empty_table(), *parts])
+def read_with_strict_reader(table: pt.Table) -> pa.Table:
+    """Read the rows with a reader that applies a delete file only to data files of the same spec and partition."""
+    loaded = pyiceberg_table(table)
+    schema, files = loaded.schema(), live_files(table)
+    deletes = [file for file in files if file.content != DATA_CONTENT]
+    tables = [_undeleted_rows(loaded, data, deletes, schema) for data in files if data.content == DATA_CONTENT]
+    return pa.concat_tables([schema_to_pyarrow(schema, include_field_ids=False).empty_table(), *tables])
 
 
-def _rows_of(loaded: IcebergTable, data: Listed, deletes: Sequence[Listed], schema: Schema) -> pa.Table:
-    whole = parquet_rows(loaded, data.path)
-    gone: set[int] = set()
+def _undeleted_rows(loaded: IcebergTable, data: LiveFile, deletes: Sequence[LiveFile], schema: Schema) -> pa.Table:
+    rows = parquet_rows(loaded, data.path)
+    deleted: set[int] = set()
     for delete in deletes:
-        same = (delete.spec_id, delete.partition) == (data.spec_id, data.partition)
+        is_same_partition = (delete.spec_id, delete.partition) == (data.spec_id, data.partition)
         fields = loaded.specs()[delete.spec_id].fields
-        everywhere = all(isinstance(field.transform, VoidTransform) for field in fields)
-        if delete.content == POSITIONS and same and delete.sequence >= data.sequence:
-            gone.update(positions_in(loaded, delete).get(data.path, []))
-        elif delete.content == EQUALITY and (same or everywhere) and delete.sequence > data.sequence:
-            gone.update(_equal(loaded, delete, whole, schema))
-    kept = pa.array([at for at in range(whole.num_rows) if at not in gone], pa.int64())
-    return by_ids(whole, schema).take(kept)
+        is_global = all(isinstance(field.transform, VoidTransform) for field in fields)
+        if delete.content == POSITION_DELETES_CONTENT and is_same_partition and delete.sequence >= data.sequence:
+            deleted.update(deleted_positions(loaded, delete).get(data.path, []))
+        elif (
+            delete.content == EQUALITY_DELETES_CONTENT
+            and (is_same_partition or is_global)
+            and delete.sequence > data.sequence
+        ):
+            deleted.update(_equality_deleted_positions(loaded, delete, rows, schema))
+    remaining = pa.array([index for index in range(rows.num_rows) if index not in deleted], pa.int64())
+    return columns_by_id(rows, schema).take(remaining)
 
 
-def _equal(loaded: IcebergTable, delete: Listed, data: pa.Table, schema: Schema) -> Iterator[int]:
+def _equality_deleted_positions(
+    loaded: IcebergTable, delete: LiveFile, data: pa.Table, schema: Schema
+) -> Iterator[int]:
     ids = list(delete.file.equality_ids or ())
-    deleted = {tuple(row) for row in _keys(parquet_rows(loaded, delete.path), ids, schema)}
-    return (at for at, row in enumerate(_keys(data, ids, schema)) if tuple(row) in deleted)
+    deleted = {tuple(row) for row in _key_rows(parquet_rows(loaded, delete.path), ids, schema)}
+    return (index for index, row in enumerate(_key_rows(data, ids, schema)) if tuple(row) in deleted)
 
 
-def _keys(table: pa.Table, ids: Sequence[int], schema: Schema) -> list[list[Any]]:
-    columns = [column_by_id(table, number, schema).to_pylist() for number in ids]
-    return [[plain(value) for value in row] for row in zip(*columns, strict=True)]
+def _key_rows(table: pa.Table, ids: Sequence[int], schema: Schema) -> list[list[Any]]:
+    columns = [column_by_id(table, field_id, schema).to_pylist() for field_id in ids]
+    return [[comparable_value(value) for value in row] for row in zip(*columns, strict=True)]
 
 
 def parquet_rows(loaded: IcebergTable, path: str) -> pa.Table:
-    """The rows of a file as they lie in it."""
+    """Read the rows of a Parquet file."""
     with loaded.io.new_input(path).open() as stream:
         return pq.ParquetFile(pa.BufferReader(stream.read())).read()
 
 
-def by_ids(table: pa.Table, schema: Schema) -> pa.Table:
-    """The columns of a schema out of a file's, by their ids; one that the file doesn't have is null."""
+def columns_by_id(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return the columns of a schema from the columns of a file, by id; a missing column is null."""
     target = schema_to_pyarrow(schema, include_field_ids=False)
     return pa.table([column_by_id(table, field.field_id, schema) for field in schema.fields], schema=target)
 
 
 def column_by_id(table: pa.Table, number: int, schema: Schema) -> pa.Array:
-    """A column of a file, as the schema has it."""
+    """Return a column of a file with the type that the schema has."""
     name = schema.find_column_name(number)
     target = schema_to_pyarrow(schema, include_field_ids=False).field(name).type
-    for at, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if int((field.metadata or {}).get(b"PARQUET:field_id", -1)) == number:
-            return table.column(at).combine_chunks().cast(target)
+            return table.column(index).combine_chunks().cast(target)
     return pa.nulls(table.num_rows, target)
 
 
-def positions_in(loaded: IcebergTable, delete: Listed) -> dict[str, list[int]]:
-    """The positions that a file of deletes has, by data file."""
-    found: dict[str, list[int]] = {}
-    read = parquet_rows(loaded, delete.path)
-    for path, position in zip(read["file_path"].to_pylist(), read["pos"].to_pylist(), strict=True):
-        found.setdefault(path, []).append(position)
-    return found
+def deleted_positions(loaded: IcebergTable, delete: LiveFile) -> dict[str, list[int]]:
+    """Return the positions in a position-delete file, by data file."""
+    positions: dict[str, list[int]] = {}
+    rows = parquet_rows(loaded, delete.path)
+    for path, position in zip(rows["file_path"].to_pylist(), rows["pos"].to_pylist(), strict=True):
+        positions.setdefault(path, []).append(position)
+    return positions
 
 
 # --- how it is laid out
 
 
 def check_layout(table: pt.Table, *, piled: bool = False) -> None:
-    """Every promise of the format that one can count: specs, tuples, deletes, counts, summaries.
+    """Check every countable promise of the format: specs, partitions, deletes, counts, summaries.
 
-    Unless `piled`, which others' tables may be, no data file has positions in more than one file of deletes.
+    Unless `piled`, which tables of other writers may be, no data file has positions in more than one position-delete
+    file.
     """
-    loaded = iceberg(table)
+    loaded = pyiceberg_table(table)
     snapshot = loaded.current_snapshot()
     if snapshot is None:
         return
     manifests = snapshot.manifests(loaded.io)
     for manifest in manifests:
         _check_manifest(loaded, manifest)
-    every = listed(table)
-    paths = [found.path for found in every]
+    files = live_files(table)
+    paths = [file.path for file in files]
     assert len(set(paths)) == len(paths)
-    for found in every:
-        if found.content == DATA:
-            _check_data(loaded, found)
-    _check_positions(loaded, every, piled=piled)
-    _check_totals(loaded, every)
+    for file in files:
+        if file.content == DATA_CONTENT:
+            _check_data_file(loaded, file)
+    _check_position_deletes(loaded, files, piled=piled)
+    _check_totals(loaded, files)
 
 
 def _check_manifest(loaded: IcebergTable, manifest: ManifestFile) -> None:
     spec = loaded.specs()[manifest.partition_spec_id]
-    header, records = _avro(manifest.manifest_path)
+    header, records = _read_avro(manifest.manifest_path)
     assert int(header["partition-spec-id"]) == spec.spec_id
-    told = json.loads(header["partition-spec"])
-    assert [f["field-id"] for f in told] == [f.field_id for f in spec.fields]
-    assert [f["name"] for f in told] == [f.name for f in spec.fields]
+    header_fields = json.loads(header["partition-spec"])
+    assert [f["field-id"] for f in header_fields] == [f.field_id for f in spec.fields]
+    assert [f["name"] for f in header_fields] == [f.name for f in spec.fields]
     content = "deletes" if manifest.content == ManifestContent.DELETES else "data"
     assert header.get("content", "data") == content
     counts = {status: sum(record["status"] == status for record in records) for status in (0, 1, 2)}
@@ -288,13 +300,13 @@ def _check_manifest(loaded: IcebergTable, manifest: ManifestFile) -> None:
     for record in live:
         assert (record["data_file"].get("content", 0) != 0) == (content == "deletes")
         assert record["status"] == 1 or record.get("sequence_number", 0) is not None
-    for at, field in enumerate(spec.fields):
-        summary = (manifest.partitions or [])[at]
-        values = [list(record["data_file"]["partition"].values())[at] for record in records]
+    for index, field in enumerate(spec.fields):
+        summary = (manifest.partitions or [])[index]
+        values = [list(record["data_file"]["partition"].values())[index] for record in records]
         assert summary.contains_null == (None in values)
         if summary.lower_bound is None or any(value is None for value in values):
             continue
-        type_ = spec.partition_type(_schema_of(loaded, field.source_id)).field(field.field_id)
+        type_ = spec.partition_type(_newest_schema_with(loaded, field.source_id)).field(field.field_id)
         assert type_ is not None
         primitive = cast("PrimitiveType", type_.field_type)
         least: Any = from_bytes(primitive, summary.lower_bound)
@@ -305,47 +317,51 @@ def _check_manifest(loaded: IcebergTable, manifest: ManifestFile) -> None:
             assert max(numbers) <= greatest
 
 
-def _schema_of(loaded: IcebergTable, column: int) -> Schema:
-    """The newest schema that has a column."""
+def _newest_schema_with(loaded: IcebergTable, column: int) -> Schema:
+    """Return the newest schema that has a column."""
     for schema in [loaded.schema(), *reversed(loaded.metadata.schemas)]:
         if column in schema._lazy_id_to_name:
             return schema
     raise AssertionError(column)
 
 
-def _avro(path: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
+def _read_avro(path: str) -> tuple[dict[str, str], list[dict[str, Any]]]:
     with Path(re.sub("^file:/+", "/", path)).open("rb") as file:
         reader = fastavro.reader(file)
         return dict(reader.metadata), cast("list[dict[str, Any]]", list(reader))
 
 
-def _check_data(loaded: IcebergTable, found: Listed) -> None:
-    """The tuple is that of every row, and the counts and bounds are those of the rows."""
-    read = parquet_rows(loaded, found.path)
-    assert read.num_rows == found.file.record_count
-    spec = loaded.specs()[found.spec_id]
-    assert len(found.partition) == len(spec.fields)
-    for field, value in zip(spec.fields, found.partition, strict=True):
-        schema = _schema_of(loaded, field.source_id)
-        source = column_by_id(read, field.source_id, schema)
+def _check_data_file(loaded: IcebergTable, live_file: LiveFile) -> None:
+    """Check that every row has the file's partition, and that counts and bounds are those of the rows."""
+    rows = parquet_rows(loaded, live_file.path)
+    assert rows.num_rows == live_file.file.record_count
+    spec = loaded.specs()[live_file.spec_id]
+    assert len(live_file.partition) == len(spec.fields)
+    for field, value in zip(spec.fields, live_file.partition, strict=True):
+        schema = _newest_schema_with(loaded, field.source_id)
+        source = column_by_id(rows, field.source_id, schema)
         apply = field.transform.transform(schema.find_type(field.source_id))
-        results = {plain(_stored(apply(each))) for each in _plain_values(source)}
-        assert results == {value}, (spec, found.path)
-    for number, nulls in (found.file.null_value_counts or {}).items():
-        schema = _schema_of(loaded, number)
-        column = column_by_id(read, number, schema)
+        results = {comparable_value(_partition_value(apply(each))) for each in _plain_values(source)}
+        assert results == {value}, (spec, live_file.path)
+    for field_id, nulls in (live_file.file.null_value_counts or {}).items():
+        schema = _newest_schema_with(loaded, field_id)
+        column = column_by_id(rows, field_id, schema)
         assert column.null_count == nulls
-        lower = (found.file.lower_bounds or {}).get(number)
-        values = [v for v in _plain_values(column) if v is not None and not (isinstance(v, float) and math.isnan(v))]
+        lower = (live_file.file.lower_bounds or {}).get(field_id)
+        values = [
+            item
+            for item in _plain_values(column)
+            if item is not None and not (isinstance(item, float) and math.isnan(item))
+        ]
         if lower is not None and values:
-            type_ = cast("PrimitiveType", schema.find_type(number))
+            type_ = cast("PrimitiveType", schema.find_type(field_id))
             assert from_bytes(type_, lower) <= min(values)
-            upper = (found.file.upper_bounds or {}).get(number)
+            upper = (live_file.file.upper_bounds or {}).get(field_id)
             assert upper is None or from_bytes(type_, upper) >= max(values)
 
 
 def _plain_values(column: pa.Array) -> list[Any]:
-    """The values as Iceberg's transforms take them."""
+    """Return the values as Iceberg's transforms take them."""
     if pa.types.is_date(column.type):
         return cast("list[Any]", column.cast(pa.int32()).to_pylist())
     if pa.types.is_timestamp(column.type):
@@ -353,52 +369,54 @@ def _plain_values(column: pa.Array) -> list[Any]:
     return cast("list[Any]", column.to_pylist())
 
 
-def _check_positions(loaded: IcebergTable, every: Sequence[Listed], *, piled: bool) -> None:
-    data = {found.path: found for found in every if found.content == DATA}
-    seen: dict[str, set[int]] = {}
-    for delete in every:
-        if delete.content != POSITIONS or str(delete.file.file_format).upper().endswith("PUFFIN"):
+def _check_position_deletes(loaded: IcebergTable, files: Sequence[LiveFile], *, piled: bool) -> None:
+    data = {file.path: file for file in files if file.content == DATA_CONTENT}
+    seen_positions: dict[str, set[int]] = {}
+    for delete in files:
+        if delete.content != POSITION_DELETES_CONTENT or str(delete.file.file_format).upper().endswith("PUFFIN"):
             continue
-        by_path = positions_in(loaded, delete)
+        by_path = deleted_positions(loaded, delete)
         assert list(by_path) == sorted(by_path)
         assert sum(map(len, by_path.values())) == delete.file.record_count
         for path, positions in by_path.items():
             assert positions == sorted(set(positions))
             if path not in data:
-                # The file is gone, and nothing reads what is said of it.
+                # The data file was removed, so its deletes are never read.
                 continue
             assert (data[path].spec_id, data[path].partition) == (delete.spec_id, delete.partition)
             assert data[path].sequence <= delete.sequence
             assert positions[-1] < data[path].file.record_count
-            assert piled or path not in seen, f"{path} has positions in two files of deletes"
-            seen.setdefault(path, set()).update(positions)
+            assert piled or path not in seen_positions, f"{path} has positions in two files of deletes"
+            seen_positions.setdefault(path, set()).update(positions)
 
 
-def _check_totals(loaded: IcebergTable, every: Sequence[Listed]) -> None:
+def _check_totals(loaded: IcebergTable, files: Sequence[LiveFile]) -> None:
     snapshot = loaded.current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
-    told = snapshot.summary.additional_properties
+    summary = snapshot.summary.additional_properties
     counted: Mapping[str, int] = {
-        "total-data-files": sum(found.content == DATA for found in every),
-        "total-delete-files": sum(found.content != DATA for found in every),
-        "total-records": sum(found.file.record_count for found in every if found.content == DATA),
-        "total-position-deletes": sum(found.file.record_count for found in every if found.content == POSITIONS),
+        "total-data-files": sum(file.content == DATA_CONTENT for file in files),
+        "total-delete-files": sum(file.content != DATA_CONTENT for file in files),
+        "total-records": sum(file.file.record_count for file in files if file.content == DATA_CONTENT),
+        "total-position-deletes": sum(
+            file.file.record_count for file in files if file.content == POSITION_DELETES_CONTENT
+        ),
     }
-    assert {name: int(told[name]) for name in counted} == counted
+    assert {name: int(summary[name]) for name in counted} == counted
 
 
 def files_on_disk(table: pt.Table) -> list[str]:
-    """Every file in the table's folder."""
+    """Return the paths of every file in the table's folder."""
     root = Path(re.sub("^file:/+", "/", table.uri))
     return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
 
 @contextmanager
-def unchanged(table: pt.Table) -> Iterator[None]:
-    """A block that makes no snapshot, no metadata and leaves no file behind."""
-    version, location, files = table.version, iceberg(table).metadata_location, files_on_disk(table)
+def assert_unchanged(table: pt.Table) -> Iterator[None]:
+    """Check that a block commits no snapshot and no metadata, and leaves no file behind."""
+    version, location, files = table.version, pyiceberg_table(table).metadata_location, files_on_disk(table)
     yield
     assert table.version == version
-    assert iceberg(table).metadata_location == location
+    assert pyiceberg_table(table).metadata_location == location
     assert files_on_disk(table) == files

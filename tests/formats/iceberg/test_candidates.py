@@ -1,4 +1,4 @@
-"""Changes of rows read the files that can hold a match, mark or copy as each is told, and mind what others add."""
+"""Row-level changes read only files that can match, delete or copy as the table says, and notice concurrent appends."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.errors import Conflict, PartitaError, UnsupportedFeature
-from tests.formats.delta.tables import rows
-from tests.formats.iceberg.plain_copy import PlainCopy
+from partita.errors import CommitConflict, PartitaError, UnsupportedFeature
+from tests.formats.delta.tables import sorted_rows
+from tests.formats.iceberg.reference_table import ReferenceTable
 from tests.formats.iceberg.tables import (
-    DATA,
-    MODES,
-    POSITIONS,
-    added_specs,
-    agreed,
-    iceberg,
+    DATA_CONTENT,
+    POSITION_DELETES_CONTENT,
+    WRITE_MODES,
+    added_spec_ids,
+    agreed_rows,
+    assert_unchanged,
     jvm_session,
-    listed,
+    live_files,
+    live_spec_ids,
+    pyiceberg_table,
     roll_back,
-    specs_of,
-    unchanged,
 )
 from tests.formats.iceberg.test_concurrency import GIVEN, SCHEMA, Beside, append, meanwhile, merge, row, update
 
@@ -38,7 +38,7 @@ Step = Callable[[Any], object]
 
 
 def two_specs(folder: Path, **properties: str) -> pt.Table:
-    """The rows of `GIVEN`, half in files of spec 0 by `p`, half of spec 1 by `p` and a bucket; each file has two."""
+    """The rows of `GIVEN`, half in files of spec 0 by `p`, half of spec 1 by `p` and a bucket; two rows a file."""
     table = pt.Lake(str(folder)).create_table(
         "t.t", SCHEMA, format="iceberg", partition_by=["p"], properties=properties
     )
@@ -53,9 +53,9 @@ def two_specs(folder: Path, **properties: str) -> pt.Table:
 
 @contextmanager
 def only(table: pt.Table, p: str) -> Iterator[None]:
-    """A block in which the data files of one partition are there, and those of all others are not."""
-    away = [on_disk(found.path) for found in listed(table, DATA) if found.partition[0] != p]
-    assert {found.spec_id for found in listed(table, DATA) if found.partition[0] != p} == {0, 1}
+    """A block in which only the data files of one partition are on disk."""
+    away = [on_disk(files.path) for files in live_files(table, DATA_CONTENT) if files.partition[0] != p]
+    assert {files.spec_id for files in live_files(table, DATA_CONTENT) if files.partition[0] != p} == {0, 1}
     for path in away:
         path.rename(f"{path}.away")
     try:
@@ -82,31 +82,31 @@ IN_B: dict[str, Step] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", WRITE_MODES)
 def test_files_of_other_partitions_are_not_read(spark: SparkSession, tmp_path: Path, mode: str) -> None:
-    table = two_specs(tmp_path, **MODES[mode])
+    table = two_specs(tmp_path, **WRITE_MODES[mode])
     base = table.version
     for name, change in IN_B.items():
         roll_back(table, base)
-        copy = PlainCopy(spark, GIVEN)
+        copy = ReferenceTable(spark, GIVEN)
         with only(table, "b"):
             change(table)
         change(copy)
-        assert agreed(table) == copy.rows, name
-        assert copy.rows != rows(GIVEN), name
-        assert set(added_specs(table, DATA)) <= {1}, name
-        marked = {(found.spec_id, found.partition[0]) for found in listed(table, POSITIONS)}
-        assert marked == (set() if MODES[mode] else {(0, "b"), (1, "b")}), name
+        assert agreed_rows(table) == copy.rows, name
+        assert copy.rows != sorted_rows(GIVEN), name
+        assert set(added_spec_ids(table, DATA_CONTENT)) <= {1}, name
+        marked = {(file.spec_id, file.partition[0]) for file in live_files(table, POSITION_DELETES_CONTENT)}
+        assert marked == (set() if WRITE_MODES[mode] else {(0, "b"), (1, "b")}), name
 
 
 def test_a_change_elsewhere_does_read_them(spark: SparkSession, tmp_path: Path) -> None:
-    """The files that are away are missed by a change that needs them, which then changes nothing."""
+    """A change that needs the missing files fails, and changes nothing."""
     table = two_specs(tmp_path)
     version = table.version
     with only(table, "b"), pytest.raises(PartitaError, match="is gone"):
         table.update({"k": "0"}, "k = 2")
     assert table.version == version
-    assert agreed(table) == rows(GIVEN)
+    assert agreed_rows(table) == sorted_rows(GIVEN)
 
 
 # --- each change marks or copies as the property of its own says
@@ -123,23 +123,23 @@ ONE_ROW_OF_EACH_SPEC: dict[str, Step] = {
 @pytest.mark.parametrize("copies", ONE_ROW_OF_EACH_SPEC)
 def test_one_kind_of_change_copies_and_the_others_mark(spark: SparkSession, tmp_path: Path, copies: str) -> None:
     table = two_specs(tmp_path, **{f"write.{copies}.mode": "copy-on-write"})
-    base, old = table.version, {found.path for found in listed(table, DATA)}
+    base, old = table.version, {file.path for file in live_files(table, DATA_CONTENT)}
     for kind, change in ONE_ROW_OF_EACH_SPEC.items():
         roll_back(table, base)
-        copy = PlainCopy(spark, GIVEN)
+        copy = ReferenceTable(spark, GIVEN)
         change(table)
         change(copy)
-        assert agreed(table, jvm_session(spark, tmp_path)) == copy.rows, kind
-        left = {found.path for found in listed(table, DATA)} & old
+        assert agreed_rows(table, jvm_session(spark, tmp_path)) == copy.rows, kind
+        remaining = {file.path for file in live_files(table, DATA_CONTENT)} & old
         if kind == copies:
-            assert not listed(table, POSITIONS), kind
-            assert len(left) == len(old) - 2, kind
-            assert set(added_specs(table, DATA)) == {1}, kind
+            assert not live_files(table, POSITION_DELETES_CONTENT), kind
+            assert len(remaining) == len(old) - 2, kind
+            assert set(added_spec_ids(table, DATA_CONTENT)) == {1}, kind
         else:
             # The deletes are of the spec of their data files, and those stay.
-            assert sorted(added_specs(table, POSITIONS)) == [0, 1], kind
-            assert set(added_specs(table, DATA)) == (set() if kind == "delete" else {1}), kind
-            assert {found.spec_id for found in listed(table, DATA) if found.path in left} == {0, 1}, kind
+            assert sorted(added_spec_ids(table, POSITION_DELETES_CONTENT)) == [0, 1], kind
+            assert set(added_spec_ids(table, DATA_CONTENT)) == (set() if kind == "delete" else {1}), kind
+            assert {file.spec_id for file in live_files(table, DATA_CONTENT) if file.path in remaining} == {0, 1}, kind
 
 
 # --- beside others
@@ -154,29 +154,29 @@ BESIDE: dict[str, tuple[Step, Step]] = {
 def test_a_matching_row_that_another_appends(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     beside = Beside(spark, tmp_path)
     late, early = BESIDE[kind]
-    table, copy = beside.table, PlainCopy(beside.jvm, GIVEN)
-    with meanwhile(table, lambda: early(beside.table)), pytest.raises(Conflict):
+    table, copy = beside.table, ReferenceTable(beside.jvm, GIVEN)
+    with meanwhile(table, lambda: early(beside.table)), pytest.raises(CommitConflict):
         late(table)
     early(copy)
-    assert agreed(table, beside.jvm) == copy.rows, "the append alone"
+    assert agreed_rows(table, beside.jvm) == copy.rows, "the append alone"
     late(table)
     late(copy)
-    assert agreed(table, beside.jvm) == copy.rows, "again, on the table as it is then"
+    assert agreed_rows(table, beside.jvm) == copy.rows, "again, on the table as it is then"
 
 
 @pytest.mark.parametrize("kind", BESIDE)
 def test_a_matching_row_that_is_not_minded(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     beside = Beside(spark, tmp_path)
     late, early = BESIDE[kind]
-    with iceberg(beside.table).transaction() as transaction:
+    with pyiceberg_table(beside.table).transaction() as transaction:
         transaction.set_properties({f"write.{kind}.isolation-level": "snapshot"})
-    table, copy = beside.table, PlainCopy(beside.jvm, GIVEN)
+    table, copy = beside.table, ReferenceTable(beside.jvm, GIVEN)
     with meanwhile(table, lambda: early(beside.table)):
         late(table)
     late(copy)
     early(copy)
-    assert agreed(table, beside.jvm) == copy.rows
-    assert set(specs_of(table, POSITIONS)) == {0, 1}
+    assert agreed_rows(table, beside.jvm) == copy.rows
+    assert set(live_spec_ids(table, POSITION_DELETES_CONTENT)) == {0, 1}
 
 
 # --- the two zeros, and NaN
@@ -191,20 +191,20 @@ def floats(first: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("where", ["f = 0.0", "f = -0.0"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", WRITE_MODES)
 def test_a_delete_of_zero_takes_both_zeros(spark: SparkSession, tmp_path: Path, mode: str, where: str) -> None:
     table = pt.Lake(str(tmp_path)).create_table(
-        "t.t", FLOATS, format="iceberg", partition_by=["f"], properties=MODES[mode]
+        "t.t", FLOATS, format="iceberg", partition_by=["f"], properties=WRITE_MODES[mode]
     )
     table.append(floats(0))
     table.evolve(add=[pt.truncate("id", 100)])
     table.append(floats(6))
-    assert {"-0.0", 0.0, "NaN", None} <= {found.partition[0] for found in listed(table, DATA)}
+    assert {"-0.0", 0.0, "NaN", None} <= {file.partition[0] for file in live_files(table, DATA_CONTENT)}
     assert table.delete(where).counts["rows_deleted"] == 4
-    left = [(2, "NaN"), (3, 1.5), (4, None), (5, -2.0), (8, "NaN"), (9, 1.5), (10, None), (11, -2.0)]
-    assert agreed(table, jvm_session(spark, tmp_path)) == sorted(left, key=repr)
-    assert specs_of(table, DATA) == [0] * 4 + [1] * 4, "whole files went, and no other"
-    assert not listed(table, POSITIONS)
+    remaining = [(2, "NaN"), (3, 1.5), (4, None), (5, -2.0), (8, "NaN"), (9, 1.5), (10, None), (11, -2.0)]
+    assert agreed_rows(table, jvm_session(spark, tmp_path)) == sorted(remaining, key=repr)
+    assert live_spec_ids(table, DATA_CONTENT) == [0] * 4 + [1] * 4, "whole files went, and no other"
+    assert not live_files(table, POSITION_DELETES_CONTENT)
 
 
 # --- a transform that nobody here knows
@@ -212,29 +212,29 @@ def test_a_delete_of_zero_takes_both_zeros(spark: SparkSession, tmp_path: Path, 
 
 @pytest.fixture
 def strange(spark: SparkSession, tmp_path: Path) -> pt.Table:
-    """A table whose old spec has a transform that isn't known, and whose current one is by bucket."""
+    """A table with an unknown transform in its old spec, and a bucket in its current one."""
     lake = pt.Lake(str(tmp_path))
     table = lake.create_table("t.t", SCHEMA, format="iceberg", partition_by=["p"])
     table.append(GIVEN.slice(0, 6))
     table.evolve(drop=["p"], add=[pt.bucket("id", 2)])
     table.append(GIVEN.slice(6))
-    file = on_disk(iceberg(table).metadata_location)
-    told = json.loads(file.read_text())
-    (old,) = (spec for spec in told["partition-specs"] if spec["spec-id"] == 0)
+    file = on_disk(pyiceberg_table(table).metadata_location)
+    document = json.loads(file.read_text())
+    (old,) = (spec for spec in document["partition-specs"] if spec["spec-id"] == 0)
     old["fields"][0]["transform"] = "zorder[3]"
-    file.write_text(json.dumps(told))
+    file.write_text(json.dumps(document))
     return lake.table("t.t")
 
 
 def test_a_table_of_an_unknown_transform_is_read(strange: pt.Table) -> None:
-    assert rows(strange.read()) == rows(GIVEN)
-    for where, kept in {
-        "id in (3, 9)": [at in (3, 9) for at in range(12)],
-        "k = 1": [at % 4 == 1 for at in range(12)],
-        "p = 'b'": [at % 3 == 1 for at in range(12)],
+    assert sorted_rows(strange.read()) == sorted_rows(GIVEN)
+    for where, expected_rows in {
+        "id in (3, 9)": [index in (3, 9) for index in range(12)],
+        "k = 1": [index % 4 == 1 for index in range(12)],
+        "p = 'b'": [index % 3 == 1 for index in range(12)],
         "id > 100": [False] * 12,
     }.items():
-        assert rows(strange.read(where)) == rows(GIVEN.filter(pa.array(kept))), where
+        assert sorted_rows(strange.read(where)) == sorted_rows(GIVEN.filter(pa.array(expected_rows))), where
 
 
 WRITES: dict[str, Callable[[pt.Table], object]] = {
@@ -249,6 +249,6 @@ WRITES: dict[str, Callable[[pt.Table], object]] = {
 
 @pytest.mark.parametrize("name", WRITES)
 def test_a_table_of_an_unknown_transform_is_not_written(strange: pt.Table, name: str) -> None:
-    with unchanged(strange), pytest.raises(UnsupportedFeature, match="the transform of partition field 'p'"):
+    with assert_unchanged(strange), pytest.raises(UnsupportedFeature, match="the transform of partition field 'p'"):
         WRITES[name](strange)
-    assert rows(strange.read()) == rows(GIVEN)
+    assert sorted_rows(strange.read()) == sorted_rows(GIVEN)

@@ -1,4 +1,4 @@
-"""Random changes of tables whose partitioning evolves, each step held to the same statement on a plain copy."""
+"""Random changes of tables whose partitioning evolves, each step compared with the same statement on a plain copy."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hypothesis import settings
 
 import partita as pt
 from partita.errors import ConstraintError, PartitaError, PredicateError, SchemaError, SpecError
-from tests.formats.delta.tables import rows
-from tests.formats.iceberg.odd_rows import ARROW, SCHEMA, drawn
-from tests.formats.iceberg.plain_copy import PlainCopy
-from tests.formats.iceberg.tables import CATALOG, MODES, agreed, jvm_session, unchanged
+from tests.formats.delta.tables import sorted_rows
+from tests.formats.iceberg.edge_case_rows import ARROW_SCHEMA, SCHEMA, random_rows
+from tests.formats.iceberg.reference_table import ReferenceTable
+from tests.formats.iceberg.tables import CATALOG_NAME, WRITE_MODES, agreed_rows, assert_unchanged, jvm_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,23 +43,23 @@ FIELDS: list[Any] = [
 
 @dataclass
 class Pair:
-    """A table, and the plain copy that goes the same way."""
+    """A table, and the plain copy that gets the same changes."""
 
     table: pt.Table
-    copy: PlainCopy
+    copy: ReferenceTable
     draw: random.Random
     next_id: int = 0
     steps: list[str] = field(default_factory=list)
 
     def rows(self, count: int) -> pa.Table:
         self.next_id += count
-        return drawn(self.draw, self.next_id - count, count)
+        return random_rows(self.draw, self.next_id - count, count)
 
     def append(self) -> None:
-        given = self.rows(6)
+        rows = self.rows(6)
         self._note("append")
-        self.table.append(given)
-        self.copy.append(given)
+        self.table.append(rows)
+        self.copy.append(rows)
 
     def delete(self) -> None:
         where = self.draw.choice(PREDICATES)
@@ -76,11 +76,11 @@ class Pair:
         self.copy.update(values, where)
 
     def merge(self) -> None:
-        known = self.copy.table["id"].to_pylist()
+        ids = self.copy.table["id"].to_pylist()
         source = self.rows(9).to_pylist()
-        for row, old in zip(source, self.draw.sample(known, min(6, len(known))), strict=False):
+        for row, old in zip(source, self.draw.sample(ids, min(6, len(ids))), strict=False):
             row["id"] = self.draw.choice([old, old, old, None])
-        given = pa.Table.from_pylist(source, ARROW)
+        source_rows = pa.Table.from_pylist(source, ARROW_SCHEMA)
         clauses = self.draw.choice(
             [
                 [
@@ -97,15 +97,15 @@ class Pair:
         )
         on = self.draw.choice(["t.id = s.id", "t.id = s.id and t.p = s.p", "t.id = s.id and t.x <=> s.x"])
         self._note("merge", on, clauses)
-        self.table.merge(given, on, *clauses)
-        self.copy.merge(given, on, *clauses)
+        self.table.merge(source_rows, on, *clauses)
+        self.copy.merge(source_rows, on, *clauses)
 
     def overwrite_partitions(self) -> None:
-        given = self.rows(2)
+        rows = self.rows(2)
         by = [_spark_sql(field.function) for field in self.table.spec.fields if field.transform.name != "void"]
         self._note("overwrite", by)
-        self.table.overwrite_partitions(given)
-        self.copy.overwrite(given, by)
+        self.table.overwrite_partitions(rows)
+        self.copy.overwrite(rows, by)
 
     def evolve(self) -> None:
         add, drop = [self.draw.choice(FIELDS)], []
@@ -118,19 +118,19 @@ class Pair:
         except SpecError as error:
             self.steps.append(f"refused: {error}")
 
-    def _note(self, *what: Any) -> None:
-        self.steps.append(" ".join(map(str, what)))
+    def _note(self, *parts: Any) -> None:
+        self.steps.append(" ".join(map(str, parts)))
 
 
 def _spark_sql(function: Any) -> str:
-    """A partition function in Spark's SQL, by the JVM's own functions."""
+    """Return a partition function in Spark SQL, by the functions of the JVM runtime."""
     name, column = function.transform.name, function.source
     if name == "identity":
         # Two zeros are two partitions, and NaN is one.
         return f"cast({column} as string)" if column == "x" else column
     if name in {"year", "month", "day", "hour"}:
-        return f"{CATALOG}.system.{name}s({column})"
-    return f"{CATALOG}.system.{name}({function.transform.width}, {column})"
+        return f"{CATALOG_NAME}.system.{name}s({column})"
+    return f"{CATALOG_NAME}.system.{name}({function.transform.parameter}, {column})"
 
 
 STEPS: list[Callable[[Pair], None]] = [
@@ -139,37 +139,37 @@ STEPS: list[Callable[[Pair], None]] = [
 
 
 @pytest.mark.parametrize("seed", range(max(1, settings().max_examples // 200)))
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", WRITE_MODES)
 def test_random_changes_are_those_of_a_plain_copy(spark: SparkSession, tmp_path: Path, mode: str, seed: int) -> None:
     draw = random.Random(f"{mode} {seed}")  # noqa: S311
     table = pt.Lake(str(tmp_path)).create_table(
-        "t.t", SCHEMA, format="iceberg", partition_by=[draw.choice(FIELDS)], properties=MODES[mode]
+        "t.t", SCHEMA, format="iceberg", partition_by=[draw.choice(FIELDS)], properties=WRITE_MODES[mode]
     )
     jvm = jvm_session(spark, tmp_path)
-    pair = Pair(table, PlainCopy(jvm, ARROW.empty_table()), draw)
+    pair = Pair(table, ReferenceTable(jvm, ARROW_SCHEMA.empty_table()), draw)
     pair.append()
     pair.evolve()
     pair.append()
-    for at in range(7):
-        if at in (2, 4):
+    for index in range(7):
+        if index in (2, 4):
             pair.evolve()
         draw.choice(STEPS)(pair)
-        assert rows(table.read()) == pair.copy.rows, pair.steps
-    assert agreed(table, None if seed else jvm) == pair.copy.rows, pair.steps
+        assert sorted_rows(table.read()) == pair.copy.rows, pair.steps
+    assert agreed_rows(table, None if seed else jvm) == pair.copy.rows, pair.steps
 
 
 # --- what is refused
 
-TWO = drawn(random.Random(1), 1, 2)  # noqa: S311
+TWO = random_rows(random.Random(1), 1, 2)  # noqa: S311
 TWICE = pa.table({"id": TWO["id"].to_pylist()[:1] * 2, "k": pa.array([1, 2], pa.int32())})
 
 
 @pytest.fixture(scope="module", params=["merge on read", "copy on write"])
 def strict(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> pt.Table:
-    """A table of two specs, with a column that may not be null."""
+    """A table of two specs, with a required column."""
     schema = pt.Schema(tuple(replace(f, nullable=f.name != "id") for f in SCHEMA))
     table = pt.Lake(str(tmp_path_factory.mktemp("strict"))).create_table(
-        "t.t", schema, format="iceberg", partition_by=["p"], properties=MODES[request.param]
+        "t.t", schema, format="iceberg", partition_by=["p"], properties=WRITE_MODES[request.param]
     )
     table.append(TWO)
     table.evolve(add=[pt.bucket("id", 4)])
@@ -210,6 +210,6 @@ REFUSED: dict[str, tuple[type[PartitaError], Callable[[pt.Table], object]]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused_changes_nothing(spark: SparkSession, strict: pt.Table, name: str) -> None:
     error, change = REFUSED[name]
-    with unchanged(strict), pytest.raises(error):
+    with assert_unchanged(strict), pytest.raises(error):
         change(strict)
-    assert rows(strict.read()) == rows(TWO)
+    assert sorted_rows(strict.read()) == sorted_rows(TWO)

@@ -1,4 +1,4 @@
-"""Changes beside others: each lands as if it came after, or is refused as a whole; no deleted row comes back."""
+"""Concurrent changes: each is committed as if it came last, or refused as a whole; no deleted row comes back."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.errors import Conflict
-from partita.formats.iceberg.store import IcebergStore
-from partita.formats.plan import State
-from partita.formats.store import Change
-from tests.formats.delta.tables import rows
-from tests.formats.iceberg.plain_copy import PlainCopy
+from partita.errors import CommitConflict
+from partita.formats.iceberg.state import IcebergTableVersion
+from partita.formats.iceberg.store import IcebergTableStore
+from partita.formats.table_change import TableChange
+from tests.formats.delta.tables import sorted_rows
+from tests.formats.iceberg.reference_table import ReferenceTable
 from tests.formats.iceberg.tables import (
-    CATALOG,
-    DATA,
-    POSITIONS,
-    added_specs,
-    agreed,
-    iceberg,
+    CATALOG_NAME,
+    DATA_CONTENT,
+    POSITION_DELETES_CONTENT,
+    added_spec_ids,
+    agreed_rows,
     jvm_session,
+    live_spec_ids,
+    pyiceberg_table,
     roll_back,
-    specs_of,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def row(number: int, p: str, k: int = 0) -> pa.Table:
 
 
 class Beside:
-    """A table of two specs, by partition and by partition and bucket, that is begun anew for each case."""
+    """A table of two specs, by partition and by partition and bucket, that is reset for each case."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.jvm = jvm_session(spark, folder)
@@ -60,7 +60,7 @@ class Beside:
 
     @property
     def table(self) -> pt.Table:
-        """A writer of its own."""
+        """Open the table as a writer of its own."""
         return self.lake.table("t.t")
 
 
@@ -71,22 +71,23 @@ def beside(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bes
 
 @contextmanager
 def meanwhile(table: pt.Table, *early: Callable[[], object]) -> Iterator[None]:
-    """A block in which others' changes land after the table was looked at and before its change is committed."""
-    left = list(early)
-    real = IcebergStore.commit
+    """A block in which other changes are committed after the table was read and before its change is committed."""
+    remaining = list(early)
+    real = IcebergTableVersion.commit
 
-    def commit(store: IcebergStore, state: State, change: Change) -> int:
-        if store is table._store:
-            while left:
-                left.pop(0)()
-        return real(store, state, change)
+    def commit(table_version: IcebergTableVersion, change: TableChange) -> int:
+        if table_version.uri == table.uri:
+            first, remaining[:] = list(remaining), []
+            for land in first:
+                land()
+        return real(table_version, change)
 
-    IcebergStore.commit = commit  # type: ignore[method-assign,assignment] # put back below
+    IcebergTableVersion.commit = commit  # type: ignore[method-assign,assignment] # put back below
     try:
         yield
     finally:
-        IcebergStore.commit = real  # type: ignore[method-assign]
-    assert not left
+        IcebergTableVersion.commit = real  # type: ignore[method-assign]
+    assert not remaining
 
 
 Step = Callable[[Any], object]
@@ -100,21 +101,21 @@ def update(where: str, **values: str) -> Step:
     return lambda on: on.update(values, where)
 
 
-def append(given: pa.Table) -> Step:
-    return lambda on: on.append(given)
+def append(rows: pa.Table) -> Step:
+    return lambda on: on.append(rows)
 
 
-def merge(given: pa.Table) -> Step:
+def merge(rows: pa.Table) -> Step:
     return lambda on: on.merge(
-        given, "t.id = s.id", pt.when_matched().update({"k": "s.k"}), pt.when_not_matched().insert()
+        rows, "t.id = s.id", pt.when_matched().update({"k": "s.k"}), pt.when_not_matched().insert()
     )
 
 
-def replace(given: pa.Table) -> Step:
+def replace(rows: pa.Table) -> Step:
     def run(on: Any) -> object:
         if isinstance(on, pt.Table):
-            return on.overwrite_partitions(given)
-        return on.overwrite(given, ["p", f"{CATALOG}.system.bucket(2, id)"])
+            return on.overwrite_partitions(rows)
+        return on.overwrite(rows, ["p", f"{CATALOG_NAME}.system.bucket(2, id)"])
 
     return run
 
@@ -149,70 +150,70 @@ def test_a_change_beside_another(spark: SparkSession, beside: Beside, name: str)
     late, early, properties, lands = CASES[name]
     table = beside.table
     roll_back(table, beside.base)
-    with iceberg(table).transaction() as transaction:
-        transaction.remove_properties(*(SNAPSHOT.keys() & iceberg(table).properties.keys()))
+    with pyiceberg_table(table).transaction() as transaction:
+        transaction.remove_properties(*(SNAPSHOT.keys() & pyiceberg_table(table).properties.keys()))
         if properties:
             transaction.set_properties(properties)
-    truth = PlainCopy(beside.jvm, GIVEN)
+    truth = ReferenceTable(beside.jvm, GIVEN)
     with meanwhile(table, lambda: early(beside.table)):
         if lands:
             late(table)
         else:
-            with pytest.raises(Conflict):
+            with pytest.raises(CommitConflict):
                 late(table)
     # One that minds no rows which it didn't see is as if it came before.
     for change in ([late, early] if properties else [early, late]) if lands else [early]:
         change(truth)
-    assert agreed(table, piled=True) == truth.rows
+    assert agreed_rows(table, piled=True) == truth.rows
     if not lands:
         # The same on the table as it is then.
         late(table)
         late(truth)
-        assert rows(table.read()) == truth.rows
+        assert sorted_rows(table.read()) == truth.rows
 
 
 def test_an_evolution_beside_an_append_and_a_delete(spark: SparkSession, tmp_path: Path) -> None:
     """Files that were written keep the spec that they were written under."""
     beside = Beside(spark, tmp_path)
     table = beside.table
-    truth = PlainCopy(spark, GIVEN)
+    truth = ReferenceTable(spark, GIVEN)
     with meanwhile(table, lambda: beside.table.evolve(drop=["p"])):
         append(row(20, "a", 5))(table)
     append(row(20, "a", 5))(truth)
-    assert (table.spec.spec_id, added_specs(table, DATA)) == (2, [1])
+    assert (table.spec.spec_id, added_spec_ids(table, DATA_CONTENT)) == (2, [1])
     with meanwhile(table, lambda: beside.table.evolve(drop=["id_bucket"]), lambda: append(row(21, "d"))(beside.table)):
         delete("k in (1, 5) and id <> 21")(table)
     append(row(21, "d"))(truth)
     delete("k in (1, 5) and id <> 21")(truth)
-    assert agreed(table) == truth.rows
-    assert set(specs_of(table, POSITIONS)) <= {0, 1}
+    assert agreed_rows(table) == truth.rows
+    assert set(live_spec_ids(table, POSITION_DELETES_CONTENT)) <= {0, 1}
     with meanwhile(table, lambda: beside.table.evolve(add=["k"])):
         update("id % 5 = 1", k="k + 7")(table)
     update("id % 5 = 1", k="k + 7")(truth)
-    assert set(added_specs(table, DATA)) == {3}
-    assert agreed(table) == truth.rows
+    assert set(added_spec_ids(table, DATA_CONTENT)) == {3}
+    assert agreed_rows(table) == truth.rows
 
 
 def test_a_change_that_loses_again_and_again(spark: SparkSession, tmp_path: Path) -> None:
-    """Others land between each try and the next; every delete of theirs stays."""
+    """Other writers commit between all attempts; each of their deletes stays."""
     beside = Beside(spark, tmp_path)
-    table, truth = beside.table, PlainCopy(spark, GIVEN)
+    table, truth = beside.table, ReferenceTable(spark, GIVEN)
     others = [append(row(40, "z", 5)), delete("id = 4"), append(row(41, "z", 6)), delete("id = 10")]
-    left = list(others)
+    remaining = list(others)
     store = table._store
-    assert isinstance(store, IcebergStore)
+    assert isinstance(store, IcebergTableStore)
     real = store._table.catalog.commit_table
 
-    def commit_table(*given: Any) -> Any:
-        if left:
-            left.pop(0)(beside.table)
-        return real(*given)
+    def commit_table(*arguments: Any) -> Any:
+        if remaining:
+            remaining.pop(0)(beside.table)
+        return real(*arguments)
 
     store._table.catalog.commit_table = commit_table  # type: ignore[method-assign,assignment]
     outcome = table.delete("p = 'b' and k in (1, 3)")
-    assert not left
+    assert not remaining
     for each in others:
         each(truth)
     truth.delete("p = 'b' and k in (1, 3)")
-    assert agreed(table, piled=True) == truth.rows
+    assert agreed_rows(table, piled=True) == truth.rows
     assert outcome.version == table.version

@@ -1,4 +1,4 @@
-"""Iceberg tables whose metadata points out of the table: nothing there is deleted, and the list says so."""
+"""Iceberg tables whose metadata references files outside the table: none is deleted, and the result says so."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 import partita as pt
 from partita.errors import TableError
-from partita.formats.containment import LINK, OTHER_TABLE, OUTSIDE
-from partita.formats.iceberg.store import IcebergStore
-from partita.formats.iceberg.transaction import Changes, expire_snapshots, remove_orphans
+from partita.formats.containment import REASON_OTHER_TABLE, REASON_OUTSIDE_FOLDER, REASON_SYMBOLIC_LINK
+from partita.formats.iceberg.maintenance import expire_snapshots, remove_orphan_files
+from partita.formats.iceberg.store import IcebergTableStore
+from partita.formats.iceberg.transaction import SnapshotChange
 from tests.formats.iceberg.transaction.tables import (
-    BY_REGION,
-    again,
-    append,
-    catalog_at,
-    change,
+    REGION_SPEC,
+    append_files,
+    commit_change,
     data_file,
-    ids_of,
     new_table,
+    reload_table,
+    sqlite_catalog,
+    table_ids,
 )
 from tests.formats.iceberg.transaction.tables import SCHEMA as TABLE_SCHEMA
 
@@ -44,7 +45,7 @@ ROW = pa.table({"id": [1], "region": ["eu"]}, schema=SCHEMA)
 
 @pytest.fixture
 def others(tmp_path: Path) -> Path:
-    """A folder of somebody else's, with files that a writer of Iceberg tables could have made."""
+    """A folder of another owner, with files that a writer of Iceberg tables could have made."""
     folder = tmp_path / "others"
     names = [f"data/00000-0-{uuid4()}.parquet", f"metadata/{uuid4()}-m0.avro", f"metadata/0-{uuid4()}.metadata.json"]
     for name in (*names, f"{uuid4()}.stats", "v1.metadata.json", "notes.txt", "a.parquet"):
@@ -57,12 +58,15 @@ def others(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def table(tmp_path: Path) -> IcebergTable:
-    """A table of two snapshots, of which the first has a file that the second hasn't."""
-    made = new_table(tmp_path / "lake")
-    first = data_file(made, [{"id": 1, "region": "eu"}])
-    append(made, first)
-    change(made, Changes("overwrite", [data_file(made, [{"id": 2, "region": "eu"}])], frozenset({first.file_path})))
-    return made
+    """A table of two snapshots, of which the first has a file that the second lacks."""
+    created = new_table(tmp_path / "lake")
+    first = data_file(created, [{"id": 1, "region": "eu"}])
+    append_files(created, first)
+    commit_change(
+        created,
+        SnapshotChange("overwrite", [data_file(created, [{"id": 2, "region": "eu"}])], frozenset({first.file_path})),
+    )
+    return created
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +84,8 @@ def local(uri: str) -> Path:
 
 
 def plant(table: IcebergTable, **changes: Any) -> None:
-    """Change the table's current metadata file, as whoever may write there can."""
-    path = local(again(table).metadata_location)
+    """Change the table's current metadata file, as anyone with write access can."""
+    path = local(reload_table(table).metadata_location)
     path.write_text(json.dumps(json.loads(path.read_text()) | {k.replace("_", "-"): v for k, v in changes.items()}))
 
 
@@ -95,12 +99,12 @@ def opened(folder: Path, location: str | None = None) -> pt.Table:
 def test_a_location_that_is_not_the_tables_is_neither_cleaned_nor_written_to(
     lake: Path, others: Path, how: str
 ) -> None:
-    made = pt.Lake(str(lake)).create_table("db.t", SCHEMA, format="iceberg")
-    made.append(ROW)
+    table = pt.Lake(str(lake)).create_table("db.t", SCHEMA, format="iceberg")
+    table.append(ROW)
     link = lake / "link"
     link.symlink_to(others)
     where = {"link": str(link), "dots": f"{lake}/db/../../others", "above": str(lake)}.get(how, str(others))
-    plant(cast("IcebergStore", made._store).state().table, location=f"file://{where}")
+    plant(cast("IcebergTableStore", table._store).current_version().table, location=f"file://{where}")
     catalog = {"name": "partita", "type": "sql", "uri": f"sqlite:///{lake}/catalog.db"}
     table = (
         pt.Lake(str(lake)).table("db.t") if how == "lake" else pt.open_table("db.t", format="iceberg", catalog=catalog)
@@ -117,7 +121,7 @@ def test_a_location_that_is_not_the_tables_is_neither_cleaned_nor_written_to(
             do()
     assert (tree(others), set(tree(lake))) == before
     assert [row.id for row in table.read().collect()] == [1]
-    assert table.plan().outside.to_pylist() == ([] if how == "above" else table.plan().files["path"].to_pylist())
+    assert table.plan().outside_paths.to_pylist() == ([] if how == "above" else table.plan().files["path"].to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -126,15 +130,15 @@ def test_a_location_that_is_not_the_tables_is_neither_cleaned_nor_written_to(
 def test_statistics_elsewhere_stay(table: IcebergTable, tmp_path: Path, others: Path, name: str) -> None:
     (others / "metadata" / "0.stats").write_text("x")
     (tmp_path / "link").symlink_to(others)
-    one: dict[str, Any] = {"snapshot-id": table.metadata.snapshots[0].snapshot_id, "file-size-in-bytes": 1}
-    one["statistics-path"] = f"file://{tmp_path}/{name}"
+    statistics: dict[str, Any] = {"snapshot-id": table.metadata.snapshots[0].snapshot_id, "file-size-in-bytes": 1}
+    statistics["statistics-path"] = f"file://{tmp_path}/{name}"
     more = {"file-footer-size-in-bytes": 1, "blob-metadata": []}
-    plant(table, statistics=[{**one, **more}], partition_statistics=[one])
+    plant(table, statistics=[{**statistics, **more}], partition_statistics=[statistics])
     before = tree(others)
-    removed = expire_snapshots(again(table), _now(), 1)
+    removed = expire_snapshots(reload_table(table), _now(), 1)
     assert tree(others) == before
-    assert removed.left == {one["statistics-path"]: OUTSIDE}
-    assert ids_of(table) == [2]
+    assert removed.left == {statistics["statistics-path"]: REASON_OUTSIDE_FOLDER}
+    assert table_ids(table) == [2]
 
 
 def _now() -> datetime:
@@ -143,104 +147,112 @@ def _now() -> datetime:
 
 def test_manifests_and_their_lists_elsewhere_stay(table: IcebergTable, others: Path) -> None:
     """Everything that a snapshot names, in files that can be read and lie in another folder."""
-    document = json.loads(local(again(table).metadata_location).read_text())
+    document = json.loads(local(reload_table(table).metadata_location).read_text())
     expired = document["snapshots"][0]
     moved = others / "metadata" / local(expired["manifest-list"]).name
     shutil.copy(local(expired["manifest-list"]), moved)
     expired["manifest-list"] = f"file://{moved}"
     plant(table, snapshots=document["snapshots"])
     before = tree(others)
-    removed = expire_snapshots(again(table), _now(), 1)
+    removed = expire_snapshots(reload_table(table), _now(), 1)
     assert tree(others) == before
-    assert removed.left == {f"file://{moved}": OUTSIDE}
+    assert removed.left == {f"file://{moved}": REASON_OUTSIDE_FOLDER}
     assert any(path.endswith(".parquet") for path in removed)
 
 
 @pytest.mark.parametrize("through", ["", "link"])
 def test_data_files_elsewhere_stay(lake: Path, others: Path, through: str) -> None:
-    made = new_table(lake)
+    table = new_table(lake)
     theirs = next((others / "data").iterdir())
-    folder = local(made.location()) / "data"
+    folder = local(table.location()) / "data"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "link").symlink_to(others / "data")
-    file = data_file(made, [{"id": 1, "region": "eu"}])
+    file = data_file(table, [{"id": 1, "region": "eu"}])
     file[1] = f"file://{folder}/link/{theirs.name}" if through else f"file://{theirs}"
-    append(made, file)
-    assert pt.Table("t", IcebergStore(made)).plan().outside.to_pylist() == [file.file_path]
-    change(made, Changes("overwrite", [data_file(made, [{"id": 2, "region": "eu"}])], frozenset({file.file_path})))
+    append_files(table, file)
+    assert pt.Table("t", IcebergTableStore(table)).plan().outside_paths.to_pylist() == [file.file_path]
+    commit_change(
+        table, SnapshotChange("overwrite", [data_file(table, [{"id": 2, "region": "eu"}])], frozenset({file.file_path}))
+    )
     before = tree(others)
-    removed = expire_snapshots(again(made), _now(), 1)
+    removed = expire_snapshots(reload_table(table), _now(), 1)
     assert tree(others) == before
-    assert removed.left[file.file_path] == OUTSIDE
+    assert removed.left[file.file_path] == REASON_OUTSIDE_FOLDER
     assert len(removed) > 1
 
 
 def test_files_of_a_table_in_the_tables_folder_stay(lake: Path) -> None:
-    made = new_table(lake)
-    inner = local(made.location()) / "data" / "inner"
+    table = new_table(lake)
+    inner = local(table.location()) / "data" / "inner"
     (inner / "metadata").mkdir(parents=True)
     (inner / "metadata" / f"0-{uuid4()}.metadata.json").write_text("{}")
-    file = data_file(made, [{"id": 1, "region": "eu"}])
+    file = data_file(table, [{"id": 1, "region": "eu"}])
     moved = inner / local(file.file_path).name
     local(file.file_path).rename(moved)
     file[1] = f"file://{moved}"
-    append(made, file)
-    change(made, Changes("overwrite", [data_file(made, [{"id": 2, "region": "eu"}])], frozenset({file.file_path})))
-    removed = expire_snapshots(again(made), _now(), 1)
+    append_files(table, file)
+    commit_change(
+        table, SnapshotChange("overwrite", [data_file(table, [{"id": 2, "region": "eu"}])], frozenset({file.file_path}))
+    )
+    removed = expire_snapshots(reload_table(table), _now(), 1)
     assert moved.exists()
-    assert removed.left == {file.file_path: OTHER_TABLE}
-    orphans = pt.Table("t", IcebergStore(again(made))).remove_orphans(NOW)
+    assert removed.left == {file.file_path: REASON_OTHER_TABLE}
+    orphans = pt.Table("t", IcebergTableStore(reload_table(table))).remove_orphans(NOW)
     assert moved.exists()
-    assert orphans.left[str(inner)] == OTHER_TABLE
+    assert orphans.left[str(inner)] == REASON_OTHER_TABLE
 
 
 def test_an_orphan_behind_a_link_stays(table: IcebergTable, others: Path) -> None:
     folder = local(table.location())
     (folder / "data" / "link").symlink_to(others)
     (folder / "link.parquet").symlink_to(others / "a.parquet")
-    left = folder / "data" / f"00000-0-{uuid4()}.parquet"
-    left.write_text("x")
+    orphan = folder / "data" / f"00000-0-{uuid4()}.parquet"
+    orphan.write_text("x")
     before = tree(others)
     removed = opened(folder.parents[1]).remove_orphans(NOW)
-    assert removed == [str(left)]
-    assert {removed.left[str(folder / name)] for name in ("data/link", "link.parquet")} == {LINK}
+    assert removed == [str(orphan)]
+    assert {removed.left[str(folder / name)] for name in ("data/link", "link.parquet")} == {REASON_SYMBOLIC_LINK}
     assert tree(others) == before
 
 
 @pytest.mark.parametrize("named", ["others", "notes", "linked"])
 def test_a_metadata_log_names_no_file_elsewhere(table: IcebergTable, others: Path, named: str) -> None:
     """`write.metadata.delete-after-commit.enabled` deletes what falls out of the log."""
-    own = local(table.location()) / "metadata"
-    (own / "notes.txt").write_text("mine")
-    (own / "link").symlink_to(others)
-    path = {"others": others / "v1.metadata.json", "notes": own / "notes.txt", "linked": own / "link/v1.metadata.json"}
-    document = json.loads(local(again(table).metadata_location).read_text())
+    metadata_folder = local(table.location()) / "metadata"
+    (metadata_folder / "notes.txt").write_text("mine")
+    (metadata_folder / "link").symlink_to(others)
+    path = {
+        "others": others / "v1.metadata.json",
+        "notes": metadata_folder / "notes.txt",
+        "linked": metadata_folder / "link/v1.metadata.json",
+    }
+    document = json.loads(local(reload_table(table).metadata_location).read_text())
     settings = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
     log = [{"metadata-file": f"file://{path[named]}", "timestamp-ms": 1}, *document["metadata-log"]]
     plant(table, metadata_log=log, properties=document["properties"] | settings)
-    hostile = again(table)
-    append(hostile, data_file(hostile, [{"id": 3, "region": "eu"}]))
+    hostile = reload_table(table)
+    append_files(hostile, data_file(hostile, [{"id": 3, "region": "eu"}]))
     assert path[named].exists()
-    assert len(list(own.glob("*.metadata.json"))) == 2, "those that are the table's went"
-    assert ids_of(table) == [2, 3]
+    assert len(list(metadata_folder.glob("*.metadata.json"))) == 2, "those that are the table's went"
+    assert table_ids(table) == [2, 3]
 
 
 def test_a_data_path_counts_where_the_table_has_files(lake: Path, others: Path) -> None:
     """A file with the table's id in its name is no proof without a commit that put one there."""
-    made = new_table(lake)
-    append(made, data_file(made, [{"id": 1, "region": "eu"}]))
-    mine = f"{made.metadata.table_uuid}-00000-0-{uuid4()}.parquet"
+    created = new_table(lake)
+    append_files(created, data_file(created, [{"id": 1, "region": "eu"}]))
+    mine = f"{created.metadata.table_uuid}-00000-0-{uuid4()}.parquet"
     (others / mine).write_text("x")
-    plant(made, properties={**made.metadata.properties, "write.data.path": f"file://{others}"})
+    plant(created, properties={**created.metadata.properties, "write.data.path": f"file://{others}"})
     before = tree(others)
     table = opened(lake)
     assert table.remove_orphans(NOW) == []
     assert tree(others) == before
-    file = data_file(again(made), [{"id": 2, "region": "eu"}])
-    moved = others / f"{made.metadata.table_uuid}-{local(file.file_path).name}"
+    file = data_file(reload_table(created), [{"id": 2, "region": "eu"}])
+    moved = others / f"{created.metadata.table_uuid}-{local(file.file_path).name}"
     local(file.file_path).rename(moved)
     file[1] = f"file://{moved}"
-    append(again(made), file)
+    append_files(reload_table(created), file)
     assert table.remove_orphans(NOW) == [str(others / mine)]
     assert set(tree(others)) == (set(before) - {mine}) | {moved.name}
 
@@ -251,12 +263,12 @@ def test_a_table_with_its_metadata_elsewhere_is_cleaned_once_its_location_is_con
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     settings = {"write.metadata.path": f"file://{elsewhere}"}
-    made = pt.Lake(str(lake)).create_table("db.t", SCHEMA, format="iceberg", properties=settings)
+    table = pt.Lake(str(lake)).create_table("db.t", SCHEMA, format="iceberg", properties=settings)
     for _ in range(3):
-        made.append(ROW)
-    made.delete("id = 1")
-    left = lake / "db" / "t" / "data" / f"00000-0-{uuid4()}.parquet"
-    left.write_text("x")
+        table.append(ROW)
+    table.delete("id = 1")
+    orphan = lake / "db" / "t" / "data" / f"00000-0-{uuid4()}.parquet"
+    orphan.write_text("x")
     catalog = {"name": "partita", "type": "sql", "uri": f"sqlite:///{lake}/catalog.db"}
     doubtful = pt.open_table("db.t", format="iceberg", catalog=catalog)
     refused: list[Callable[[], object]] = [
@@ -268,7 +280,7 @@ def test_a_table_with_its_metadata_elsewhere_is_cleaned_once_its_location_is_con
             do()
     doubtful.append(ROW)
     confirmed = pt.open_table("db.t", format="iceberg", catalog=catalog, location=str(lake / "db" / "t"))
-    assert confirmed.remove_orphans(NOW) == [str(left)]
+    assert confirmed.remove_orphans(NOW) == [str(orphan)]
     manifests = len(list(elsewhere.glob("*.avro")))
     removed = confirmed.expire_snapshots(NOW, 1)
     assert len(list(elsewhere.glob("*.avro"))) < manifests
@@ -279,16 +291,16 @@ def test_a_table_with_its_metadata_elsewhere_is_cleaned_once_its_location_is_con
 
 @pytest.mark.parametrize("path", ["data/../../../others/a.parquet", "data/../data/a.parquet"])
 def test_data_files_with_dots_in_their_paths_are_refused(lake: Path, path: str) -> None:
-    made = new_table(lake)
-    file = data_file(made, [{"id": 1, "region": "eu"}])
-    file[1] = f"{made.location()}/{path}"
-    append(made, file)
+    table = new_table(lake)
+    file = data_file(table, [{"id": 1, "region": "eu"}])
+    file[1] = f"{table.location()}/{path}"
+    append_files(table, file)
     with pytest.raises(TableError, match=r"the manifest .* names the file .*\.\..*not read"):
         opened(lake).plan()
 
 
 def test_manifests_with_dots_in_their_paths_are_refused(table: IcebergTable, lake: Path) -> None:
-    document = json.loads(local(again(table).metadata_location).read_text())
+    document = json.loads(local(reload_table(table).metadata_location).read_text())
     current = document["snapshots"][-1]
     head, _, name = current["manifest-list"].rpartition("/")
     current["manifest-list"] = f"{head}/../metadata/{name}"
@@ -314,41 +326,44 @@ def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_a_table_in_an_object_store_is_cleaned_below_its_prefix(lake: Path, bucket: Path, scheme: str) -> None:
-    catalog = catalog_at(lake)
-    made = catalog.create_table("db.t", TABLE_SCHEMA, location=f"{scheme}://wh/lake/t", partition_spec=BY_REGION)
-    first = data_file(made, [{"id": 1, "region": "eu"}])
-    append(made, first)
-    change(made, Changes("overwrite", [data_file(made, [{"id": 2, "region": "eu"}])], frozenset({first.file_path})))
+    catalog = sqlite_catalog(lake)
+    table = catalog.create_table("db.t", TABLE_SCHEMA, location=f"{scheme}://wh/lake/t", partition_spec=REGION_SPEC)
+    first = data_file(table, [{"id": 1, "region": "eu"}])
+    append_files(table, first)
+    commit_change(
+        table,
+        SnapshotChange("overwrite", [data_file(table, [{"id": 2, "region": "eu"}])], frozenset({first.file_path})),
+    )
     uuid = uuid4()
-    left = bucket / "lake" / "t" / "data" / f"00000-0-{uuid}.parquet"
+    orphan = bucket / "lake" / "t" / "data" / f"00000-0-{uuid}.parquet"
     for name in ("t2/data", "t/in/data", "others/data"):
         (bucket / "lake" / name).mkdir(parents=True)
         (bucket / "lake" / name / f"{uuid4()}.parquet").write_text("x")
     (bucket / "lake" / "t" / "in" / "metadata").mkdir()
     (bucket / "lake" / "t" / "in" / "metadata" / "1.metadata.json").write_text("{}")
     before = tree(bucket)
-    left.write_text("x")
-    removed = remove_orphans(again(made), -60)
-    assert removed == [f"s3://wh/lake/t/data/{left.name}"]
-    assert removed.left == {"s3://wh/lake/t/in": OTHER_TABLE}
+    orphan.write_text("x")
+    removed = remove_orphan_files(reload_table(table), -60)
+    assert removed == [f"s3://wh/lake/t/data/{orphan.name}"]
+    assert removed.left == {"s3://wh/lake/t/in": REASON_OTHER_TABLE}
     assert tree(bucket) == before
-    expired = expire_snapshots(again(made), _now(), 1)
+    expired = expire_snapshots(reload_table(table), _now(), 1)
     assert first.file_path in expired
     assert expired.left == {}
-    gone = {f"{scheme}://wh/{path}" for path in set(before) - set(tree(bucket))}
-    assert gone == set(expired)
+    deleted = {f"{scheme}://wh/{path}" for path in set(before) - set(tree(bucket))}
+    assert deleted == set(expired)
 
 
 def test_a_prefix_that_is_not_the_tables_is_left_alone(lake: Path, bucket: Path) -> None:
-    catalog = catalog_at(lake)
-    made = catalog.create_table("db.t", TABLE_SCHEMA, location="s3://wh/lake/t", partition_spec=BY_REGION)
-    append(made, data_file(made, [{"id": 1, "region": "eu"}]))
+    catalog = sqlite_catalog(lake)
+    table = catalog.create_table("db.t", TABLE_SCHEMA, location="s3://wh/lake/t", partition_spec=REGION_SPEC)
+    append_files(table, data_file(table, [{"id": 1, "region": "eu"}]))
     theirs = bucket / "lake" / "others" / "data" / f"{uuid4()}.parquet"
     theirs.parent.mkdir(parents=True)
     theirs.write_text("x")
-    path = bucket / again(made).metadata_location.removeprefix("s3://wh/")
+    path = bucket / reload_table(table).metadata_location.removeprefix("s3://wh/")
     for location in ("s3://wh/lake/others", "s3://wh/lake", "s3://wh/lake/t/../others"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"location": location}))
         with pytest.raises(TableError, match="nothing shows that the files at the location are the table's"):
-            remove_orphans(again(made), -60)
+            remove_orphan_files(reload_table(table), -60)
     assert theirs.exists()

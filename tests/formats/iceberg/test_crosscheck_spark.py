@@ -12,22 +12,22 @@ import pytest
 
 import partita as pt
 from partita.errors import UnsupportedFeature
-from tests.formats.delta.tables import plain, rows
-from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.delta.tables import comparable_value, sorted_rows
+from tests.formats.iceberg.reference_table import ReferenceTable
 from tests.formats.iceberg.tables import (
-    DATA,
-    POSITIONS,
-    added_specs,
-    agreed,
-    by_jvm,
-    by_pyiceberg,
-    by_strict,
+    DATA_CONTENT,
+    POSITION_DELETES_CONTENT,
+    added_spec_ids,
+    agreed_rows,
+    assert_unchanged,
     check_layout,
-    iceberg,
     jvm_session,
-    listed,
-    specs_of,
-    unchanged,
+    live_files,
+    live_spec_ids,
+    pyiceberg_table,
+    read_with_jvm,
+    read_with_pyiceberg,
+    read_with_strict_reader,
 )
 from tests.formats.iceberg.test_evolution import SCHEMA, orders
 
@@ -45,7 +45,7 @@ class Both:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.lake = pt.Lake(str(folder))
         self.jvm = jvm_session(spark, folder)
-        self.copy = PlainCopy(spark, orders(0, 0))
+        self.copy = ReferenceTable(spark, orders(0, 0))
 
     @property
     def table(self) -> pt.Table:
@@ -54,15 +54,15 @@ class Both:
     def sql(self, text: str) -> list[Any]:
         return self.jvm.sql(text.format(t=NAME)).collect()
 
-    def insert(self, given: pa.Table) -> None:
-        """Rows by the JVM."""
-        self.jvm.createDataFrame(given).writeTo(NAME).append()
-        self.copy.append(given)
+    def insert(self, rows: pa.Table) -> None:
+        """Insert rows with the JVM runtime."""
+        self.jvm.createDataFrame(rows).writeTo(NAME).append()
+        self.copy.append(rows)
 
-    def append(self, given: pa.Table) -> None:
-        """Rows by Partita."""
-        self.table.append(given)
-        self.copy.append(given)
+    def append(self, rows: pa.Table) -> None:
+        """Append rows with Partita."""
+        self.table.append(rows)
+        self.copy.append(rows)
 
     def delete(self, where: str, *, by_jvm: bool) -> None:
         if by_jvm:
@@ -97,21 +97,21 @@ class Both:
         self.copy.merge(source, on, *clauses)
 
     def same(self) -> None:
-        """Each engine, pyiceberg and the strict reader find the rows of the copy."""
+        """Check that each engine, pyiceberg and the strict reader find the rows of the copy."""
         check_layout(self.table, piled=True)
         truth = self.copy.rows
-        assert rows(self.table.read()) == truth, "Partita"
-        assert rows(by_jvm(self.jvm, self.table)) == truth, "the JVM"
-        assert rows(by_pyiceberg(self.table)) == truth, "pyiceberg"
-        assert rows(by_strict(self.table)) == truth, "the strict reader"
+        assert sorted_rows(self.table.read()) == truth, "Partita"
+        assert sorted_rows(read_with_jvm(self.jvm, self.table)) == truth, "the JVM"
+        assert sorted_rows(read_with_pyiceberg(self.table)) == truth, "pyiceberg"
+        assert sorted_rows(read_with_strict_reader(self.table)) == truth, "the strict reader"
 
     def listing_of_jvm(self) -> list[tuple[int, int]]:
-        """Content and spec of each live file, as the JVM's metadata tables have it."""
-        found = self.sql("select content, spec_id from {t}.files")
-        return sorted((row.content, row.spec_id) for row in found)
+        """Return content and spec of each live file, from the metadata tables of the JVM runtime."""
+        files = self.sql("select content, spec_id from {t}.files")
+        return sorted((row.content, row.spec_id) for row in files)
 
     def listing(self) -> list[tuple[int, int]]:
-        return sorted((found.content, found.spec_id) for found in listed(self.table))
+        return sorted((file.content, file.spec_id) for file in live_files(self.table))
 
 
 @pytest.fixture
@@ -138,11 +138,11 @@ def test_spark_creates_partita_modifies(both: Both, mode: str) -> None:
     both.update({"region": "note", "note": "region"}, "id % 7 = 0", by_jvm=False)
     both.merge(orders(10, 30), by_jvm=False)
     both.same()
-    assert set(added_specs(both.table, DATA)) == {1}
+    assert set(added_spec_ids(both.table, DATA_CONTENT)) == {1}
     assert both.listing() == both.listing_of_jvm()
     if mode == "merge-on-read":
-        assert set(specs_of(both.table, POSITIONS)) == {0, 1}
-        assert set(specs_of(both.table, DATA)) == {0, 1}
+        assert set(live_spec_ids(both.table, POSITION_DELETES_CONTENT)) == {0, 1}
+        assert set(live_spec_ids(both.table, DATA_CONTENT)) == {0, 1}
     # The JVM's again, which finds Partita's deletes.
     both.sql("alter table {t} drop partition field days(ts)")
     both.sql("alter table {t} add partition field bucket(2, id)")
@@ -166,7 +166,7 @@ def test_partita_creates_spark_reads(both: Both) -> None:
     both.same()
     assert both.listing() == both.listing_of_jvm()
     manifests = both.sql("select content, partition_spec_id, length from {t}.manifests")
-    loaded = iceberg(table)
+    loaded = pyiceberg_table(table)
     snapshot = loaded.current_snapshot()
     assert snapshot is not None
     assert sorted((row.content, row.partition_spec_id, row.length) for row in manifests) == sorted(
@@ -223,42 +223,46 @@ CHANGED = ("float", "double", "decimal(38,10)", "timestamp_ntz", "string", "bina
 
 
 def tuples(table: pt.Table) -> list[Any]:
-    return sorted((found.partition for found in listed(table)), key=repr)
+    return sorted((file.partition for file in live_files(table)), key=repr)
 
 
 def test_values_of_every_type_as_partitions(spark: SparkSession, both: Both) -> None:
     """Each type partitions a table of each engine by itself, and then of the other; both find the same by value."""
     from partita.algebra.type_text import parse_type
-    from partita.arrow.schema import to_arrow
+    from partita.arrow.schema import to_arrow_type
 
     both.sql("create namespace partita.db")
-    for at, (sql, (type_, values)) in enumerate(TYPES.items()):
-        given = pa.table(
-            {"id": pa.array(range(len(values)), pa.int64()), "v": pa.array(values, to_arrow(parse_type(type_)))}
+    for index, (sql, (type_, values)) in enumerate(TYPES.items()):
+        source = pa.table(
+            {"id": pa.array(range(len(values)), pa.int64()), "v": pa.array(values, to_arrow_type(parse_type(type_)))}
         )
         ours = both.lake.create_table(
-            f"db.ours{at}", pt.Schema.of({"id": "long", "v": type_}), format="iceberg", partition_by=["v"]
+            f"db.ours{index}", pt.Schema.of({"id": "long", "v": type_}), format="iceberg", partition_by=["v"]
         )
-        ours.append(given)
+        ours.append(source)
         both.sql(
-            f"create table partita.db.theirs{at} (id bigint, v {sql}) using iceberg partitioned by (v) "
+            f"create table partita.db.theirs{index} (id bigint, v {sql}) using iceberg partitioned by (v) "
             f"tblproperties ({MARKED})"
         )
-        both.jvm.createDataFrame(given, f"id bigint, v {sql}").writeTo(f"partita.db.theirs{at}").append()
-        theirs = both.lake.table(f"db.theirs{at}")
-        truth = sorted(enumerate(map(plain, values)), key=repr)
+        both.jvm.createDataFrame(source, f"id bigint, v {sql}").writeTo(f"partita.db.theirs{index}").append()
+        theirs = both.lake.table(f"db.theirs{index}")
+        truth = sorted(enumerate(map(comparable_value, values)), key=repr)
         for table in (ours, theirs):
-            assert rows(table.read()) == rows(by_jvm(both.jvm, table)) == truth, sql
+            assert sorted_rows(table.read()) == sorted_rows(read_with_jvm(both.jvm, table)) == truth, sql
             check_layout(table)
         assert tuples(ours) == tuples(theirs), sql
         if sql not in CHANGED:
             continue
         theirs.evolve(add=[pt.bucket("id", 2)])
-        theirs.append(given)
+        theirs.append(source)
         assert theirs.delete("v is null").counts["rows_deleted"] == 2
-        assert theirs.overwrite_partitions(given.slice(0, 1)).counts["rows_inserted"] == 1
-        left = [each for each in truth if each[1] is not None]
-        assert rows(theirs.read()) == rows(by_jvm(both.jvm, theirs)) == sorted([*left, *left[1:]], key=repr), sql
+        assert theirs.overwrite_partitions(source.slice(0, 1)).counts["rows_inserted"] == 1
+        remaining = [each for each in truth if each[1] is not None]
+        assert (
+            sorted_rows(theirs.read())
+            == sorted_rows(read_with_jvm(both.jvm, theirs))
+            == sorted([*remaining, *remaining[1:]], key=repr)
+        ), sql
 
 
 # --- what others may do to a table that Partita then reads
@@ -284,25 +288,25 @@ def test_columns_are_found_by_their_ids(both: Both) -> None:
     table = both.table
 
     def same() -> None:
-        found = rows(table.read())
-        assert found == rows(by_jvm(both.jvm, table))
-        assert found == rows(by_pyiceberg(table))
+        rows = sorted_rows(table.read())
+        assert rows == sorted_rows(read_with_jvm(both.jvm, table))
+        assert rows == sorted_rows(read_with_pyiceberg(table))
 
     same()
     assert list(table.schema.names) == ["m", "id", "a", "b", "f", "s", "l"]
-    assert rows(table.read("b = 'two'", columns=["b", "a", "s"])) == [("two", None, None)]
-    assert rows(table.read("f < 1", columns=["id"])) == [(1,)]
+    assert sorted_rows(table.read("b = 'two'", columns=["b", "a", "s"])) == [("two", None, None)]
+    assert sorted_rows(table.read("f < 1", columns=["id"])) == [(1,)]
     table.update(
         {"a": "id * 10000000000", "b": "concat(b, '!')", "s": "named_struct('x', id, 'w', b, 'z', b)"}, "id < 3"
     )
     same()
-    assert sorted(row[2] for row in rows(table.read())) == [30, 10000000000, 20000000000]
+    assert sorted(row[2] for row in sorted_rows(table.read())) == [30, 10000000000, 20000000000]
     table.delete("a = 10000000000")
     same()
     both.sql("alter table {t} drop column b")
     both.sql("alter table {t} add column b string")
     same()
-    assert {row[-1] for row in rows(table.read())} == {None}
+    assert {row[-1] for row in sorted_rows(table.read())} == {None}
     table.update({"b": "'again'"}, "id = 2")
     same()
 
@@ -321,10 +325,12 @@ def test_version_3_is_read_with_its_deletion_vectors_and_not_written(both: Both)
     both.delete("id % 4 = 2", by_jvm=True)
     both.delete("id % 4 = 3", by_jvm=True)
     table = both.table
-    formats = {str(found.file.file_format).rpartition(".")[2].upper() for found in listed(table, POSITIONS)}
+    formats = {
+        str(file.file.file_format).rpartition(".")[2].upper() for file in live_files(table, POSITION_DELETES_CONTENT)
+    }
     assert "PUFFIN" in formats
-    assert rows(table.read()) == rows(by_jvm(both.jvm, table)) == both.copy.rows
-    assert rows(table.read("region = 'us'", columns=["id"])) == sorted(
+    assert sorted_rows(table.read()) == sorted_rows(read_with_jvm(both.jvm, table)) == both.copy.rows
+    assert sorted_rows(table.read("region = 'us'", columns=["id"])) == sorted(
         ((row[0],) for row in both.copy.rows if row[1] == "us"), key=repr
     )
     for change in (
@@ -332,7 +338,7 @@ def test_version_3_is_read_with_its_deletion_vectors_and_not_written(both: Both)
         lambda: table.evolve(drop=["region"]), lambda: table.overwrite_partitions(orders(50, 1)),
         lambda: table.merge(orders(5, 1), "t.id = s.id", pt.when_matched().delete()),
     ):  # fmt: skip
-        with unchanged(table), pytest.raises(UnsupportedFeature, match="3"):
+        with assert_unchanged(table), pytest.raises(UnsupportedFeature, match="3"):
             change()
 
 
@@ -350,4 +356,4 @@ def test_a_file_of_deletes_goes_on_after_the_jvm_merges_manifests(both: Both) ->
     both.same()
     both.append(orders(60, 3))
     both.same()
-    assert agreed(table, both.jvm) == both.copy.rows
+    assert agreed_rows(table, both.jvm) == both.copy.rows

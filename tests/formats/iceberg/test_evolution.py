@@ -12,20 +12,20 @@ import pyarrow.parquet as pq
 import pytest
 
 import partita as pt
-from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.iceberg.reference_table import ReferenceTable
 from tests.formats.iceberg.tables import (
-    DATA,
-    MODES,
-    POSITIONS,
-    added_specs,
-    agreed,
-    iceberg,
+    DATA_CONTENT,
+    POSITION_DELETES_CONTENT,
+    WRITE_MODES,
+    added_spec_ids,
+    agreed_rows,
+    assert_unchanged,
+    deleted_positions,
     jvm_session,
-    listed,
-    positions_in,
+    live_files,
+    live_spec_ids,
+    pyiceberg_table,
     roll_back,
-    specs_of,
-    unchanged,
 )
 
 if TYPE_CHECKING:
@@ -62,41 +62,43 @@ class Evolved:
         self.table.append(orders(18, 18))
         self.base = self.table.version
         self.jvm = jvm_session(spark, folder)
-        self.old = {found.path for found in listed(self.table)}
+        self.old = {file.path for file in live_files(self.table)}
 
     def begin(self, spark: SparkSession) -> Evolved:
-        """The table as it was made."""
+        """Reset the table to its first state."""
         roll_back(self.table, self.base)
-        self.copy = PlainCopy(spark, orders(0, 36))
+        self.copy = ReferenceTable(spark, orders(0, 36))
         return self
 
     def same(self) -> None:
-        """All readers find the rows of the copy."""
-        assert agreed(self.table, self.jvm) == self.copy.rows
+        """Check that all readers find the rows of the copy."""
+        assert agreed_rows(self.table, self.jvm) == self.copy.rows
 
     @property
     def specs(self) -> tuple[list[int], list[int]]:
-        """The specs that data files are of, and delete files, each once."""
-        return sorted(set(specs_of(self.table, DATA))), sorted(set(specs_of(self.table, POSITIONS)))
+        """Return the distinct specs of data files, and of delete files."""
+        return sorted(set(live_spec_ids(self.table, DATA_CONTENT))), sorted(
+            set(live_spec_ids(self.table, POSITION_DELETES_CONTENT))
+        )
 
     @property
     def survivors(self) -> set[int]:
-        """The specs of the files from before that still have rows."""
-        loaded = iceberg(self.table)
-        gone: dict[str, int] = {}
-        for delete in listed(self.table, POSITIONS):
-            for path, positions in positions_in(loaded, delete).items():
-                gone[path] = gone.get(path, 0) + len(positions)
+        """Return the specs of the earlier files that still have rows."""
+        loaded = pyiceberg_table(self.table)
+        deleted_counts: dict[str, int] = {}
+        for delete in live_files(self.table, POSITION_DELETES_CONTENT):
+            for path, positions in deleted_positions(loaded, delete).items():
+                deleted_counts[path] = deleted_counts.get(path, 0) + len(positions)
         return {
-            found.spec_id
-            for found in listed(self.table, DATA)
-            if found.path in self.old and found.file.record_count > gone.get(found.path, 0)
+            file.spec_id
+            for file in live_files(self.table, DATA_CONTENT)
+            if file.path in self.old and file.file.record_count > deleted_counts.get(file.path, 0)
         }
 
 
-@pytest.fixture(scope="module", params=MODES)
+@pytest.fixture(scope="module", params=WRITE_MODES)
 def made(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Evolved:
-    return Evolved(spark, tmp_path_factory.mktemp("lake"), **MODES[request.param])
+    return Evolved(spark, tmp_path_factory.mktemp("lake"), **WRITE_MODES[request.param])
 
 
 @pytest.fixture
@@ -105,8 +107,8 @@ def evolved(spark: SparkSession, made: Evolved) -> Evolved:
 
 
 def is_marked(evolved: Evolved) -> bool:
-    """Whether the table marks rows as gone, rather than copying files."""
-    loaded = iceberg(evolved.table)
+    """Return whether the table writes delete files, rather than copying data files."""
+    loaded = pyiceberg_table(evolved.table)
     return loaded.metadata.format_version == 2 and "write.delete.mode" not in loaded.properties
 
 
@@ -120,11 +122,11 @@ def test_delete_with_partition_evolution(evolved: Evolved) -> None:
     if is_marked(evolved):
         assert evolved.specs == ([0, 1], [0, 1])
         assert evolved.survivors == {0, 1}
-        assert {found.path for found in listed(evolved.table, DATA)} <= evolved.old
+        assert {file.path for file in live_files(evolved.table, DATA_CONTENT)} <= evolved.old
     else:
         # What is left of copied files is new, and so of the default spec.
-        assert set(added_specs(evolved.table, DATA)) == {1}
-        assert not listed(evolved.table, POSITIONS)
+        assert set(added_spec_ids(evolved.table, DATA_CONTENT)) == {1}
+        assert not live_files(evolved.table, POSITION_DELETES_CONTENT)
 
 
 def test_update_with_partition_evolution(evolved: Evolved) -> None:
@@ -154,7 +156,7 @@ def test_merge_with_partition_evolution(evolved: Evolved) -> None:
     evolved.table.merge(source, on, *clauses)
     evolved.copy.merge(source, on, *clauses)
     evolved.same()
-    assert set(added_specs(evolved.table, DATA)) == {1}
+    assert set(added_spec_ids(evolved.table, DATA_CONTENT)) == {1}
     if is_marked(evolved):
         assert evolved.specs == ([0, 1], [0, 1])
         assert evolved.survivors == {0, 1}
@@ -178,12 +180,12 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_files_without_rows_that_change_keep_their_spec(evolved: Evolved, change: str) -> None:
     touched = {path for path in evolved.old if _has_rows_of_that_day(path)}
-    specs = {found.path: found.spec_id for found in listed(evolved.table, DATA)}
+    specs = {file.path: file.spec_id for file in live_files(evolved.table, DATA_CONTENT)}
     assert {specs[path] for path in touched} == {specs[path] for path in evolved.old - touched} == {0, 1}
     CHANGES[change](evolved.table)
     CHANGES[change](evolved.copy)
     evolved.same()
-    after = {found.path: found.spec_id for found in listed(evolved.table, DATA)}
+    after = {file.path: file.spec_id for file in live_files(evolved.table, DATA_CONTENT)}
     stayed = evolved.old if is_marked(evolved) else evolved.old - touched
     assert {path: spec_id for path, spec_id in after.items() if path in evolved.old} == {p: specs[p] for p in stayed}
     assert {spec_id for path, spec_id in after.items() if path not in evolved.old} <= {1}
@@ -192,8 +194,8 @@ def test_files_without_rows_that_change_keep_their_spec(evolved: Evolved, change
 
 
 def _has_rows_of_that_day(path: str) -> bool:
-    found = pq.read_table(path.removeprefix("file://"), columns=["id", "ts"]).to_pylist()
-    return any(row["ts"] < START + timedelta(days=1) and row["id"] % 2 == 0 for row in found)
+    rows = pq.read_table(path.removeprefix("file://"), columns=["id", "ts"]).to_pylist()
+    return any(row["ts"] < START + timedelta(days=1) and row["id"] % 2 == 0 for row in rows)
 
 
 def test_delete_files_inherit_the_spec_of_their_data(evolved: Evolved) -> None:
@@ -204,10 +206,10 @@ def test_delete_files_inherit_the_spec_of_their_data(evolved: Evolved) -> None:
         evolved.copy.delete(where)
     evolved.same()
     if is_marked(evolved):
-        tuples = {(found.spec_id, found.partition) for found in listed(evolved.table, POSITIONS)}
+        tuples = {(file.spec_id, file.partition) for file in live_files(evolved.table, POSITION_DELETES_CONTENT)}
         assert {len(partition) for spec_id, partition in tuples if spec_id == 0} == {1}
         assert {len(partition) for spec_id, partition in tuples if spec_id == 1} == {2}
-        assert len(tuples) == len(listed(evolved.table, POSITIONS)), "one for each partition"
+        assert len(tuples) == len(live_files(evolved.table, POSITION_DELETES_CONTENT)), "one for each partition"
 
 
 def test_update_writes_new_files_with_default_spec(evolved: Evolved) -> None:
@@ -217,19 +219,19 @@ def test_update_writes_new_files_with_default_spec(evolved: Evolved) -> None:
     evolved.table.update(values, where)
     evolved.copy.update(values, where)
     evolved.same()
-    assert set(added_specs(evolved.table, DATA)) == {1}
+    assert set(added_spec_ids(evolved.table, DATA_CONTENT)) == {1}
     if is_marked(evolved):
-        assert set(added_specs(evolved.table, POSITIONS)) == {0, 1}
-        new = [found for found in listed(evolved.table, DATA) if found.path not in evolved.old]
-        assert {found.partition[1] for found in new} == {"n0", "apac", "n5", "n20", "n22"}
+        assert set(added_spec_ids(evolved.table, POSITION_DELETES_CONTENT)) == {0, 1}
+        new = [file for file in live_files(evolved.table, DATA_CONTENT) if file.path not in evolved.old]
+        assert {file.partition[1] for file in new} == {"n0", "apac", "n5", "n20", "n22"}
 
 
 def test_overwrite_of_partitions_reaches_every_spec(evolved: Evolved) -> None:
-    given = orders(100, 2)
-    evolved.table.overwrite_partitions(given)
-    evolved.copy.overwrite(given, ["date(ts)", "region"])
+    rows = orders(100, 2)
+    evolved.table.overwrite_partitions(rows)
+    evolved.copy.overwrite(rows, ["date(ts)", "region"])
     evolved.same()
-    assert set(added_specs(evolved.table, DATA)) == {1}
+    assert set(added_spec_ids(evolved.table, DATA_CONTENT)) == {1}
 
 
 REFUSED: dict[str, Any] = {
@@ -246,5 +248,5 @@ REFUSED: dict[str, Any] = {
 def test_what_changes_nothing_commits_nothing(evolved: Evolved) -> None:
     evolved.table.delete("id in (3, 21)")
     for name, change in REFUSED.items():
-        with unchanged(evolved.table):
+        with assert_unchanged(evolved.table):
             assert change(evolved.table).version is None, name

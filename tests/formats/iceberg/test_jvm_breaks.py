@@ -1,4 +1,4 @@
-"""Right where the JVM's runtime 1.12 is not: its fault is shown, and the truth comes from Spark over a plain copy."""
+"""Cases where the JVM runtime 1.12 is wrong: the fault is shown, and the reference is Spark over a plain copy."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from tests.formats.delta.tables import rows
-from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.delta.tables import sorted_rows
+from tests.formats.iceberg.reference_table import ReferenceTable
 from tests.formats.iceberg.tables import (
-    DATA,
-    POSITIONS,
-    by_pyiceberg,
-    by_strict,
+    DATA_CONTENT,
+    POSITION_DELETES_CONTENT,
     check_layout,
-    iceberg,
     jvm_session,
-    listed,
-    specs_of,
+    live_files,
+    live_spec_ids,
+    pyiceberg_table,
+    read_with_pyiceberg,
+    read_with_strict_reader,
 )
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ def test_the_column_of_an_old_spec_is_gone(spark: SparkSession, tmp_path: Path) 
     table.append(given(0, 12))
     table.delete("id in (2, 3)")
     table.evolve(drop=["p"], add=[pt.bucket("id", 2)])
-    with iceberg(table).update_schema() as update:
+    with pyiceberg_table(table).update_schema() as update:
         update.delete_column("p")
-    truth = PlainCopy(spark, given(0, 12).drop_columns(["p"]))
+    truth = ReferenceTable(spark, given(0, 12).drop_columns(["p"]))
     truth.delete("id in (2, 3)")
-    old = {found.partition for found in listed(table, DATA)}
+    old = {file.partition for file in live_files(table, DATA_CONTENT)}
     assert old == {("a",), ("b",)}
     fails_on_the_jvm(jvm, "delete from partita.t.t where id = 4")
     for first in (12, 18):
@@ -83,9 +83,14 @@ def test_the_column_of_an_old_spec_is_gone(spark: SparkSession, tmp_path: Path) 
             pt.when_matched().update({"k": "-s.k"}), pt.when_not_matched().insert(),
         )  # fmt: skip
     check_layout(table)
-    assert rows(table.read()) == truth.rows == rows(by_strict(table)) == rows(by_pyiceberg(table))
-    assert {found.partition for found in listed(table, DATA) if found.spec_id == 0} == old
-    assert {0, 1} == set(specs_of(table, POSITIONS)) == set(specs_of(table, DATA))
+    assert (
+        sorted_rows(table.read())
+        == truth.rows
+        == sorted_rows(read_with_strict_reader(table))
+        == sorted_rows(read_with_pyiceberg(table))
+    )
+    assert {file.partition for file in live_files(table, DATA_CONTENT) if file.spec_id == 0} == old
+    assert {0, 1} == set(live_spec_ids(table, POSITION_DELETES_CONTENT)) == set(live_spec_ids(table, DATA_CONTENT))
 
 
 def test_two_fields_of_one_name_in_different_specs(spark: SparkSession, tmp_path: Path) -> None:
@@ -97,7 +102,7 @@ def test_two_fields_of_one_name_in_different_specs(spark: SparkSession, tmp_path
     table.evolve(rename={"p_trunc": "shard"})
     table.append(given(12, 12))
     fails_on_the_jvm(jvm, "delete from partita.t.t where id = 4")
-    truth = PlainCopy(spark, given(0, 24))
+    truth = ReferenceTable(spark, given(0, 24))
     for change in (table, truth):
         change.delete("k = 1 and id % 4 = 0")
         change.update({"k": "k + id", "p": "'c'"}, "id % 5 = 1")
@@ -106,9 +111,14 @@ def test_two_fields_of_one_name_in_different_specs(spark: SparkSession, tmp_path
             pt.when_matched().update({"k": "-s.k"}), pt.when_not_matched().insert(),
         )  # fmt: skip
     check_layout(table)
-    assert rows(table.read()) == truth.rows == rows(by_strict(table)) == rows(by_pyiceberg(table))
-    assert rows(table.read("p = 'a' and id > 3")) == [row for row in truth.rows if row[1] == "a" and row[0] > 3]
-    assert len(set(specs_of(table, POSITIONS))) == 2
+    assert (
+        sorted_rows(table.read())
+        == truth.rows
+        == sorted_rows(read_with_strict_reader(table))
+        == sorted_rows(read_with_pyiceberg(table))
+    )
+    assert sorted_rows(table.read("p = 'a' and id > 3")) == [row for row in truth.rows if row[1] == "a" and row[0] > 3]
+    assert len(set(live_spec_ids(table, POSITION_DELETES_CONTENT))) == 2
 
 
 FLOATS = ["f > 1.0", "f >= 0.1", "f = 0.0", "f = -0.0", "f < 0.0", "f <= 0.0", "isnan(f)", "f = double('NaN')",
@@ -123,19 +133,23 @@ def test_a_partition_of_doubles(spark: SparkSession, tmp_path: Path) -> None:
     table.append(given(12, 12))
     spark.createDataFrame(given(0, 24)).createOrReplaceTempView("plain_doubles")
     for where in FLOATS:
-        truth = rows(spark.sql(f"select * from plain_doubles where {where}"))  # noqa: S608
-        assert rows(table.read(where)) == truth, where
-    theirs = rows(jvm.sql("select * from partita.t.t where f > 1.0"))
-    assert theirs != rows(table.read("f > 1.0")), "the JVM finds NaN now"
-    truth_copy = PlainCopy(spark, given(0, 24))
+        truth = sorted_rows(spark.sql(f"select * from plain_doubles where {where}"))  # noqa: S608
+        assert sorted_rows(table.read(where)) == truth, where
+    theirs = sorted_rows(jvm.sql("select * from partita.t.t where f > 1.0"))
+    assert theirs != sorted_rows(table.read("f > 1.0")), "the JVM finds NaN now"
+    truth_copy = ReferenceTable(spark, given(0, 24))
     for change in (table, truth_copy):
         change.update({"k": "k + 10"}, "f > 1.0")
         change.delete("f = 0.0 and id < 20")
         change.update({"f": "-f"}, "f <= 0.1")
     # pyiceberg's decoder reads a double as a float, and so finds other partitions than there are.
     check_layout(table)
-    assert rows(table.read()) == rows(by_strict(table)) == truth_copy.rows
+    assert sorted_rows(table.read()) == sorted_rows(read_with_strict_reader(table)) == truth_copy.rows
     table.overwrite_partitions(given(1, 1))
-    kept = [row for row in truth_copy.rows if not (str(row[3]) == "-0.0" and row[1] == "b")]
+    remaining = [row for row in truth_copy.rows if not (str(row[3]) == "-0.0" and row[1] == "b")]
     check_layout(table)
-    assert rows(table.read()) == rows(by_strict(table)) == sorted([*kept, *rows(given(1, 1))], key=repr)
+    assert (
+        sorted_rows(table.read())
+        == sorted_rows(read_with_strict_reader(table))
+        == sorted([*remaining, *sorted_rows(given(1, 1))], key=repr)
+    )

@@ -1,4 +1,4 @@
-"""A change that removes some files whole and marks rows of others in the same partition."""
+"""A change that removes some files and deletes rows of others in the same partition."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from tests.formats.delta.tables import rows
-from tests.formats.iceberg.tables import agreed, jvm_session
+from tests.formats.delta.tables import sorted_rows
+from tests.formats.iceberg.tables import agreed_rows, jvm_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,11 +24,11 @@ ORDERS = pa.table(
 )
 
 
-def expected(prices: dict[int, float], gone: set[int]) -> pa.Table:
-    given = [
-        {**row, "price": prices.get(row["id"], row["price"])} for row in ORDERS.to_pylist() if row["id"] not in gone
+def expected(prices: dict[int, float], deleted: set[int]) -> pa.Table:
+    rows = [
+        {**row, "price": prices.get(row["id"], row["price"])} for row in ORDERS.to_pylist() if row["id"] not in deleted
     ]
-    return pa.Table.from_pylist(given, ORDERS.schema)
+    return pa.Table.from_pylist(rows, ORDERS.schema)
 
 
 @pytest.mark.parametrize("partition_by", [["country"], []])
@@ -40,10 +40,10 @@ def test_a_file_that_goes_whole_beside_marks_of_its_partition(
     table.update({"price": "2"}, "id = 5")
     table.update({"price": "price + 1"}, "country = 'US'")
     table.delete("id = 5")
-    left = expected({1: 2.0, 3: 2.0, 7: 2.0, 9: 2.0}, {5})
-    assert agreed(table, jvm_session(spark, tmp_path)) == rows(left)
+    remaining = expected({1: 2.0, 3: 2.0, 7: 2.0, 9: 2.0}, {5})
+    assert agreed_rows(table, jvm_session(spark, tmp_path)) == sorted_rows(remaining)
     # No later change is refused either, and what pointed into the file that went is gone.
     table.delete("id >= 7")
-    assert agreed(table) == rows(expected({1: 2.0, 3: 2.0}, {5, 7, 8, 9, 10}))
+    assert agreed_rows(table) == sorted_rows(expected({1: 2.0, 3: 2.0}, {5, 7, 8, 9, 10}))
     table.delete("country = 'US'")
-    assert agreed(table) == rows(expected({}, {1, 3, 5, 7, 8, 9, 10}))
+    assert agreed_rows(table) == sorted_rows(expected({}, {1, 3, 5, 7, 8, 9, 10}))

@@ -1,4 +1,4 @@
-"""What a review found: names, folders and settings that look harmless, and others who change more than rows."""
+"""Findings of reviews: unusual names, folders and settings, and concurrent changes of more than rows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.errors import Conflict, SchemaError, TableError, UnsupportedFeature
-from tests.formats.delta.tables import rows
-from tests.formats.iceberg.tables import CATALOG, iceberg, jvm_session
+from partita.errors import CommitConflict, SchemaError, TableError, UnsupportedFeature
+from tests.formats.delta.tables import sorted_rows
+from tests.formats.iceberg.tables import CATALOG_NAME, jvm_session, pyiceberg_table
 from tests.formats.iceberg.test_concurrency import meanwhile
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_a_clean_up_leaves_tables_in_its_folder_alone(
     removed = web.remove_orphans(timedelta(0))
     # A lake's catalog is no table's file, and in nobody's folder but here.
     assert {Path(path).name for path in removed} <= {"catalog.db"}
-    assert (rows(web.read(spark=spark)), rows(within.read(spark=spark))) == ([(1, "a", 1)], [(2, "b", 2)])
+    assert (sorted_rows(web.read(spark=spark)), sorted_rows(within.read(spark=spark))) == ([(1, "a", 1)], [(2, "b", 2)])
 
 
 @pytest.mark.parametrize("mark", ["?", "#"])
@@ -64,7 +64,7 @@ def test_a_folder_that_others_read_as_an_address(tmp_path: Path, mark: str) -> N
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_columns_that_differ_by_case_alone(tmp_path: Path, form: str) -> None:
-    with pytest.raises(SchemaError, match="'id' and 'ID' differ by case"):
+    with pytest.raises(SchemaError, match="'id' and 'ID' differ in case"):
         pt.Lake(str(tmp_path)).create_table("t", pt.Schema.of({"id": "long", "ID": "long"}), format=form)
 
 
@@ -78,7 +78,7 @@ def test_names_that_spark_reads_as_sql(tmp_path: Path, form: str) -> None:
     source = pa.table([pa.array([9]), pa.array([4]), pa.array([0])], names=names)
     table.merge(source, "t.`x``y` = s.`x``y`", pt.when_matched().update({"a.b": "s.`a.b`"}))
     assert table.read().columns == names
-    assert rows(table.read()) == [(4, 3, 5), (9, 4, 6)]
+    assert sorted_rows(table.read()) == [(4, 3, 5), (9, 4, 6)]
 
 
 @pytest.mark.usefixtures("spark")
@@ -86,10 +86,10 @@ def test_files_claim_no_order_that_they_are_not_in(tmp_path: Path) -> None:
     from pyiceberg.transforms import IdentityTransform
 
     table = pt.Lake(str(tmp_path)).create_table("t.t", SCHEMA, format="iceberg")
-    with iceberg(table).transaction() as transaction:
+    with pyiceberg_table(table).transaction() as transaction:
         transaction.update_sort_order().asc("k", IdentityTransform()).commit()
     table.append(pa.concat_tables([row(1, "a", 3), row(2, "b", 1), row(3, "c", 2)]))
-    assert {task.file.sort_order_id for task in iceberg(table).scan().plan_files()} <= {None, 0}
+    assert {task.file.sort_order_id for task in pyiceberg_table(table).scan().plan_files()} <= {None, 0}
 
 
 @pytest.mark.usefixtures("spark")
@@ -105,9 +105,9 @@ def test_a_setting_that_is_no_number(tmp_path: Path) -> None:
 
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> pt.Table:
-    made = pt.Lake(str(tmp_path)).create_table("t.t", SCHEMA, format="iceberg", partition_by=[pt.bucket("id", 2)])
-    made.append(pa.concat_tables([row(1, "a", 1), row(5, "b", 5)]))
-    return made
+    created = pt.Lake(str(tmp_path)).create_table("t.t", SCHEMA, format="iceberg", partition_by=[pt.bucket("id", 2)])
+    created.append(pa.concat_tables([row(1, "a", 1), row(5, "b", 5)]))
+    return created
 
 
 @pytest.mark.parametrize("other", ["append", "overwrite_partitions"])
@@ -115,38 +115,38 @@ def test_an_overwrite_beside_an_evolution_and_rows_of_it(table: pt.Table, tmp_pa
     elsewhere = pt.Lake(str(tmp_path)).table("t.t")
     with (
         meanwhile(table, lambda: elsewhere.evolve(add=["k"]), lambda: getattr(elsewhere, other)(row(5, "q", 9))),
-        pytest.raises(Conflict),
+        pytest.raises(CommitConflict),
     ):
         table.overwrite_partitions(row(5, "p", 2))
-    assert (5, "q", 9) in rows(table.read())
+    assert (5, "q", 9) in sorted_rows(table.read())
 
 
 def test_a_name_that_another_column_has_by_now(table: pt.Table, tmp_path: Path) -> None:
     elsewhere = pt.Lake(str(tmp_path)).table("t.t")
 
     def swap() -> None:
-        with iceberg(elsewhere).update_schema() as change:
+        with pyiceberg_table(elsewhere).update_schema() as change:
             change.rename_column("k", "w")
-        with iceberg(elsewhere).update_schema() as change:
+        with pyiceberg_table(elsewhere).update_schema() as change:
             from pyiceberg.types import IntegerType
 
             change.add_column("k", IntegerType())
         elsewhere.append(pa.table({"id": pa.array([9], pa.int64()), "w": pa.array([5], pa.int32())}))
 
-    with meanwhile(table, swap), pytest.raises(Conflict):
+    with meanwhile(table, swap), pytest.raises(CommitConflict):
         table.delete("k = 5")
-    assert sorted(found[0] for found in rows(table.read())) == [1, 5, 9]
+    assert sorted(row[0] for row in sorted_rows(table.read())) == [1, 5, 9]
 
 
 def test_a_table_that_another_brings_to_version_3(spark: SparkSession, table: pt.Table, tmp_path: Path) -> None:
     jvm = jvm_session(spark, tmp_path)
 
     def upgrade() -> None:
-        jvm.sql(f"ALTER TABLE {CATALOG}.t.t SET TBLPROPERTIES ('format-version' = '3')")
+        jvm.sql(f"ALTER TABLE {CATALOG_NAME}.t.t SET TBLPROPERTIES ('format-version' = '3')")
 
     with meanwhile(table, upgrade), pytest.raises(UnsupportedFeature, match="format version 3"):
         table.append(row(7, "z", 7))
-    assert rows(table.read()) == [(1, "a", 1), (5, "b", 5)]
+    assert sorted_rows(table.read()) == [(1, "a", 1), (5, "b", 5)]
 
 
 @pytest.mark.usefixtures("spark")
@@ -156,13 +156,15 @@ def test_a_data_folder_by_whatever_name_keeps_what_the_table_has(tmp_path: Path,
     settings = {"write.data.path": f"{tmp_path}/{folder}"}
     table = pt.Lake(f"{tmp_path}/lake").create_table("t", SCHEMA, format="iceberg", properties=settings)
     table.append(row(1, "a", 1))
-    with iceberg(table).transaction() as transaction:
+    with pyiceberg_table(table).transaction() as transaction:
         transaction.set_properties({"write.data.path": f"{tmp_path}/lake/../{folder}"})
     table.append(row(2, "b", 2))
-    left = Path(table.plan().files["path"][0].as_py()).with_name(f"{iceberg(table).metadata.table_uuid}-left.parquet")
-    left.write_bytes(b"")
-    assert [Path(path).name for path in table.remove_orphans(timedelta(0))] == [left.name]
-    assert rows(table.read()) == [(1, "a", 1), (2, "b", 2)]
+    orphan = Path(table.plan().files["path"][0].as_py()).with_name(
+        f"{pyiceberg_table(table).metadata.table_uuid}-left.parquet"
+    )
+    orphan.write_bytes(b"")
+    assert [Path(path).name for path in table.remove_orphans(timedelta(0))] == [orphan.name]
+    assert sorted_rows(table.read()) == [(1, "a", 1), (2, "b", 2)]
 
 
 @pytest.mark.usefixtures("spark")
@@ -178,26 +180,26 @@ def test_an_isolation_level_that_there_is_not(tmp_path: Path, what: str) -> None
     }
     with pytest.raises(TableError, match=rf"write\.{what}\.isolation-level is serializable or snapshot, not 'bogus'"):
         changes[what]()
-    assert rows(table.read()) == [(1, "a", 1)]
+    assert sorted_rows(table.read()) == [(1, "a", 1)]
 
 
 @pytest.mark.usefixtures("spark")
 def test_tables_that_share_a_data_folder_clean_up_after_themselves_alone(tmp_path: Path) -> None:
     lake, shared = pt.Lake(f"{tmp_path}/lake"), tmp_path / "shared"
     settings = {"write.data.path": str(shared)}
-    one, other = (lake.create_table(n, SCHEMA, format="iceberg", properties=settings) for n in ("one", "other"))
-    one.append(row(1, "a", 1))
-    other.append(row(2, "b", 2))
-    (kept,), (others,) = (table.plan().files["path"].to_pylist() for table in (one, other))
-    left = Path(kept).with_name(f"{iceberg(one).metadata.table_uuid}-00000-0-left.parquet")
-    unknown = Path(kept).with_name("00000-0-unknown.parquet")
-    for path in (left, unknown):
-        path.write_bytes(Path(kept).read_bytes())
-    assert other.remove_orphans(timedelta(0)) == []
-    assert one.remove_orphans() == []
-    assert one.remove_orphans(timedelta(0)) == [str(left)]
-    assert sorted(shared.iterdir()) == sorted([Path(kept), Path(others), unknown])
-    assert (rows(one.read()), rows(other.read())) == ([(1, "a", 1)], [(2, "b", 2)])
+    first, second = (lake.create_table(n, SCHEMA, format="iceberg", properties=settings) for n in ("one", "other"))
+    first.append(row(1, "a", 1))
+    second.append(row(2, "b", 2))
+    (live,), (others,) = (table.plan().files["path"].to_pylist() for table in (first, second))
+    orphan = Path(live).with_name(f"{pyiceberg_table(first).metadata.table_uuid}-00000-0-left.parquet")
+    unknown = Path(live).with_name("00000-0-unknown.parquet")
+    for path in (orphan, unknown):
+        path.write_bytes(Path(live).read_bytes())
+    assert second.remove_orphans(timedelta(0)) == []
+    assert first.remove_orphans() == []
+    assert first.remove_orphans(timedelta(0)) == [str(orphan)]
+    assert sorted(shared.iterdir()) == sorted([Path(live), Path(others), unknown])
+    assert (sorted_rows(first.read()), sorted_rows(second.read())) == ([(1, "a", 1)], [(2, "b", 2)])
 
 
 @pytest.mark.usefixtures("spark")
@@ -210,7 +212,7 @@ def test_a_partition_with_deletes_goes_without_a_look_at_its_rows(tmp_path: Path
     for path in table.plan("p = 'a'").files["path"].to_pylist():
         Path(path.removeprefix("file://")).unlink()
     assert table.delete("p = 'a'").counts["rows_deleted"] == 3
-    assert [number for number, _, _ in rows(table.read())] == [1, 3, 7, 9]
+    assert [number for number, _, _ in sorted_rows(table.read())] == [1, 3, 7, 9]
 
 
 @pytest.mark.usefixtures("spark")
@@ -221,7 +223,7 @@ def test_rows_that_an_overwrite_leaves_are_not_counted_as_new(tmp_path: Path, ve
     table.append(pa.concat_tables([row(1, "a", 1), row(2, "a", 2), row(3, "b", 3)]))
     table.evolve(add=["k"])
     assert table.overwrite_partitions(row(9, "a", 1)).counts["rows_inserted"] == 1
-    assert rows(table.read()) == [(2, "a", 2), (3, "b", 3), (9, "a", 1)]
+    assert sorted_rows(table.read()) == [(2, "a", 2), (3, "b", 3), (9, "a", 1)]
 
 
 @pytest.mark.usefixtures("spark")
@@ -232,10 +234,10 @@ def test_a_conflict_names_what_was_asked_for(tmp_path: Path) -> None:
         "update": lambda: table.update({"k": "2"}, "p = 'a'"),
         "merge": lambda: table.merge(row(1, "a", 3), "t.id = s.id", pt.when_matched().update()),
     }
-    for what, change in changes.items():
+    for operation, change in changes.items():
         with (
             meanwhile(table, lambda: table.append(row(1, "a", 5))),
-            pytest.raises(Conflict, match=f"^{what}: ") as lost,
+            pytest.raises(CommitConflict, match=f"^{operation}: ") as lost,
         ):
             change()
-        assert lost.value.operation == what
+        assert lost.value.operation == operation

@@ -16,7 +16,7 @@ from pyiceberg.table.statistics import StatisticsFile
 
 import partita as pt
 from partita.errors import TableError
-from partita.formats.containment import OTHER_FOLDER, OTHER_NAME
+from partita.formats.containment import REASON_UNKNOWN_FOLDER, REASON_UNKNOWN_NAME
 from partita.formats.iceberg.catalogs import lake_catalog
 from partita.storage import Storage
 
@@ -37,9 +37,9 @@ class Catalog:
         self.catalog.create_namespace_if_not_exists("a")
 
     def make(self, name: str, **more: Any) -> IcebergTable:
-        made = self.catalog.create_table(name, ROWS.schema, **more)
-        made.append(ROWS)
-        return made
+        table = self.catalog.create_table(name, ROWS.schema, **more)
+        table.append(ROWS)
+        return table
 
     def opened(self, name: str) -> pt.Table:
         return pt.open_table(name, catalog={"name": self.name, **self.config}, format="iceberg")
@@ -70,13 +70,13 @@ def test_two_tables_with_one_location_keep_their_files(tmp_path: Path, catalogs:
     location = f"file://{tmp_path}/shared"
     first.make("a.one", location=location).append(ROWS)
     second.make("a.two", location=location)
-    left = orphan(location)
+    orphan_file = orphan(location)
     before = tree(tmp_path / "shared")
     for holder, name in ((first, "a.one"), (second, "a.two")):
         removed = holder.opened(name).remove_orphans(NOW)
-        assert removed == ([str(left)] if name == "a.one" else [])
+        assert removed == ([str(orphan_file)] if name == "a.one" else [])
         assert any("one" in why or "metadata file" in why or "two" in why for why in removed.left.values())
-    assert tree(tmp_path / "shared") == before - {left}
+    assert tree(tmp_path / "shared") == before - {orphan_file}
     assert (first.count("a.one"), second.count("a.two")) == (6, 3)
 
 
@@ -91,9 +91,9 @@ def test_a_fork_and_its_source_keep_their_files(tmp_path: Path, catalogs: int, w
     second.catalog.register_table("a.fork", source.metadata_location)
     source.overwrite(ROWS)
     second.catalog.load_table("a.fork").append(ROWS)
-    left = orphan(source.location())
+    orphan_file = orphan(source.location())
     table = second.opened("a.fork") if which == "fork" else first.opened("a.t")
-    assert table.remove_orphans(NOW) == [str(left)]
+    assert table.remove_orphans(NOW) == [str(orphan_file)]
     table.expire_snapshots(NOW, 1)
     table.remove_orphans(NOW)
     assert (first.count("a.t"), second.count("a.fork")) == (3, 9)
@@ -101,120 +101,120 @@ def test_a_fork_and_its_source_keep_their_files(tmp_path: Path, catalogs: int, w
 
 @pytest.mark.parametrize("name", ["remove_orphans", "expire_snapshots"])
 def test_a_fork_that_has_not_committed_keeps_its_files(tmp_path: Path, name: str) -> None:
-    made = Catalog(tmp_path)
-    source = made.make("a.t", properties={"write.metadata.previous-versions-max": "1"})
-    made.catalog.register_table("a.fork", source.metadata_location)
+    catalog = Catalog(tmp_path)
+    source = catalog.make("a.t", properties={"write.metadata.previous-versions-max": "1"})
+    catalog.catalog.register_table("a.fork", source.metadata_location)
     source.overwrite(ROWS)
     source.overwrite(ROWS)
     if name == "expire_snapshots":
-        removed = made.opened("a.t").expire_snapshots(NOW, 1)
+        removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
         assert all("a.fork" in why for why in removed.left.values())
         assert removed.left
     else:
-        made.opened("a.t").remove_orphans(NOW)
-    assert (made.count("a.t"), made.count("a.fork")) == (3, 3)
+        catalog.opened("a.t").remove_orphans(NOW)
+    assert (catalog.count("a.t"), catalog.count("a.fork")) == (3, 3)
 
 
 def test_metadata_files_that_the_log_let_go_of_are_orphans(tmp_path: Path) -> None:
     """They name expired snapshots, and are the table's own."""
-    made = Catalog(tmp_path)
-    table = made.make("a.t", properties={"write.metadata.previous-versions-max": "2"})
+    catalog = Catalog(tmp_path)
+    table = catalog.make("a.t", properties={"write.metadata.previous-versions-max": "2"})
     for _ in range(6):
         table.overwrite(ROWS)
-    removed = made.opened("a.t").expire_snapshots(NOW, 1)
+    removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
     assert removed.left == {}
     assert len([path for path in removed if path.endswith(".parquet")]) == 6
-    removed = made.opened("a.t").remove_orphans(NOW)
+    removed = catalog.opened("a.t").remove_orphans(NOW)
     assert removed.left == {}
     assert len(list((local(table.location()) / "metadata").glob("*.metadata.json"))) == 3
-    assert made.count("a.t") == 3
+    assert catalog.count("a.t") == 3
 
 
 def test_metadata_of_a_lost_race_goes_where_its_manifest_list_is_gone(tmp_path: Path) -> None:
-    made = Catalog(tmp_path)
-    table = made.make("a.t")
+    catalog = Catalog(tmp_path)
+    table = catalog.make("a.t")
     document = json.loads(local(table.metadata_location).read_text())
     folder = local(table.location()) / "metadata"
     document["snapshots"][0]["manifest-list"] = f"file://{folder}/snap-1-0-{uuid4()}.avro"
     lost, broken = folder / f"00001-{uuid4()}.metadata.json", folder / f"00001-{uuid4()}.metadata.json"
     lost.write_text(json.dumps(document))
     broken.write_text('{"format-version": 2, "snapsh')
-    assert made.opened("a.t").remove_orphans(NOW) == sorted(map(str, (lost, broken)))
+    assert catalog.opened("a.t").remove_orphans(NOW) == sorted(map(str, (lost, broken)))
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"snapshots": [{"snapshot-id": 1, "manifests": ["x"]}]}, "which files it needs can't be told"),
+        ({"snapshots": [{"snapshot-id": 1, "manifests": ["x"]}]}, "it is unknown which files it needs"),
         ({"table-uuid": str(uuid4()), "properties": {"write.metadata.path": "/x"}}, "which has its metadata files at"),
     ],
 )
 def test_metadata_that_does_not_tell_what_it_needs_is_refused(tmp_path: Path, change: Any, why: str) -> None:
-    made = Catalog(tmp_path)
-    table = made.make("a.t")
+    catalog = Catalog(tmp_path)
+    table = catalog.make("a.t")
     document = json.loads(local(table.metadata_location).read_text())
     (local(table.location()) / "metadata" / f"0-{uuid4()}.metadata.json").write_text(json.dumps(document | change))
-    left = orphan(table.location())
+    orphan_file = orphan(table.location())
     with pytest.raises(TableError, match=why):
-        made.opened("a.t").remove_orphans(NOW)
-    assert left.exists()
+        catalog.opened("a.t").remove_orphans(NOW)
+    assert orphan_file.exists()
 
 
 @pytest.mark.parametrize("inside", ["data", "", "metadata/more"])
 def test_a_data_path_in_another_tables_folder_is_left_alone(tmp_path: Path, inside: str) -> None:
-    made = Catalog(tmp_path)
-    one = made.make("a.one")
-    folder = f"{one.location()}/{inside}".rstrip("/")
-    made.make("a.two", properties={"write.data.path": folder})
+    catalog = Catalog(tmp_path)
+    first = catalog.make("a.one")
+    folder = f"{first.location()}/{inside}".rstrip("/")
+    catalog.make("a.two", properties={"write.data.path": folder})
     orphan(folder, "")
-    before = tree(local(one.location()))
-    removed = made.opened("a.one").remove_orphans(NOW)
+    before = tree(local(first.location()))
+    removed = catalog.opened("a.one").remove_orphans(NOW)
     assert removed == []
-    assert tree(local(one.location())) == before
+    assert tree(local(first.location())) == before
     assert set(removed.left.values()) == {"the table a.two may have it: its files are in this folder"}
-    assert made.count("a.two") == 3
+    assert catalog.count("a.two") == 3
 
 
 def test_files_that_were_added_to_another_table_are_left_alone(tmp_path: Path) -> None:
-    own = Catalog(tmp_path)
-    first, second = own.make("a.t"), own.make("a.other")
+    catalog = Catalog(tmp_path)
+    first, second = catalog.make("a.t"), catalog.make("a.other")
     added, left_behind = orphan(first.location()), orphan(first.location())
     pq.write_table(ROWS, added)
     second.add_files([f"file://{added}"])
-    removed = own.opened("a.t").remove_orphans(NOW)
+    removed = catalog.opened("a.t").remove_orphans(NOW)
     assert list(removed) == [str(left_behind)]
     assert removed.left == {str(added): "the table a.other names it: its files may lie in any folder"}
-    assert own.count("a.other") == 2 * ROWS.num_rows
+    assert catalog.count("a.other") == 2 * ROWS.num_rows
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("exports/day=1/00000-0-{}.parquet", OTHER_FOLDER),
-        ("00000-0-{}.parquet", OTHER_FOLDER),
-        ("staging/part-00000-{}-c000.snappy.parquet", OTHER_NAME),
-        ("data/part-00000-{}.c000.snappy.parquet", OTHER_NAME),
+        ("exports/day=1/00000-0-{}.parquet", REASON_UNKNOWN_FOLDER),
+        ("00000-0-{}.parquet", REASON_UNKNOWN_FOLDER),
+        ("staging/part-00000-{}-c000.snappy.parquet", REASON_UNKNOWN_NAME),
+        ("data/part-00000-{}.c000.snappy.parquet", REASON_UNKNOWN_NAME),
         ("data/p=1/00000-0-{}-0-00001.parquet", None),
         ("metadata/{}-m0.avro", None),
     ],
 )
 def test_data_sets_of_others_in_the_folder_of_a_table_stay(tmp_path: Path, name: str, reason: str | None) -> None:
-    own = Catalog(tmp_path)
-    path = local(own.make("a.t").location()) / name.format(uuid4())
+    catalog = Catalog(tmp_path)
+    path = local(catalog.make("a.t").location()) / name.format(uuid4())
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(ROWS, path)
-    removed = own.opened("a.t").remove_orphans(NOW)
+    removed = catalog.opened("a.t").remove_orphans(NOW)
     assert path.exists() == (reason is not None)
     assert (list(removed), removed.left) == (([str(path)], {}) if reason is None else ([], {str(path): reason}))
 
 
 def test_a_table_that_can_not_be_read_is_listed(tmp_path: Path) -> None:
-    made = Catalog(tmp_path)
-    one, two = made.make("a.one"), made.make("a.two")
-    local(two.metadata_location).unlink()
-    left = orphan(one.location())
-    removed = made.opened("a.one").remove_orphans(NOW)
-    assert removed == [str(left)]
+    catalog = Catalog(tmp_path)
+    first, second = catalog.make("a.one"), catalog.make("a.two")
+    local(second.metadata_location).unlink()
+    orphan_file = orphan(first.location())
+    removed = catalog.opened("a.one").remove_orphans(NOW)
+    assert removed == [str(orphan_file)]
     assert "can't be read" in removed.left["a.two"]
 
 
@@ -226,7 +226,7 @@ def test_a_table_that_can_not_be_read_is_listed(tmp_path: Path) -> None:
 def test_no_table_is_made_in_the_folder_of_another(tmp_path: Path, how: str, form: str) -> None:
     lake = pt.Lake(str(tmp_path / "lake"))
     lake.create_table("x.a", ROWS.schema, format="iceberg")
-    catalog = lake_catalog(Storage.at(tmp_path / "lake"))
+    catalog = lake_catalog(Storage.from_uri(tmp_path / "lake"))
     if how == "renamed":
         catalog.rename_table("x.a", "x.b")
     elif how == "dropped":
@@ -255,24 +255,24 @@ def test_no_table_has_its_files_in_the_folder_of_another(tmp_path: Path, form: s
 
 @pytest.mark.parametrize(("first", "then"), [("file://", ""), ("", "file:"), ("/", "")])
 def test_a_live_file_stays_whichever_way_its_path_is_written(tmp_path: Path, first: str, then: str) -> None:
-    made = Catalog(tmp_path)
-    table = made.catalog.create_table("a.t", ROWS.schema)
+    catalog = Catalog(tmp_path)
+    table = catalog.catalog.create_table("a.t", ROWS.schema)
     file = local(table.location()) / "data" / f"00000-0-{uuid4()}.parquet"
     file.parent.mkdir(parents=True)
     pq.write_table(ROWS, file)
     table.add_files([f"{first}{file}"])
     table.delete("id > 0")
     table.add_files([f"{then}{file}"])
-    removed = made.opened("a.t").expire_snapshots(NOW, 1)
+    removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
     assert file.exists()
     assert removed
-    assert made.count("a.t") == 3
+    assert catalog.count("a.t") == 3
 
 
 @pytest.mark.parametrize("named", ["data", "manifest list", "manifest", "metadata", "log", "other"])
 def test_statistics_that_name_other_files_delete_none(tmp_path: Path, named: str) -> None:
-    made = Catalog(tmp_path)
-    table = made.make("a.t")
+    catalog = Catalog(tmp_path)
+    table = catalog.make("a.t")
     table.append(ROWS)
     old, new = table.snapshots()
     other = orphan(table.location())
@@ -284,15 +284,15 @@ def test_statistics_that_name_other_files_delete_none(tmp_path: Path, named: str
         "log": table.metadata.metadata_log[-1].metadata_file,
         "other": f"file://{other}",
     }[named]
-    told = {"snapshot-id": old.snapshot_id, "statistics-path": path, "file-size-in-bytes": 1}
+    statistics = {"snapshot-id": old.snapshot_id, "statistics-path": path, "file-size-in-bytes": 1}
     with table.update_statistics() as update:
         more = {"file-footer-size-in-bytes": 1, "blob-metadata": []}
-        update.set_statistics(StatisticsFile.model_validate({**told, **more}))
-    removed = made.opened("a.t").expire_snapshots(NOW, 1)
+        update.set_statistics(StatisticsFile.model_validate({**statistics, **more}))
+    removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
     assert removed == [old.manifest_list]
-    assert removed.left == ({path: OTHER_NAME} if named == "other" else {})
+    assert removed.left == ({path: REASON_UNKNOWN_NAME} if named == "other" else {})
     assert local(path).exists()
-    assert made.count("a.t") == 6
+    assert catalog.count("a.t") == 6
 
 
 # --- reading
@@ -302,8 +302,8 @@ def test_statistics_that_name_other_files_delete_none(tmp_path: Path, named: str
 @pytest.mark.parametrize("how", ["file", "folder", "inside"])
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_files_behind_a_link_out_of_the_table_are_refused(tmp_path: Path, how: str, mode: str) -> None:
-    made = Catalog(tmp_path)
-    table = made.make("a.t", properties={"write.update.mode": mode, "write.delete.mode": mode})
+    catalog = Catalog(tmp_path)
+    table = catalog.make("a.t", properties={"write.update.mode": mode, "write.delete.mode": mode})
     file = local(table.inspect.files()["file_path"][0].as_py())
     target = (file.parents[1] if how == "inside" else tmp_path) / "moved"
     if how == "folder":
@@ -312,12 +312,12 @@ def test_files_behind_a_link_out_of_the_table_are_refused(tmp_path: Path, how: s
     else:
         file.rename(target)
         file.symlink_to(target)
-    opened = made.opened("a.t")
+    opened = catalog.opened("a.t")
     if how == "inside":
         assert opened.read().count() == 3
-        assert opened.plan().outside.to_pylist() == []
+        assert opened.plan().outside_paths.to_pylist() == []
         return
-    assert len(opened.plan().outside) == 1
+    assert len(opened.plan().outside_paths) == 1
     for do in (
         lambda: opened.read("id > 1").collect(),
         lambda: opened.update({"id": "id + 1"}, "id = 1"),
@@ -325,4 +325,4 @@ def test_files_behind_a_link_out_of_the_table_are_refused(tmp_path: Path, how: s
     ):
         with pytest.raises(TableError, match="a symbolic link in its path leads out of the table's folder"):
             do()
-    assert len(made.catalog.load_table("a.t").snapshots()) == 1
+    assert len(catalog.catalog.load_table("a.t").snapshots()) == 1

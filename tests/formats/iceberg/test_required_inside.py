@@ -15,8 +15,8 @@ from pyiceberg.types import NestedField
 
 import partita as pt
 from partita.errors import ConstraintError, SchemaError
-from tests.formats.delta.tables import rows
-from tests.formats.iceberg.tables import MODES, by_jvm, jvm_session, unchanged
+from tests.formats.delta.tables import sorted_rows
+from tests.formats.iceberg.tables import WRITE_MODES, assert_unchanged, jvm_session, read_with_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,14 +40,14 @@ ROWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def table_of(given: list[dict[str, Any]]) -> pa.Table:
-    return pa.Table.from_pylist(given, SCHEMA)
+def table_of(rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, SCHEMA)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", WRITE_MODES)
 def test_changes_of_rows_with_required_fields_inside(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     lake = pt.Lake(str(tmp_path))
-    table = lake.create_table("t.t", SCHEMA, format="iceberg", partition_by=["p"], properties=MODES[mode])
+    table = lake.create_table("t.t", SCHEMA, format="iceberg", partition_by=["p"], properties=WRITE_MODES[mode])
     table.append(table_of(ROWS))
     table.update({"s": "named_struct('at', named_struct('x', id, 'name', p), 'n', 7)", "items": "null"}, "id <> 3")
     table.update({"p": "'c'"}, "id = 1")
@@ -64,9 +64,9 @@ def test_changes_of_rows_with_required_fields_inside(spark: SparkSession, tmp_pa
         {**ROWS[2], "tags": ROWS[0]["tags"], "s": None},
         {**ROWS[1], "id": 4, "p": "b"},
     ]
-    assert rows(table.read()) == rows(table_of(expected))
+    assert sorted_rows(table.read()) == sorted_rows(table_of(expected))
     # Spark's own `toArrow` fails on a null struct with a required field.
-    by_runtime = by_jvm(jvm_session(spark, tmp_path), table).orderBy("id").collect()
+    by_runtime = read_with_jvm(jvm_session(spark, tmp_path), table).orderBy("id").collect()
     assert by_runtime == table.read().orderBy("id").collect()
 
 
@@ -97,11 +97,11 @@ VIOLATIONS: dict[str, tuple[str, Callable[[pt.Table], object]]] = {
 }  # fmt: skip
 
 
-def relaxed_rows(given: list[dict[str, Any]]) -> pa.Table:
+def relaxed_rows(rows: list[dict[str, Any]]) -> pa.Table:
     point = pa.struct([("x", pa.int64()), ("name", pa.string())])
     schema = pa.schema([("id", pa.int64()), ("s", pa.struct([("at", point), ("n", pa.int32())])),
                         ("items", pa.list_(point))])  # fmt: skip
-    return pa.Table.from_pylist(given, schema)
+    return pa.Table.from_pylist(rows, schema)
 
 
 @pytest.fixture(scope="module")
@@ -121,16 +121,16 @@ def test_a_null_in_a_required_field_is_refused(strict: pt.Table, where: str) -> 
 
 
 def test_other_fields_are_refused(strict: pt.Table) -> None:
-    with unchanged(strict), pytest.raises(SchemaError, match="column 's' is"):
+    with assert_unchanged(strict), pytest.raises(SchemaError, match="column 's' is"):
         strict.update({"s": "named_struct('n', 1)"})
 
 
 def test_rows_that_may_be_null_and_are_not_are_taken(spark: SparkSession, tmp_path: Path) -> None:
     table = pt.Lake(str(tmp_path)).create_table("t.t", SCHEMA, format="iceberg")
-    given = relaxed_rows([{"id": 9, "s": {"at": {"x": 1}}, "items": [{"x": 1}]}, {"id": 8}])
-    table.append(given)
+    rows = relaxed_rows([{"id": 9, "s": {"at": {"x": 1}}, "items": [{"x": 1}]}, {"id": 8}])
+    table.append(rows)
     expected: list[dict[str, Any]] = [{"id": 9, "s": {"at": {"x": 1}}, "items": [{"x": 1}]}, {"id": 8}]
-    assert rows(table.read()) == rows(table_of(expected))
+    assert sorted_rows(table.read()) == sorted_rows(table_of(expected))
 
 
 def test_required_items_of_a_table_that_others_made(spark: SparkSession, tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_required_items_of_a_table_that_others_made(spark: SparkSession, tmp_pat
     ]
     catalog.create_table("db.t", IcebergSchema(*columns))
     table = pt.open_table("db.t", catalog=config, format="iceberg")
-    given = pa.table({"id": [1, 2], "items": [[1], None], "tags": pa.array([[("a", 1)], None], TAGS)})
-    table.append(given)
+    rows = pa.table({"id": [1, 2], "items": [[1], None], "tags": pa.array([[("a", 1)], None], TAGS)})
+    table.append(rows)
     table.update({"items": "array(id, 7)"}, "id = 2")
     version = table.version
     for path, values in {
@@ -156,6 +156,6 @@ def test_required_items_of_a_table_that_others_made(spark: SparkSession, tmp_pat
         with pytest.raises(ConstraintError, match=f"column '{path}' may not be null"):
             table.update(values)
     assert table.version == version
-    expected = given.set_column(1, "items", pa.array([[1], [2, 7]]))
-    assert rows(table.read()) == rows(expected)
-    assert rows(catalog.load_table("db.t").scan().to_arrow()) == rows(expected)
+    expected = rows.set_column(1, "items", pa.array([[1], [2, 7]]))
+    assert sorted_rows(table.read()) == sorted_rows(expected)
+    assert sorted_rows(catalog.load_table("db.t").scan().to_arrow()) == sorted_rows(expected)

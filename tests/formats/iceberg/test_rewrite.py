@@ -9,21 +9,21 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.errors import Conflict
-from tests.formats.delta.tables import rows
+from partita.errors import CommitConflict
+from tests.formats.delta.tables import sorted_rows
 from tests.formats.iceberg.tables import (
-    DATA,
-    MODES,
-    POSITIONS,
-    added_specs,
-    agreed,
-    by_strict,
+    DATA_CONTENT,
+    POSITION_DELETES_CONTENT,
+    WRITE_MODES,
+    added_spec_ids,
+    agreed_rows,
+    assert_unchanged,
     check_layout,
-    iceberg,
     jvm_session,
-    listed,
-    specs_of,
-    unchanged,
+    live_files,
+    live_spec_ids,
+    pyiceberg_table,
+    read_with_strict_reader,
 )
 from tests.formats.iceberg.test_concurrency import GIVEN, Beside, meanwhile, row
 
@@ -38,8 +38,8 @@ def numbered(first: int, count: int) -> pa.Table:
     return pa.table(
         {
             "id": pa.array(every, pa.int64()),
-            "p": pa.array([["a", "b", None][at % 3] for at in every], pa.string()),
-            "k": pa.array([None if at % 5 == 0 else at for at in every], pa.int32()),
+            "p": pa.array([["a", "b", None][index % 3] for index in every], pa.string()),
+            "k": pa.array([None if index % 5 == 0 else index for index in every], pa.int32()),
         }
     )
 
@@ -56,53 +56,57 @@ def two_specs(folder: Path, evolution: dict[str, Any], **properties: str) -> pt.
     table.append(numbered(24, 12))
     # In a file of each spec; where files are copied, the others are still of both.
     table.delete("id in (0, 13)")
-    assert set(specs_of(table, DATA)) == {0, 1}
+    assert set(live_spec_ids(table, DATA_CONTENT)) == {0, 1}
     return table
 
 
 def is_marked(mode: str) -> bool:
-    return not MODES[mode]
+    return not WRITE_MODES[mode]
 
 
 def paths(table: pt.Table, content: int | None = None) -> set[str]:
-    return {found.path for found in listed(table, content)}
+    return {file.path for file in live_files(table, content)}
 
 
 def summary(table: pt.Table) -> dict[str, str]:
-    snapshot = iceberg(table).current_snapshot()
+    snapshot = pyiceberg_table(table).current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
     return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=WRITE_MODES)
 def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 def test_all_is_of_the_default_spec_afterwards(spark: SparkSession, tmp_path: Path, mode: str) -> None:
-    table = two_specs(tmp_path, {"add": [pt.bucket("id", 2)]}, **MODES[mode])
+    table = two_specs(tmp_path, {"add": [pt.bucket("id", 2)]}, **WRITE_MODES[mode])
     jvm = jvm_session(spark, tmp_path)
-    assert set(specs_of(table, POSITIONS)) == ({0, 1} if is_marked(mode) else set())
-    before, files = agreed(table, jvm), paths(table, DATA)
+    assert set(live_spec_ids(table, POSITION_DELETES_CONTENT)) == ({0, 1} if is_marked(mode) else set())
+    before, files = agreed_rows(table, jvm), paths(table, DATA_CONTENT)
     counts = table.rewrite().counts
-    assert agreed(table, jvm) == before
+    assert agreed_rows(table, jvm) == before
     assert len(before) == 34
-    assert set(specs_of(table, DATA)) == set(added_specs(table, DATA)) == {1}
-    left = paths(table, DATA)
-    assert len(left) < len(files)
-    assert (counts["files_added"], counts["files_removed"]) == (len(left - files), len(files - left))
-    assert not listed(table, POSITIONS)
-    told = summary(table)
-    assert (told["operation"], told["total-delete-files"], told["total-records"]) == ("replace", "0", "34")
+    assert set(live_spec_ids(table, DATA_CONTENT)) == set(added_spec_ids(table, DATA_CONTENT)) == {1}
+    remaining = paths(table, DATA_CONTENT)
+    assert len(remaining) < len(files)
+    assert (counts["files_added"], counts["files_removed"]) == (len(remaining - files), len(files - remaining))
+    assert not live_files(table, POSITION_DELETES_CONTENT)
+    properties = summary(table)
+    assert (properties["operation"], properties["total-delete-files"], properties["total-records"]) == (
+        "replace",
+        "0",
+        "34",
+    )
 
 
 def test_a_second_one_finds_nothing_to_do(spark: SparkSession, tmp_path: Path, mode: str) -> None:
-    table = two_specs(tmp_path, {"add": [pt.bucket("id", 1)]}, **MODES[mode])
+    table = two_specs(tmp_path, {"add": [pt.bucket("id", 1)]}, **WRITE_MODES[mode])
     table.rewrite()
-    left = [found.partition for found in listed(table, DATA)]
-    assert sorted(left, key=repr) == [("a", 0), ("b", 0), (None, 0)], "one file for each partition"
-    with unchanged(table):
+    partitions = [file.partition for file in live_files(table, DATA_CONTENT)]
+    assert sorted(partitions, key=repr) == [("a", 0), ("b", 0), (None, 0)], "one file for each partition"
+    with assert_unchanged(table):
         assert table.rewrite().version is None
         assert table.rewrite("p = 'a'").version is None
 
@@ -114,86 +118,88 @@ def test_a_file_that_is_alone_in_its_partition_until_old_rows_come(spark: SparkS
     table.evolve(add=[pt.bucket("id", 1)])
     table.append(numbered(6, 6))
     table.rewrite()
-    assert rows(table.read()) == rows(numbered(0, 12))
-    assert len(listed(table, DATA)) == 3
-    with unchanged(table):
+    assert sorted_rows(table.read()) == sorted_rows(numbered(0, 12))
+    assert len(live_files(table, DATA_CONTENT)) == 3
+    with assert_unchanged(table):
         assert table.rewrite().version is None
 
 
 def test_a_spec_without_the_field_of_the_old_one(spark: SparkSession, tmp_path: Path, mode: str) -> None:
-    table = two_specs(tmp_path, {"drop": ["p"]}, **MODES[mode])
+    table = two_specs(tmp_path, {"drop": ["p"]}, **WRITE_MODES[mode])
     jvm = jvm_session(spark, tmp_path)
-    before = agreed(table, jvm)
+    before = agreed_rows(table, jvm)
     table.rewrite()
-    assert agreed(table, jvm) == before
-    assert specs_of(table, DATA) == [1], "all of the rows in one file"
-    assert not listed(table, POSITIONS)
+    assert agreed_rows(table, jvm) == before
+    assert live_spec_ids(table, DATA_CONTENT) == [1], "all of the rows in one file"
+    assert not live_files(table, POSITION_DELETES_CONTENT)
 
 
 def test_files_that_can_not_match_stay_as_they_were(spark: SparkSession, tmp_path: Path, mode: str) -> None:
-    table = two_specs(tmp_path, {"add": [pt.bucket("id", 2)]}, **MODES[mode])
-    before, files = agreed(table), listed(table, DATA)
-    matching = {found.path for found in files if found.partition[0] == "a"}
-    others = {found.path for found in files} - matching
-    assert {found.spec_id for found in files if found.path in others} == {0, 1}
+    table = two_specs(tmp_path, {"add": [pt.bucket("id", 2)]}, **WRITE_MODES[mode])
+    before, files = agreed_rows(table), live_files(table, DATA_CONTENT)
+    matching = {file.path for file in files if file.partition[0] == "a"}
+    others = {file.path for file in files} - matching
+    assert {file.spec_id for file in files if file.path in others} == {0, 1}
     table.rewrite("p = 'a'")
-    assert agreed(table, jvm_session(spark, tmp_path)) == before
-    after = listed(table, DATA)
-    assert {found.path for found in after if found.partition[0] != "a"} == others
-    assert matching.isdisjoint(found.path for found in after)
-    assert {found.spec_id for found in after if found.partition[0] == "a"} == {1}
+    assert agreed_rows(table, jvm_session(spark, tmp_path)) == before
+    after = live_files(table, DATA_CONTENT)
+    assert {file.path for file in after if file.partition[0] != "a"} == others
+    assert matching.isdisjoint(file.path for file in after)
+    assert {file.spec_id for file in after if file.partition[0] == "a"} == {1}
     # The deletes of the files that stay do too, and are of their spec.
-    assert [found.partition[0] for found in listed(table, POSITIONS)] == (["b"] if is_marked(mode) else [])
-    assert set(specs_of(table, POSITIONS)) == ({1} if is_marked(mode) else set())
-    with unchanged(table):
+    assert [file.partition[0] for file in live_files(table, POSITION_DELETES_CONTENT)] == (
+        ["b"] if is_marked(mode) else []
+    )
+    assert set(live_spec_ids(table, POSITION_DELETES_CONTENT)) == ({1} if is_marked(mode) else set())
+    with assert_unchanged(table):
         assert table.rewrite("p = 'a'").version is None
 
 
 def test_a_condition_that_no_file_can_match(spark: SparkSession, tmp_path: Path) -> None:
     table = two_specs(tmp_path, {"add": [pt.bucket("id", 2)]})
-    with unchanged(table):
+    with assert_unchanged(table):
         assert table.rewrite("p = 'z'").version is None
         assert table.rewrite("id > 1000").version is None
 
 
 def test_the_column_that_an_old_spec_is_made_of_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     table = two_specs(tmp_path, {"drop": ["p"], "add": [pt.bucket("id", 2)]})
-    with iceberg(table).update_schema() as update:
+    with pyiceberg_table(table).update_schema() as update:
         update.delete_column("p")
-    before = rows(table.read())
-    assert before == rows(by_strict(table))
+    before = sorted_rows(table.read())
+    assert before == sorted_rows(read_with_strict_reader(table))
     table.rewrite("id < 3")
     check_layout(table)
-    assert rows(table.read()) == rows(by_strict(table)) == before
+    assert sorted_rows(table.read()) == sorted_rows(read_with_strict_reader(table)) == before
     table.rewrite()
     check_layout(table)
-    assert rows(table.read()) == rows(by_strict(table)) == before
-    assert set(specs_of(table, DATA)) == {1}
-    assert not listed(table, POSITIONS)
-    with unchanged(table):
+    assert sorted_rows(table.read()) == sorted_rows(read_with_strict_reader(table)) == before
+    assert set(live_spec_ids(table, DATA_CONTENT)) == {1}
+    assert not live_files(table, POSITION_DELETES_CONTENT)
+    with assert_unchanged(table):
         assert table.rewrite().version is None
 
 
 def test_beside_a_delete_it_is_refused_and_the_delete_stays(spark: SparkSession, tmp_path: Path) -> None:
     beside = Beside(spark, tmp_path)
     table = beside.table
-    with meanwhile(table, lambda: beside.table.delete("id = 3")), pytest.raises(Conflict):
+    with meanwhile(table, lambda: beside.table.delete("id = 3")), pytest.raises(CommitConflict):
         table.rewrite()
-    left = rows(GIVEN.filter(pa.array([at != 3 for at in range(12)])))
-    assert agreed(table, beside.jvm) == left
+    remaining = sorted_rows(GIVEN.filter(pa.array([index != 3 for index in range(12)])))
+    assert agreed_rows(table, beside.jvm) == remaining
     assert summary(table)["operation"] != "replace"
     table.rewrite()
-    assert agreed(table, beside.jvm) == left
-    assert set(specs_of(table, DATA)) == {1}
+    assert agreed_rows(table, beside.jvm) == remaining
+    assert set(live_spec_ids(table, DATA_CONTENT)) == {1}
 
 
 def test_beside_an_append_both_land(spark: SparkSession, tmp_path: Path) -> None:
     beside = Beside(spark, tmp_path)
     table = beside.table
-    old = paths(table, DATA)
+    old = paths(table, DATA_CONTENT)
     with meanwhile(table, lambda: beside.table.append(row(20, "a", 5))):
         assert table.rewrite().version is not None
-    assert agreed(table, beside.jvm) == rows(pa.concat_tables([GIVEN, row(20, "a", 5)]))
-    assert set(specs_of(table, DATA)) == {1}
+    assert agreed_rows(table, beside.jvm) == sorted_rows(pa.concat_tables([GIVEN, row(20, "a", 5)]))
+    assert set(live_spec_ids(table, DATA_CONTENT)) == {1}
     assert summary(table)["operation"] == "replace"
-    assert not {found.path for found in listed(table, DATA) if found.spec_id == 0} & old
+    assert not {file.path for file in live_files(table, DATA_CONTENT) if file.spec_id == 0} & old

@@ -11,21 +11,21 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from tests.formats.delta.tables import rows
-from tests.formats.iceberg.odd_rows import ARROW, SCHEMA, drawn
-from tests.formats.iceberg.plain_copy import PlainCopy
+from tests.formats.delta.tables import sorted_rows
+from tests.formats.iceberg.edge_case_rows import ARROW_SCHEMA, SCHEMA, random_rows
+from tests.formats.iceberg.reference_table import ReferenceTable
 from tests.formats.iceberg.tables import (
-    DATA,
-    POSITIONS,
-    added_specs,
-    agreed,
-    by_strict,
+    DATA_CONTENT,
+    POSITION_DELETES_CONTENT,
+    added_spec_ids,
+    agreed_rows,
+    assert_unchanged,
     check_layout,
-    iceberg,
     jvm_session,
-    listed,
-    specs_of,
-    unchanged,
+    live_files,
+    live_spec_ids,
+    pyiceberg_table,
+    read_with_strict_reader,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Scenario:
         self.table = pt.Lake(str(folder)).create_table(
             "t.t", SCHEMA, format="iceberg", partition_by=by, properties=properties
         )
-        self.copy = PlainCopy(spark, ARROW.empty_table())
+        self.copy = ReferenceTable(spark, ARROW_SCHEMA.empty_table())
         self.jvm = jvm_session(spark, folder)
         self.draw = random.Random(len(evolutions))  # noqa: S311
         self.append(0)
@@ -66,9 +66,9 @@ class Scenario:
             self.append(number)
 
     def append(self, number: int) -> None:
-        given = drawn(self.draw, 16 * number, 16)
-        self.table.append(given)
-        self.copy.append(given)
+        rows = random_rows(self.draw, 16 * number, 16)
+        self.table.append(rows)
+        self.copy.append(rows)
 
     def change(self) -> None:
         """Delete twice from the same files, update twice, and merge."""
@@ -79,42 +79,48 @@ class Scenario:
         for values, where in GONE:
             self.table.update(values, where)
             self.copy.update(values, where)
-        source = drawn(self.draw, 8, 16)
+        source = random_rows(self.draw, 8, 16)
         clauses = [pt.when_matched("s.k is null").delete(), pt.when_matched().update(), pt.when_not_matched().insert()]
         self.table.merge(source, "t.id = s.id", *clauses)
         self.copy.merge(source, "t.id = s.id", *clauses)
 
     def same(self) -> None:
-        assert agreed(self.table, self.jvm) == self.copy.rows
+        assert agreed_rows(self.table, self.jvm) == self.copy.rows
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_rows_of_every_spec_change(spark: SparkSession, tmp_path: Path, name: str) -> None:
     by, evolutions = SCENARIOS[name]
     scenario = Scenario(spark, tmp_path, by, evolutions)
-    there = set(specs_of(scenario.table, DATA))
-    assert there == {spec.spec_id for spec in scenario.table.specs}
+    spec_ids = set(live_spec_ids(scenario.table, DATA_CONTENT))
+    assert spec_ids == {spec.spec_id for spec in scenario.table.specs}
     scenario.change()
     scenario.same()
-    assert set(specs_of(scenario.table, DATA)) == set(specs_of(scenario.table, POSITIONS)) == there
-    assert set(added_specs(scenario.table, DATA)) == {scenario.table.spec.spec_id}
+    assert (
+        set(live_spec_ids(scenario.table, DATA_CONTENT))
+        == set(live_spec_ids(scenario.table, POSITION_DELETES_CONTENT))
+        == spec_ids
+    )
+    assert set(added_spec_ids(scenario.table, DATA_CONTENT)) == {scenario.table.spec.spec_id}
 
 
 # --- single things
 
 
 def numbered(count: int, **columns: list[Any]) -> pa.Table:
-    given = {"id": pa.array(range(count), pa.int64())}
-    return pa.table({**given, **{name: pa.array(values, ARROW.field(name).type) for name, values in columns.items()}})
+    id_column = {"id": pa.array(range(count), pa.int64())}
+    return pa.table(
+        {**id_column, **{name: pa.array(values, ARROW_SCHEMA.field(name).type) for name, values in columns.items()}}
+    )
 
 
 def simple(folder: Path, names: list[str], by: list[Any], **properties: str) -> pt.Table:
-    schema = pt.Schema.of({name: str(SCHEMA.find(name).type) for name in ["id", *names]})
+    schema = pt.Schema.of({name: str(SCHEMA.find_field(name).type) for name in ["id", *names]})
     return pt.Lake(str(folder)).create_table("t.t", schema, format="iceberg", partition_by=by, properties=properties)
 
 
 def tuples(table: pt.Table, content: int) -> list[tuple[int, Any]]:
-    return sorted({(found.spec_id, found.partition) for found in listed(table, content)}, key=repr)
+    return sorted({(file.spec_id, file.partition) for file in live_files(table, content)}, key=repr)
 
 
 def test_equal_tuples_of_different_specs_stay_apart(spark: SparkSession, tmp_path: Path) -> None:
@@ -123,14 +129,14 @@ def test_equal_tuples_of_different_specs_stay_apart(spark: SparkSession, tmp_pat
     table.append(numbered(6, k=[2, 2, 2, None, None, None]))
     table.evolve(drop=["k"], add=[pt.bucket("id", 1)])
     table.evolve(drop=["id_bucket"], add=[pt.truncate("k", 2)])
-    given = numbered(6, k=[2, 3, 3, None, None, None])
-    table.append(given)
+    rows = numbered(6, k=[2, 3, 3, None, None, None])
+    table.append(rows)
     old, new = table.specs[0].spec_id, table.spec.spec_id
-    assert tuples(table, DATA) == [(old, (2,)), (old, (None,)), (new, (2,)), (new, (None,))]
+    assert tuples(table, DATA_CONTENT) == [(old, (2,)), (old, (None,)), (new, (2,)), (new, (None,))]
     table.delete("k = 3 and id = 1 or k is null and id = 4")
-    assert tuples(table, POSITIONS) == [(old, (None,)), (new, (2,)), (new, (None,))]
+    assert tuples(table, POSITION_DELETES_CONTENT) == [(old, (None,)), (new, (2,)), (new, (None,))]
     table.delete("id = 5 or k = 2 and id = 1")
-    assert agreed(table, jvm_session(spark, tmp_path)) == sorted(
+    assert agreed_rows(table, jvm_session(spark, tmp_path)) == sorted(
         [(0, 2), (2, 2), (3, None), (0, 2), (2, 3), (3, None)], key=repr
     )
 
@@ -141,35 +147,35 @@ def test_null_partitions_are_partitions(spark: SparkSession, tmp_path: Path) -> 
     table.evolve(add=["k"])
     table.append(numbered(4, p=[None, None, "", "null"], k=[None, 1, None, 3]))
     assert table.overwrite_partitions(numbered(1, p=[None], k=[None])).counts["rows_inserted"] == 1
-    assert agreed(table, jvm_session(spark, tmp_path)) == sorted(
+    assert agreed_rows(table, jvm_session(spark, tmp_path)) == sorted(
         [(1, None, 1), (2, "", 2), (3, "null", 3), (1, None, 1), (2, "", None), (3, "null", 3), (0, None, None)],
         key=repr,
     )
     assert table.delete("p is null").counts["rows_deleted"] == 3
     table.update({"p": "null", "k": "null"}, "p = 'null'")
-    assert agreed(table) == sorted([(2, "", 2), (3, None, None), (2, "", None), (3, None, None)], key=repr)
-    assert (table.spec.spec_id, (None, None)) in tuples(table, DATA)
+    assert agreed_rows(table) == sorted([(2, "", 2), (3, None, None), (2, "", None), (3, None, None)], key=repr)
+    assert (table.spec.spec_id, (None, None)) in tuples(table, DATA_CONTENT)
 
 
 def test_new_deletes_replace_the_older_ones_of_a_partition(spark: SparkSession, tmp_path: Path) -> None:
     table = simple(tmp_path, ["p"], ["p"])
     table.append(numbered(40, p=["a", "b"] * 20))
     table.append(numbered(40, p=["a", "b"] * 20))
-    for at in range(6):
+    for index in range(6):
         # Rows of `b` in every other one alone, whose file of deletes then stays as it is.
-        before = {found.path: found for found in listed(table, POSITIONS)}
-        table.delete(f"id in ({4 * at}, {4 * at + 1})" if at % 2 == 0 else f"id = {4 * at}")
-        after = {found.path: found for found in listed(table, POSITIONS)}
+        before = {file.path: file for file in live_files(table, POSITION_DELETES_CONTENT)}
+        table.delete(f"id in ({4 * index}, {4 * index + 1})" if index % 2 == 0 else f"id = {4 * index}")
+        after = {file.path: file for file in live_files(table, POSITION_DELETES_CONTENT)}
         assert len(after) == 2
-        kept = [found.partition for path, found in after.items() if path in before]
-        assert kept == ([] if at % 2 == 0 else [("b",)])
+        retained = [file.partition for path, file in after.items() if path in before]
+        assert retained == ([] if index % 2 == 0 else [("b",)])
         check_layout(table)
-    gone = {at for at in range(24) if at % 4 == 0} | {1, 9, 17}
-    left = [at for at in range(40) if at not in gone]
-    assert [row[0] for row in agreed(table, jvm_session(spark, tmp_path))].count(39) == 2
-    assert sorted(row[0] for row in rows(table.read())) == sorted(left * 2)
+    deleted = {index for index in range(24) if index % 4 == 0} | {1, 9, 17}
+    remaining = [index for index in range(40) if index not in deleted]
+    assert [row[0] for row in agreed_rows(table, jvm_session(spark, tmp_path))].count(39) == 2
+    assert sorted(row[0] for row in sorted_rows(table.read())) == sorted(remaining * 2)
     assert table.delete("p = 'a'").counts["files_removed"] > 0
-    assert {found.partition for found in listed(table, DATA)} == {("b",)}
+    assert {file.partition for file in live_files(table, DATA_CONTENT)} == {("b",)}
 
 
 def test_a_table_of_version_1_becomes_one_of_version_2(spark: SparkSession, tmp_path: Path) -> None:
@@ -178,13 +184,13 @@ def test_a_table_of_version_1_becomes_one_of_version_2(spark: SparkSession, tmp_
     assert [field.transform.name for field in table.spec.fields] == ["void", "day"]
     scenario.change()
     scenario.same()
-    assert not listed(table, POSITIONS)
-    with iceberg(table).transaction() as transaction:
+    assert not live_files(table, POSITION_DELETES_CONTENT)
+    with pyiceberg_table(table).transaction() as transaction:
         transaction.upgrade_table_version(2)
     scenario.append(2)
     scenario.change()
     scenario.same()
-    assert listed(table, POSITIONS)
+    assert live_files(table, POSITION_DELETES_CONTENT)
     table.evolve(add=["p"])
     assert "void" in {field.transform.name for field in table.specs[1].fields}
     scenario.append(3)
@@ -197,46 +203,48 @@ def test_a_column_that_an_old_spec_is_made_of_goes(spark: SparkSession, tmp_path
     table = scenario.table
     table.delete("id % 11 = 4")
     scenario.copy.delete("id % 11 = 4")
-    with iceberg(table).update_schema() as update:
+    with pyiceberg_table(table).update_schema() as update:
         update.delete_column("p")
-    truth = PlainCopy(spark, scenario.copy.table.drop_columns(["p"]))
-    before = tuples(table, DATA)
+    truth = ReferenceTable(spark, scenario.copy.table.drop_columns(["p"]))
+    before = tuples(table, DATA_CONTENT)
     for where in ("id % 3 = 0", "k > 1 and id % 4 = 1"):
         table.delete(where)
         truth.delete(where)
     table.update({"k": "k + 1"}, "id % 5 = 2")
     truth.update({"k": "k + 1"}, "id % 5 = 2")
-    source = drawn(scenario.draw, 8, 16).drop_columns(["p"])
+    source = random_rows(scenario.draw, 8, 16).drop_columns(["p"])
     clauses = [pt.when_matched("s.k is null").delete(), pt.when_matched().update(), pt.when_not_matched().insert()]
     table.merge(source, "t.id = s.id", *clauses)
     truth.merge(source, "t.id = s.id", *clauses)
-    given = drawn(scenario.draw, 100, 4).drop_columns(["p"])
-    table.append(given)
-    truth.append(given)
+    rows = random_rows(scenario.draw, 100, 4).drop_columns(["p"])
+    table.append(rows)
+    truth.append(rows)
     check_layout(table)
-    assert rows(table.read()) == truth.rows == rows(by_strict(table))
-    assert [each for each in before if each[0] == 0] == [each for each in tuples(table, DATA) if each[0] == 0]
-    assert {each[0] for each in tuples(table, POSITIONS)} == {0, 1}
+    assert sorted_rows(table.read()) == truth.rows == sorted_rows(read_with_strict_reader(table))
+    assert [each for each in before if each[0] == 0] == [each for each in tuples(table, DATA_CONTENT) if each[0] == 0]
+    assert {each[0] for each in tuples(table, POSITION_DELETES_CONTENT)} == {0, 1}
 
 
 def test_a_table_that_copies_on_write_with_others_deletes(spark: SparkSession, tmp_path: Path) -> None:
     table = simple(tmp_path, ["p"], ["p"])
     table.append(numbered(20, p=["a", "b"] * 10))
     table.delete("id in (3, 4)")
-    with iceberg(table).transaction() as transaction:
-        transaction.set_properties({f"write.{what}.mode": "copy-on-write" for what in ("delete", "update", "merge")})
+    with pyiceberg_table(table).transaction() as transaction:
+        transaction.set_properties(
+            {f"write.{operation}.mode": "copy-on-write" for operation in ("delete", "update", "merge")}
+        )
     table.evolve(add=[pt.bucket("id", 2)])
     table.update({"p": "'c'"}, "id = 5")
-    assert [row[0] for row in agreed(table, jvm_session(spark, tmp_path))].count(3) == 0
+    assert [row[0] for row in agreed_rows(table, jvm_session(spark, tmp_path))].count(3) == 0
     table.delete("id = 6")
-    found = {at: ("c" if at == 5 else "ab"[at % 2]) for at in range(20) if at not in (3, 4, 6)}
-    assert agreed(table, jvm_session(spark, tmp_path)) == sorted(found.items(), key=repr)
-    assert {found.spec_id for found in listed(table, DATA)} == {1}
+    expected = {index: ("c" if index == 5 else "ab"[index % 2]) for index in range(20) if index not in (3, 4, 6)}
+    assert agreed_rows(table, jvm_session(spark, tmp_path)) == sorted(expected.items(), key=repr)
+    assert {expected.spec_id for expected in live_files(table, DATA_CONTENT)} == {1}
 
 
 def test_no_file_is_left_where_nothing_changes(spark: SparkSession, tmp_path: Path) -> None:
     table = simple(tmp_path, ["p"], ["p"])
-    with unchanged(table):
+    with assert_unchanged(table):
         assert table.delete("true").version is None
         assert table.update({"p": "'x'"}).version is None
-        assert rows(table.read()) == []
+        assert sorted_rows(table.read()) == []

@@ -16,11 +16,11 @@ from pyiceberg.catalog import load_catalog
 
 import partita as pt
 from partita.errors import TableExists, TableMissing
-from tests.formats.delta.tables import rows
-from tests.formats.iceberg.hive_server import free_port, metastore
-from tests.formats.iceberg.plain_copy import PlainCopy
-from tests.formats.iceberg.rest_server import serving
-from tests.formats.iceberg.tables import by_pyiceberg, check_layout, with_catalog, with_jdbc_catalog
+from tests.formats.delta.tables import sorted_rows
+from tests.formats.iceberg.hive_server import free_port, run_metastore
+from tests.formats.iceberg.reference_table import ReferenceTable
+from tests.formats.iceberg.rest_server import run_rest_server
+from tests.formats.iceberg.tables import check_layout, read_with_pyiceberg, with_catalog, with_jdbc_catalog
 from tests.formats.iceberg.test_evolution import SCHEMA, orders
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ _PLACES = "/usr/lib/postgresql/*/bin"
 def program(name: str) -> str:
     """A program of Postgres, which the system's package brings; root installs it where it is missing."""
     for _ in range(2):
-        found = shutil.which(name) or next((str(p) for p in sorted(Path("/").glob(f"{_PLACES[1:]}/{name}"))), None)
-        if found is not None:
-            return found
+        path = shutil.which(name) or next((str(p) for p in sorted(Path("/").glob(f"{_PLACES[1:]}/{name}"))), None)
+        if path is not None:
+            return path
         if os.geteuid() == 0 and shutil.which("apt-get"):
             settings = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
             subprocess.run(["apt-get", "install", "-y", "-qq", "postgresql"], check=True, env=settings)  # noqa: S607
@@ -86,7 +86,7 @@ def postgres(spark: SparkSession, tmp_path: Path, server: str) -> Shared:
 
 @pytest.fixture
 def rest(spark: SparkSession, tmp_path: Path) -> Iterator[Shared]:
-    with serving(tmp_path) as running:
+    with run_rest_server(tmp_path) as running:
         ours = {"name": "ice", "type": "rest", "uri": running.uri}
         yield Shared(ours, with_catalog(spark, "ice", {"type": "rest", "uri": running.uri}))
         commits = [path for method, path in running.seen if method == "POST" and path.endswith("/tables/orders")]
@@ -95,7 +95,7 @@ def rest(spark: SparkSession, tmp_path: Path) -> Iterator[Shared]:
 
 @pytest.fixture
 def hive(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    with metastore(tmp_path_factory.mktemp("hive")) as uri:
+    with run_metastore(tmp_path_factory.mktemp("hive")) as uri:
         # The metastore that Spark brings is of version 2.
         ours = {"name": "ice", "type": "hive", "uri": uri, "warehouse": str(tmp_path), "hive.hive2-compatible": "true"}
         settings = {"type": "hive", "uri": uri, "warehouse": f"file://{tmp_path}"}
@@ -112,13 +112,13 @@ def test_three_engines_share_a_catalog(
     table = lake.create_table("sales.orders", SCHEMA, format="iceberg", partition_by=[pt.day("ts")])
     table.append(orders(0, 18))
     catalog = load_catalog(**ours)
-    truth = PlainCopy(spark, orders(0, 18))
+    truth = ReferenceTable(spark, orders(0, 18))
 
     def same() -> None:
-        found = rows(lake.table("sales.orders").read())
-        assert found == rows(jvm.table("ice.sales.orders"))
-        assert found == rows(catalog.load_table("sales.orders").scan().to_arrow())
-        assert found == truth.rows
+        rows = sorted_rows(lake.table("sales.orders").read())
+        assert rows == sorted_rows(jvm.table("ice.sales.orders"))
+        assert rows == sorted_rows(catalog.load_table("sales.orders").scan().to_arrow())
+        assert rows == truth.rows
 
     same()
     jvm.sql("alter table ice.sales.orders add partition field region")
@@ -139,9 +139,14 @@ def test_three_engines_share_a_catalog(
     # What the others make is found, by the lake and by its name in the catalog; what is there is not made again.
     jvm.sql("create table ice.sales.made (id bigint) using iceberg")
     jvm.sql("insert into ice.sales.made values (1), (2)")
-    made = pt.open_table("sales.made", catalog=ours, format="iceberg")
-    made.delete("id = 1")
-    assert rows(made.read()) == rows(jvm.table("ice.sales.made")) == rows(by_pyiceberg(made)) == [(2,)]
+    created = pt.open_table("sales.made", catalog=ours, format="iceberg")
+    created.delete("id = 1")
+    assert (
+        sorted_rows(created.read())
+        == sorted_rows(jvm.table("ice.sales.made"))
+        == sorted_rows(read_with_pyiceberg(created))
+        == [(2,)]
+    )
     for name in ("sales.made", "sales.orders"):
         with pytest.raises(TableExists):
             lake.create_table(name, SCHEMA, format="iceberg")
@@ -160,11 +165,11 @@ def test_pyiceberg_and_partita_share_a_catalog_in_glue(spark: SparkSession, tmp_
         table.evolve(add=["region"])
         table.delete("amount % 4 = 2")
         table.update({"note": "region"}, "id % 7 = 1")
-        truth = PlainCopy(spark, orders(0, 27))
+        truth = ReferenceTable(spark, orders(0, 27))
         truth.delete("amount % 4 = 2")
         truth.update({"note": "region"}, "id % 7 = 1")
-        assert rows(lake.table("sales.orders").read()) == truth.rows
-        assert rows(theirs.load_table("sales.orders").scan().to_arrow()) == truth.rows
+        assert sorted_rows(lake.table("sales.orders").read()) == truth.rows
+        assert sorted_rows(theirs.load_table("sales.orders").scan().to_arrow()) == truth.rows
         check_layout(table)
         with pytest.raises(TableExists):
             lake.create_table("sales.orders", SCHEMA, format="iceberg")

@@ -20,13 +20,14 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType, TimestampNanoType, TimestampType
 
-from partita.algebra.functions import bucket, day, identity
+from partita.algebra.partition_functions import bucket, day, identity
 from partita.algebra.schema import Schema
-from partita.algebra.transforms import Transform
-from partita.algebra.types import INT, LONG, STRING, TIMESTAMP_NTZ, Kind
+from partita.algebra.transforms import IdentityTransform as OurIdentity
+from partita.algebra.transforms import VoidTransform
+from partita.algebra.types import INT, LONG, STRING, TIMESTAMP_NTZ, TypeKind
 from partita.arrow.prune import prune
-from partita.formats.iceberg.specs import arrow_type, is_dropped, spec_history
-from tests.formats.iceberg.written import new_table, reopened
+from partita.formats.iceberg.specs import is_source_dropped, partition_arrow_type, spec_history
+from tests.formats.iceberg.handwritten_snapshots import new_table, reopen_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,11 +53,11 @@ def test_all_specs_are_known_and_the_default_is_current(tmp_path: Path) -> None:
     with table.update_spec() as update:
         update.remove_field("ts_day")
         update.add_field("ts", HourTransform(), "ts_hour")
-    history = spec_history(reopened(tmp_path).metadata)
+    history = spec_history(reopen_table(tmp_path).metadata)
     assert {s.spec_id: str(s) for s in history.specs} == {
         0: "day(ts)", 1: "day(ts), country", 2: "country, hour(ts)"
     }  # fmt: skip
-    assert history.current_id == 2
+    assert history.current_spec_id == 2
     assert [f.field_id for f in history.current.fields] == [1001, 1002]
 
 
@@ -69,8 +70,8 @@ def test_a_renamed_column_is_found_by_its_id(tmp_path: Path) -> None:
         update.add_column("ts", StringType())
     fields = spec_history(table.metadata).current.fields
     assert [(f.name, f.source, f.source_type.kind) for f in fields] == [
-        ("ts_day", "when", Kind.TIMESTAMP_NTZ),
-        ("s.t_day", "deep.t", Kind.TIMESTAMP),
+        ("ts_day", "when", TypeKind.TIMESTAMP_NTZ),
+        ("s.t_day", "deep.t", TypeKind.TIMESTAMP),
     ]
 
 
@@ -80,7 +81,7 @@ def test_a_promoted_column_has_the_type_of_today(tmp_path: Path) -> None:
         update.update_column("id", LongType())
     (field,) = spec_history(table.metadata).current.fields
     assert field.source_type == LONG
-    assert arrow_type(field) == pa.int64()
+    assert partition_arrow_type(field) == pa.int64()
 
 
 def test_a_void_field_of_version_1_keeps_its_place(tmp_path: Path) -> None:
@@ -88,15 +89,15 @@ def test_a_void_field_of_version_1_keeps_its_place(tmp_path: Path) -> None:
     with table.update_spec() as update:
         update.remove_field("ts_day")
     history = spec_history(table.metadata)
-    assert [f.transform for f in history.current.fields] == [Transform("void"), Transform("identity")]
+    assert [f.transform for f in history.current.fields] == [VoidTransform(), OurIdentity()]
     assert [f.field_id for f in history.current.fields] == [1000, 1001]
 
 
 def test_a_dropped_source_keeps_its_last_name(tmp_path: Path) -> None:
     history = spec_history(_with_dropped_source(tmp_path, taken_by=None))
     field = history.spec(0).fields[0]
-    assert (field.source, field.source_type, is_dropped(field, history)) == ("place", STRING, True)
-    assert not is_dropped(history.spec(0).fields[1], history)
+    assert (field.source, field.source_type, is_source_dropped(field, history)) == ("place", STRING, True)
+    assert not is_source_dropped(history.spec(0).fields[1], history)
 
 
 def test_a_column_that_takes_a_dropped_name_is_another(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_a_column_that_takes_a_dropped_name_is_another(tmp_path: Path) -> None:
         metadata = _with_dropped_source(tmp_path / name, taken_by=name)
         history = spec_history(metadata)
         field = history.spec(0).fields[0]
-        assert (field.source, is_dropped(field, history)) == ("place#3", True)
+        assert (field.source, is_source_dropped(field, history)) == ("place#3", True)
         partitions = pa.table({"country": ["US"], "ts_day": pa.array([0], pa.int32()), "spec_id": [0]})
         # The files of that partition may have any value in the new column.
         assert prune(f"{name} = 'FR'", schema=history.schema, spec=history, partitions=partitions).may_match[0].as_py()
@@ -128,19 +129,19 @@ def test_a_source_that_no_schema_knows_is_read_past() -> None:
     metadata = _metadata([IcebergField(99, 1000, IdentityTransform(), "gone")])
     history = spec_history(metadata)
     (field,) = history.current.fields
-    assert is_dropped(field, history)
-    assert not field.transform.known
-    assert arrow_type(field) is None
+    assert is_source_dropped(field, history)
+    assert not field.transform.is_known
+    assert partition_arrow_type(field) is None
 
 
 def test_an_unknown_transform_is_kept_and_never_prunes() -> None:
     metadata = _metadata([IcebergField(1, 1000, parse_transform("zorder[4]"), "z")])
     history = spec_history(metadata)
     (field,) = history.current.fields
-    assert (str(field.transform), field.transform.known, arrow_type(field)) == ("zorder[4]", False, None)
+    assert (str(field.transform), field.transform.is_known, partition_arrow_type(field)) == ("zorder[4]", False, None)
     partitions = pa.table({"z": ["?", None], "spec_id": [0, 0]})
-    found = prune("id = 1", schema=history.schema, spec=history, partitions=partitions)
-    assert (found.may_match.to_pylist(), found.must_match.to_pylist()) == ([True, True], [False, False])
+    pruning = prune("id = 1", schema=history.schema, spec=history, partitions=partitions)
+    assert (pruning.may_match.to_pylist(), pruning.must_match.to_pylist()) == ([True, True], [False, False])
 
 
 def test_a_type_without_an_order_is_kept_and_never_prunes() -> None:
@@ -151,7 +152,7 @@ def test_a_type_without_an_order_is_kept_and_never_prunes() -> None:
                 "current_schema_id": 1}
     )  # fmt: skip
     history = spec_history(metadata)
-    assert [f.transform.known for f in history.current.fields] == [False, True]
+    assert [f.transform.is_known for f in history.current.fields] == [False, True]
     partitions = pa.table({"n": [1], "d": pa.array([1], pa.int32()), "spec_id": [0]})
     assert prune("id = 1", schema=history.schema, spec=history, partitions=partitions).may_match.to_pylist() == [True]
 
@@ -181,7 +182,7 @@ def test_arrow_types_of_fields() -> None:
             IcebergField(1, 1003, BucketTransform(4), "b"),
         ]
     )
-    types = [arrow_type(f) for f in spec_history(metadata).current.fields]
+    types = [partition_arrow_type(f) for f in spec_history(metadata).current.fields]
     assert types == [pa.date32(), pa.int32(), pa.timestamp("us"), pa.int32()]
 
 
@@ -192,6 +193,6 @@ def _metadata(fields: list[IcebergField]) -> TableMetadata:
         NestedField(3, "nanos", TimestampNanoType()),
         NestedField(4, "s", StructType(NestedField(5, "x", LongType()))),
     )
-    made: Any = new_table_metadata(schema, IcebergSpec(), UNSORTED_SORT_ORDER, "/nowhere", {"format-version": "3"})
+    metadata: Any = new_table_metadata(schema, IcebergSpec(), UNSORTED_SORT_ORDER, "/nowhere", {"format-version": "3"})
     spec = IcebergSpec(*fields, spec_id=0)
-    return cast("TableMetadata", made.model_copy(update={"partition_specs": [spec]}))
+    return cast("TableMetadata", metadata.model_copy(update={"partition_specs": [spec]}))

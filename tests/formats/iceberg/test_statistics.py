@@ -18,10 +18,10 @@ from pyiceberg.conversions import to_bytes
 from partita.algebra.schema import Schema
 from partita.algebra.type_text import parse_type
 from partita.arrow.prune import prune
-from partita.arrow.schema import to_arrow
-from partita.formats.iceberg.columns import from_schema
-from partita.formats.iceberg.manifests import ENTRIES
-from partita.formats.iceberg.statistics import decoded, file_statistics, of_column
+from partita.arrow.schema import to_arrow_type
+from partita.formats.iceberg.columns import schema_to_iceberg
+from partita.formats.iceberg.manifests import MANIFEST_ENTRY_SCHEMA
+from partita.formats.iceberg.statistics import column_metric, decode_bounds, file_statistics
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -52,11 +52,11 @@ BY_TYPE: dict[str, SearchStrategy[Any]] = {
 def test_bounds_are_read_as_pyiceberg_writes_them(data: st.DataObject) -> None:
     type_ = data.draw(st.sampled_from(list(BY_TYPE)))
     values = data.draw(st.lists(st.none() | BY_TYPE[type_], max_size=5))
-    theirs: Any = from_schema(Schema.of({"x": type_})).fields[0].field_type
+    theirs: Any = schema_to_iceberg(Schema.of({"x": type_})).fields[0].field_type
     octets = [None if v is None else to_bytes(theirs, _given(v)) for v in values]
-    found = decoded(pa.array(octets, pa.binary()), parse_type(type_))
-    assert found.to_pylist() == [v.bytes if type_ == "uuid" and v is not None else v for v in values]
-    assert len(found) == len(values)
+    bounds = decode_bounds(pa.array(octets, pa.binary()), parse_type(type_))
+    assert bounds.to_pylist() == [v.bytes if type_ == "uuid" and v is not None else v for v in values]
+    assert len(bounds) == len(values)
 
 
 def _given(value: Any) -> Any:
@@ -82,7 +82,7 @@ def _given(value: Any) -> Any:
     ],
 )
 def test_bounds_of_what_the_column_was_before(type_: str, octets: bytes, value: object) -> None:
-    assert decoded(pa.array([octets]), parse_type(type_)).to_pylist() == [value]
+    assert decode_bounds(pa.array([octets]), parse_type(type_)).to_pylist() == [value]
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,13 @@ def test_bounds_of_what_the_column_was_before(type_: str, octets: bytes, value: 
 )
 def test_bytes_that_are_no_value_say_nothing(type_: str, octets: bytes) -> None:
     good = {"string": b"x", "uuid": b"0" * 16}.get(type_)
-    found = decoded(pa.array([octets, None, good]), parse_type(type_))
-    assert found[:2].null_count == 2
-    assert found[2].is_valid == (good is not None)
+    bounds = decode_bounds(pa.array([octets, None, good]), parse_type(type_))
+    assert bounds[:2].null_count == 2
+    assert bounds[2].is_valid == (good is not None)
 
 
 def test_types_without_an_order_have_no_ends() -> None:
-    assert decoded(pa.array([b"x"]), parse_type("list<int>")).null_count == 1
+    assert decode_bounds(pa.array([b"x"]), parse_type("list<int>")).null_count == 1
 
 
 # --- maps
@@ -133,9 +133,9 @@ def test_a_key_of_many_maps(chunks: list[list[dict[int, int] | None]], skipped: 
     column = pa.chunked_array(arrays, MAPS).slice(skipped)
     every = [m for chunk in chunks for m in chunk][skipped:]
     values = [None if m is None else m.get(2) for m in every]
-    assert of_column(column, 2).to_pylist() == values
+    assert column_metric(column, 2).to_pylist() == values
     some = np.flatnonzero(np.arange(len(every)) % 3 != 1)
-    assert of_column(column, 2, some).to_pylist() == [values[at] for at in some]
+    assert column_metric(column, 2, some).to_pylist() == [values[index] for index in some]
 
 
 # --- statistics, and what is pruned by them
@@ -144,25 +144,25 @@ def test_a_key_of_many_maps(chunks: list[list[dict[int, int] | None]], skipped: 
 def entries(**columns: Any) -> pa.Table:
     """Rows of entries, all else null."""
     size = len(next(iter(columns.values())))
-    given = {f.name: pa.nulls(size, f.type) for f in ENTRIES}
-    made = {
+    nulls = {f.name: pa.nulls(size, f.type) for f in MANIFEST_ENTRY_SCHEMA}
+    arrays = {
         name: pa.array([None if v is None else list(v.items()) if isinstance(v, dict) else v for v in values],
-                       ENTRIES.field(name).type)
+                       MANIFEST_ENTRY_SCHEMA.field(name).type)
         for name, values in columns.items()
     }  # fmt: skip
-    return pa.table({**given, **made})
+    return pa.table({**nulls, **arrays})
 
 
 def kept(table: pa.Table, schema: Schema, ids: dict[str, int], where: str) -> tuple[list[bool], list[bool]]:
     """Which files may match, and which must."""
-    found = prune(
+    pruning = prune(
         where,
         schema=schema,
         spec=_no_spec(),
         partitions=pa.RecordBatch.from_struct_array(pa.array([{}] * table.num_rows, pa.struct([]))),
         statistics=file_statistics(table, schema, ids, schema.names),
     )
-    return found.may_match.to_pylist(), found.must_match.to_pylist()
+    return pruning.may_match.to_pylist(), pruning.must_match.to_pylist()
 
 
 def _no_spec() -> Any:
@@ -180,12 +180,12 @@ def test_columns_are_found_by_their_ids() -> None:
         record_count=[4, 4, 4],
     )
     schema = Schema.of({"b": "int", "a": "string", "c": "int"})
-    found = file_statistics(table, schema, {"b": 7, "a": 2, "c": 9}, ["b", "a"])
-    assert set(found) == {"b", "a"}
-    assert found["b"].lower.to_pylist() == [None, 5, None]  # type: ignore[union-attr] # it is there
-    assert found["a"].upper.to_pylist() == ["c", None, None]  # type: ignore[union-attr] # the same
-    assert found["a"].null_count.to_pylist() == [2, None, None]  # type: ignore[union-attr] # the same
-    assert found["a"].row_count.to_pylist() == [4, 4, 4]  # type: ignore[union-attr] # the same
+    statistics = file_statistics(table, schema, {"b": 7, "a": 2, "c": 9}, ["b", "a"])
+    assert set(statistics) == {"b", "a"}
+    assert statistics["b"].lower.to_pylist() == [None, 5, None]  # type: ignore[union-attr] # it is there
+    assert statistics["a"].upper.to_pylist() == ["c", None, None]  # type: ignore[union-attr] # the same
+    assert statistics["a"].null_count.to_pylist() == [2, None, None]  # type: ignore[union-attr] # the same
+    assert statistics["a"].row_count.to_pylist() == [4, 4, 4]  # type: ignore[union-attr] # the same
     assert kept(table, schema, {"b": 7, "a": 2, "c": 9}, "b = 2")[0] == [True, False, True]
     assert kept(table, schema, {"b": 7, "a": 2, "c": 9}, "a = 'b'")[0] == [True, True, True]
     assert kept(table, schema, {"b": 1, "a": 2, "c": 9}, "a > 'c'")[0] == [False, True, True]
@@ -249,9 +249,9 @@ def test_cut_texts_are_ends_still() -> None:
 def test_ends_of_uuids_in_another_order_are_none() -> None:
     low, high = b"\x80" + b"\x00" * 15, b"\x7f" + b"\x00" * 15
     table = entries(lower_bounds=[{1: low}, {1: high}], upper_bounds=[{1: high}, {1: low}], record_count=[4, 4])
-    found = file_statistics(table, Schema.of({"x": "uuid"}), {"x": 1}, ["x"])["x"]
-    assert found.lower.to_pylist() == [None, high]  # type: ignore[union-attr] # it is there
-    assert found.upper.to_pylist() == [None, low]  # type: ignore[union-attr] # the same
+    statistics = file_statistics(table, Schema.of({"x": "uuid"}), {"x": 1}, ["x"])["x"]
+    assert statistics.lower.to_pylist() == [None, high]  # type: ignore[union-attr] # it is there
+    assert statistics.upper.to_pylist() == [None, low]  # type: ignore[union-attr] # the same
 
 
 @pytest.mark.parametrize("type_", BY_TYPE)
@@ -261,5 +261,5 @@ def test_every_type_can_be_pruned_with(type_: str) -> None:
     statistics = file_statistics(table, Schema.of({"x": type_}), {"x": 1}, ["x"])
     lower = statistics["x"].lower
     assert lower is not None
-    expected = to_arrow(parse_type(type_))
+    expected = to_arrow_type(parse_type(type_))
     assert lower.type == (pa.binary(16) if type_ == "uuid" else expected)

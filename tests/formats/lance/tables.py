@@ -1,4 +1,4 @@
-"""Lance tables for tests, written in this process: what executors do to a partition, without Spark."""
+"""Helpers of Lance tests: create tables, and write and read them in this process, without Spark."""
 
 from __future__ import annotations
 
@@ -8,65 +8,68 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 import partita as pt
-from partita.formats.lance.fragments import write_rows
-from partita.formats.lance.store import LanceStore, lance
+from partita.formats.lance.files import write_fragments
+from partita.formats.lance.store import LanceTableStore
 from partita.formats.lance.table import LanceTable
-from partita.formats.store import TOLD, Change
+from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-EVENTS = pa.schema([("id", pa.int64()), ("event_date", pa.date32()), ("country", pa.string())])
+EVENT_SCHEMA = pa.schema([("id", pa.int64()), ("event_date", pa.date32()), ("country", pa.string())])
 
 
-def make(folder: Path, schema: pa.Schema, by: Sequence[Any], name: str = "my_partitioned_table") -> LanceTable:
-    """A new table."""
-    made = pt.Lake(str(folder)).create_table(name, schema, format="lance", partition_by=by)
-    return cast("LanceTable", made)
+def create_lance_table(
+    folder: Path, schema: pa.Schema, by: Sequence[Any], name: str = "my_partitioned_table"
+) -> LanceTable:
+    """Create a table."""
+    table = pt.Lake(str(folder)).create_table(name, schema, format="lance", partition_by=by)
+    return cast("LanceTable", table)
 
 
-def store_of(table: pt.Table) -> LanceStore:
-    """The store behind a table."""
-    return cast("LanceStore", table._store)
+def table_store(table: pt.Table) -> LanceTableStore:
+    """Return the store of a table."""
+    return cast("LanceTableStore", table._store)
 
 
-def write(table: pt.Table, rows: pa.Table, operation: str = "append", **change: Any) -> int:
-    """Write rows in this process."""
-    store = store_of(table)
-    state = store.state()
-    return store.commit(state, Change(operation, written(table, rows), **change))
+def commit_rows(table: pt.Table, rows: pa.Table, operation: str = "append", **change: Any) -> int:
+    """Write and commit rows in this process."""
+    store = table_store(table)
+    state = store.current_version()
+    return state.commit(TableChange(operation, uncommitted_fragments(table, rows), **change))
 
 
-def written(table: pt.Table, rows: pa.Table) -> pa.Table:
-    """Fragments that no commit names yet."""
-    store = store_of(table)
-    state = lance(store.state())
-    return pa.Table.from_pylist(list(write_rows(store.target(state), state.definition, rows)), TOLD)
+def uncommitted_fragments(table: pt.Table, rows: pa.Table) -> pa.Table:
+    """Write fragments without committing them, and return their written files."""
+    store = table_store(table)
+    state = store.current_version()
+    fragments = write_fragments(state.write_target(), state.definition, rows)
+    return pa.Table.from_pylist(list(fragments), WRITTEN_FILE_SCHEMA)
 
 
-def rows_of(table: pt.Table, column: str = "id") -> list[Any]:
-    """A column of all rows that count, sorted; read in this process."""
-    store = store_of(table)
-    state = store.state()
-    places = pa.array(range(len(state.ids))).to_numpy()
-    found: list[Any] = []
-    for place, version in zip(places, store.versions(state, places), strict=True):
-        found += store.leaf(state, int(place)).open(version).to_table()[column].to_pylist()
-    return sorted(found)
+def column_values(table: pt.Table, column: str = "id") -> list[Any]:
+    """Return the sorted values of a column, read in this process."""
+    store = table_store(table)
+    state = store.current_version()
+    file_indices = pa.array(range(len(state.leaf_ids))).to_numpy()
+    values: list[Any] = []
+    for file_index, version in zip(file_indices, state.read_versions(file_indices), strict=True):
+        values += state.leaf(int(file_index)).open(version).to_table()[column].to_pylist()
+    return sorted(values)
 
 
-def events(*rows: tuple[int, str, str | None]) -> pa.Table:
-    """Rows of the seed's table: id, date, country."""
+def event_rows(*rows: tuple[int, str, str | None]) -> pa.Table:
+    """Build rows of the table of the Lance partition spec: id, date, country."""
     columns = zip(*((number, date.fromisoformat(day), country) for number, day, country in rows), strict=True)
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, EVENTS, strict=True)], schema=EVENTS)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, EVENT_SCHEMA, strict=True)], schema=EVENT_SCHEMA)
 
 
-def seeds_tree(folder: Path) -> LanceTable:
-    """The tree of seed 001, section 3.2."""
-    table = make(folder, EVENTS, ["event_date", "country"])
-    write(
+def create_seed_table(folder: Path) -> LanceTable:
+    """Create the table of Lance partition spec, section 3.2."""
+    table = create_lance_table(folder, EVENT_SCHEMA, ["event_date", "country"])
+    commit_rows(
         table,
-        events((1, "2025-12-10", "US"), (2, "2025-12-10", "CN"), (3, "2025-12-11", "US"), (4, "2025-12-11", "FR")),
+        event_rows((1, "2025-12-10", "US"), (2, "2025-12-10", "CN"), (3, "2025-12-11", "US"), (4, "2025-12-11", "FR")),
     )
     return table

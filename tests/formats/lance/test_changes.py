@@ -1,4 +1,4 @@
-"""Lance tables written, read and changed on Spark, as the same rows in plain Python would be."""
+"""Writing, reading and changing Lance tables on Spark gives the same rows as plain Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import partita as pt
-from tests.formats.lance.tables import make, rows_of, seeds_tree, write
+from tests.formats.lance.tables import column_values, commit_rows, create_lance_table, create_seed_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,29 +40,29 @@ def orders(*numbers: int, price: float | None = None) -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def shared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> LanceTable:
-    """A table that is read alone."""
-    made = make(tmp_path_factory.mktemp("shared"), ORDERS, [pt.day("ts"), "country"], "orders")
-    made.append(orders(*range(30)))
-    return made
+def shared_table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> LanceTable:
+    """A table that tests only read."""
+    table = create_lance_table(tmp_path_factory.mktemp("shared"), ORDERS, [pt.day("ts"), "country"], "orders")
+    table.append(orders(*range(30)))
+    return table
 
 
 @pytest.fixture
-def table(shared: LanceTable, tmp_path: Path) -> LanceTable:
-    """A copy of it: nothing in a table says where it lies."""
-    shutil.copytree(shared.uri, tmp_path / "orders")
+def table(shared_table: LanceTable, tmp_path: Path) -> LanceTable:
+    """A copy of the shared table; a table holds no absolute paths."""
+    shutil.copytree(shared_table.uri, tmp_path / "orders")
     return cast("LanceTable", pt.open_table(str(tmp_path / "orders"), format="lance"))
 
 
-def found(table: pt.Table, where: str | None = None) -> list[dict[str, Any]]:
+def sorted_rows(table: pt.Table, where: str | None = None) -> list[dict[str, Any]]:
     return sorted(table.read(where).toArrow().to_pylist(), key=lambda row: row["id"])
 
 
-def test_what_is_appended_is_read_back_with_the_types_of_its_columns(shared: LanceTable) -> None:
-    assert found(shared) == orders(*range(30)).to_pylist()
-    assert shared.partitions().num_rows == 9
-    assert sum(shared.partitions()["rows"].to_pylist()) == 30
-    assert shared.read().schema.simpleString() == "struct<id:bigint,ts:timestamp,country:string,price:double>"
+def test_what_is_appended_is_read_back_with_the_types_of_its_columns(shared_table: LanceTable) -> None:
+    assert sorted_rows(shared_table) == orders(*range(30)).to_pylist()
+    assert shared_table.partitions().num_rows == 9
+    assert sum(shared_table.partitions()["rows"].to_pylist()) == 30
+    assert shared_table.read().schema.simpleString() == "struct<id:bigint,ts:timestamp,country:string,price:double>"
 
 
 PREDICATES = [
@@ -73,42 +73,42 @@ PREDICATES = [
 ]  # fmt: skip
 
 
-def test_predicates_find_what_spark_finds(shared: LanceTable, spark: SparkSession) -> None:
+def test_predicates_find_what_spark_finds(shared_table: LanceTable, spark: SparkSession) -> None:
     everything = spark.createDataFrame(orders(*range(30)))
     expected = [F.sort_array(F.collect_list(F.expr(f"CASE WHEN {where} THEN id END"))) for where in PREDICATES]
-    wanted = everything.agg(*(e.alias(str(at)) for at, e in enumerate(expected))).collect()[0]
+    expected_row = everything.agg(*(e.alias(str(at)) for at, e in enumerate(expected))).collect()[0]
     both = None
     for at, where in enumerate(PREDICATES):
-        rows = shared.read(where, columns=["id"]).withColumn("at", F.lit(at))
+        rows = shared_table.read(where, columns=["id"]).withColumn("at", F.lit(at))
         both = rows if both is None else both.unionAll(rows)
     assert both is not None
-    found_: dict[int, list[int]] = {at: [] for at in range(len(PREDICATES))}
+    ids_by_predicate: dict[int, list[int]] = {at: [] for at in range(len(PREDICATES))}
     for row in both.collect():
-        found_[row["at"]].append(row["id"])
-    assert {PREDICATES[at]: sorted(ids) for at, ids in found_.items()} == {
-        where: wanted[str(at)] for at, where in enumerate(PREDICATES)
+        ids_by_predicate[row["at"]].append(row["id"])
+    assert {PREDICATES[at]: sorted(ids) for at, ids in ids_by_predicate.items()} == {
+        where: expected_row[str(at)] for at, where in enumerate(PREDICATES)
     }
 
 
-def test_columns_in_the_order_that_is_asked_for_and_filters_in_lance(shared: LanceTable) -> None:
-    rows = shared.read("id < 3", columns=["country", "id"])
+def test_columns_in_the_order_that_is_asked_for_and_filters_in_lance(shared_table: LanceTable) -> None:
+    rows = shared_table.read("id < 3", columns=["country", "id"])
     assert rows.columns == ["country", "id"]
     assert sorted(map(tuple, rows.collect()), key=str) == [("FR", 1), ("US", 0), (None, 2)]
-    assert shared.read(columns=["country"]).count() == 30
-    assert shared.read("country = 'US'", columns=["country"]).distinct().count() == 1
+    assert shared_table.read(columns=["country"]).count() == 30
+    assert shared_table.read("country = 'US'", columns=["country"]).distinct().count() == 1
 
 
 def test_overwrite_partitions_replaces_only_those_in_the_rows(table: LanceTable) -> None:
     table.overwrite_partitions(orders(0, 30, price=9.0))
     # Rows 0 and 30 are of the first and the third day, and of the US.
-    kept = [n for n in range(30) if n % 3 or 12 <= n < 24]
-    assert [row["id"] for row in found(table)] == [0, *kept, 30]
-    assert found(table, "id = 0")[0]["price"] == 9.0
+    remaining = [n for n in range(30) if n % 3 or 12 <= n < 24]
+    assert [row["id"] for row in sorted_rows(table)] == [0, *remaining, 30]
+    assert sorted_rows(table, "id = 0")[0]["price"] == 9.0
 
 
 def test_overwrite_replaces_what_a_predicate_says(table: LanceTable) -> None:
     table.overwrite(orders(3, price=1.0), "country = 'US'")
-    assert [row["id"] for row in found(table)] == sorted([3, *(n for n in range(30) if n % 3)])
+    assert [row["id"] for row in sorted_rows(table)] == sorted([3, *(n for n in range(30) if n % 3)])
     with pytest.raises(pt.TableError, match="part of"):
         table.overwrite(orders(3), "id = 3")
     with pytest.raises(pt.ConstraintError, match="overwritten"):
@@ -118,19 +118,19 @@ def test_overwrite_replaces_what_a_predicate_says(table: LanceTable) -> None:
 def test_delete_by_rows_and_by_whole_leaves(table: LanceTable) -> None:
     done = table.delete("price < 2 OR country = 'FR'")
     expected = [n for n in range(30) if not (n / 2 < 2 or n % 3 == 1)]
-    assert [row["id"] for row in found(table)] == expected
+    assert [row["id"] for row in sorted_rows(table)] == expected
     assert done.counts["rows_deleted"] == 30 - len(expected)
     assert table.delete("id = 1000").version is None
-    assert rows_of(table) == expected
+    assert column_values(table) == expected
 
 
 def test_an_update_moves_a_row_whose_partition_changes(table: LanceTable) -> None:
     done = table.update({"price": "price * 2", "country": "'DE'"}, "id IN (4, 5)")
     assert done.counts["rows_updated"] == 2
-    assert found(table, "country = 'DE'") == [
+    assert sorted_rows(table, "country = 'DE'") == [
         {**row, "country": "DE", "price": row["price"] * 2} for row in orders(4, 5).to_pylist()
     ]
-    assert len(found(table)) == 30
+    assert len(sorted_rows(table)) == 30
     leaf = lance.dataset(f"{table.uri}/ts_day=01/country=DE.lance")
     assert sorted(leaf.to_table()["id"].to_pylist()) == [4, 5]
 
@@ -145,7 +145,7 @@ def test_a_merge(table: LanceTable) -> None:
         pt.when_not_matched().insert({"id": "s.id", "price": "s.price", "country": "'XX'"}),
     )
     assert (done.counts["rows_deleted"], done.counts["rows_updated"], done.counts["rows_inserted"]) == (1, 1, 1)
-    rows = {row["id"]: row for row in found(table)}
+    rows = {row["id"]: row for row in sorted_rows(table)}
     assert 1 not in rows
     assert rows[2]["price"] == 0.25
     assert rows[100] == {"id": 100, "ts": None, "country": "XX", "price": 7.0}
@@ -153,7 +153,7 @@ def test_a_merge(table: LanceTable) -> None:
     with pytest.raises(pt.ConstraintError, match="more than one row"):
         table.merge(pa.table({"id": [3, 3]}), "t.id = s.id", pt.when_matched("s.id > 0").delete())
     table.merge(pa.table({"id": [3]}), "t.id = s.id", pt.when_not_matched_by_source("t.id > 3").delete())
-    assert [row["id"] for row in found(table)] == [0, 2, 3]
+    assert [row["id"] for row in sorted_rows(table)] == [0, 2, 3]
 
 
 def test_a_change_on_leaves_that_others_wrote_to_counts_their_rows(table: LanceTable) -> None:
@@ -162,10 +162,10 @@ def test_a_change_on_leaves_that_others_wrote_to_counts_their_rows(table: LanceT
     stranger = pa.table({"id": pa.array([500]), "ts": pa.array([ts], ORDERS.field("ts").type), "price": [1.0]})
     dataset = lance.dataset(f"{table.uri}/{path}")
     lance.write_dataset(stranger.cast(dataset.schema), dataset, mode="append")
-    assert [row["id"] for row in found(table, "id >= 500")] == [500]
+    assert [row["id"] for row in sorted_rows(table, "id >= 500")] == [500]
     table.update({"price": "-1.0"}, "id IN (0, 500)")
-    assert {row["id"]: row["price"] for row in found(table, "price < 0")} == {0: -1.0, 500: -1.0}
-    assert len(found(table)) == 31
+    assert {row["id"]: row["price"] for row in sorted_rows(table, "price < 0")} == {0: -1.0, 500: -1.0}
+    assert len(sorted_rows(table)) == 31
 
 
 def test_rows_that_do_not_fit_are_refused_before_anything_is_written(table: LanceTable) -> None:
@@ -182,7 +182,7 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written(table: Lanc
 def test_a_transaction_is_written_once(table: LanceTable) -> None:
     assert table.append(orders(50), transaction=("job", 1)).version is not None
     assert table.append(orders(50), transaction=("job", 1)).version is None
-    assert [row["id"] for row in found(table, "id = 50")] == [50]
+    assert [row["id"] for row in sorted_rows(table, "id = 50")] == [50]
 
 
 def test_a_partition_value_that_no_name_holds_is_refused_by_name(table: LanceTable) -> None:
@@ -199,11 +199,11 @@ def test_odd_values_and_every_sort_of_name(spark: SparkSession, tmp_path: Path) 
     rows = pa.table([pa.array(range(7)), pa.array(texts), pa.array(numbers, schema.field("d").type), pa.array(octets)],
                     schema=schema)  # fmt: skip
     by = ["s", "d", "o", pt.truncate("d", 10), pt.bucket("s", 3), pt.hash("o")]
-    table = make(tmp_path, schema, by, "odd")
+    table = create_lance_table(tmp_path, schema, by, "odd")
     table.append(rows)
-    assert found(table) == rows.to_pylist()
-    in_process = make(tmp_path, schema, by, "other")
-    write(in_process, rows)
+    assert sorted_rows(table) == rows.to_pylist()
+    in_process = create_lance_table(tmp_path, schema, by, "other")
+    commit_rows(in_process, rows)
     assert sorted(table.plan().files["path"].to_pylist()) == sorted(in_process.plan().files["path"].to_pylist())
 
 
@@ -219,7 +219,7 @@ def test_nested_values_and_vectors(spark: SparkSession, tmp_path: Path) -> None:
         },
         schema=schema,
     )  # fmt: skip
-    table = make(tmp_path, schema, ["k", pt.hash("s")], "nested")
+    table = create_lance_table(tmp_path, schema, ["k", pt.hash("s")], "nested")
     table.append(rows)
     assert sorted(table.read().toArrow().to_pylist(), key=lambda r: r["k"]) == rows.to_pylist()
     path = table.plan("k = 'a'").files["path"][0].as_py()
@@ -232,18 +232,18 @@ def test_search_as_a_job_finds_what_search_in_process_finds(spark: SparkSession,
     vectors = np.random.default_rng(3).random((300, 4), dtype=np.float32)
     schema = pa.schema([("id", pa.int64()), ("country", pa.string()), ("v", pa.list_(pa.float32(), 4))])
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 4)
-    table = make(tmp_path, schema, ["country"], "vectors")
+    table = create_lance_table(tmp_path, schema, ["country"], "vectors")
     countries = pa.array([["US", "FR", None][n % 3] for n in range(300)])
     table.append(pa.table([pa.array(range(300)), countries, column], schema=schema))
-    asked = vectors[5].tolist()
+    query = vectors[5].tolist()
     for where in (None, "country = 'FR' AND id > 10"):
-        job = table.search_on_spark(asked, "v", 7, where).toArrow()
-        own = table.search(asked, "v", 7, where)
-        assert job["id"].to_pylist() == own["id"].to_pylist()
-        assert job["country"].to_pylist() == own["country"].to_pylist()
+        job = table.search_on_spark(query, "v", 7, where).toArrow()
+        nearest = table.search(query, "v", 7, where)
+        assert job["id"].to_pylist() == nearest["id"].to_pylist()
+        assert job["country"].to_pylist() == nearest["country"].to_pylist()
 
 
 def test_the_seeds_tree_read_on_spark(spark: SparkSession, tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     rows = table.read("event_date = '2025-12-11' AND country != 'FR'").collect()
     assert [tuple(row) for row in rows] == [(3, date(2025, 12, 11), "US")]

@@ -1,4 +1,4 @@
-"""Lance tables whose manifest or log points out of the table: nothing there is read, changed or deleted."""
+"""If the manifest or log of a Lance table points out of it, nothing there is read, changed or deleted."""
 
 from __future__ import annotations
 
@@ -17,10 +17,18 @@ from lance_namespace import CreateNamespaceRequest, RegisterTableRequest, connec
 
 import partita as pt
 from partita.errors import TableError
-from partita.formats.containment import OTHER_NAME, OUTSIDE, YOUNG
-from partita.formats.lance.log import Intent
-from partita.formats.lance.namespace import deregister, register
-from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write
+from partita.formats.containment import REASON_OUTSIDE_FOLDER, REASON_TOO_YOUNG, REASON_UNKNOWN_NAME
+from partita.formats.lance.log import WriteIntent
+from partita.formats.lance.namespace import deregister_leaves, register_leaves
+from tests.formats.lance.tables import (
+    EVENT_SCHEMA,
+    column_values,
+    commit_rows,
+    create_lance_table,
+    create_seed_table,
+    event_rows,
+    table_store,
+)
 from tests.formats.lance.test_namespace import BY_COUNTRY
 
 if TYPE_CHECKING:
@@ -33,44 +41,44 @@ YEARS_AGO = 1_000_000_000
 
 @pytest.fixture
 def table(tmp_path: Path) -> LanceTable:
-    made = make(tmp_path / "lake", EVENTS, ["country"], "t")
-    write(made, events((1, "2025-12-10", "US")))
-    return made
+    table_ = create_lance_table(tmp_path / "lake", EVENT_SCHEMA, ["country"], "t")
+    commit_rows(table_, event_rows((1, "2025-12-10", "US")))
+    return table_
 
 
 @pytest.fixture
 def others(tmp_path: Path) -> Path:
-    """A data set of somebody else's, with the columns of a leaf."""
+    """A dataset outside of the table, with the columns of a leaf."""
     path = tmp_path / "lake" / "others.lance"
-    lance.write_dataset(events((7, "2025-12-10", "FR")).drop(["country"]), str(path))
+    lance.write_dataset(event_rows((7, "2025-12-10", "FR")).drop(["country"]), str(path))
     return path
 
 
-def tree(folder: Path) -> dict[str, bytes]:
+def folder_contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def move_leaf(table: LanceTable, location: str) -> None:
-    """Let the manifest say that the leaf of the US is elsewhere."""
-    root = store_of(table).state().root
-    deregister(root, ["country=US"])
-    register(root, [(("country=US",), location)])
+    """Change the location of the leaf of the US in the manifest."""
+    root = table_store(table).current_version().root
+    deregister_leaves(root, ["country=US"])
+    register_leaves(root, [(("country=US",), location)])
 
 
-def age(folder: Path) -> None:
+def make_old(folder: Path) -> None:
     for path in folder.rglob("*"):
         if path.is_file():
             os.utime(path, (YEARS_AGO, YEARS_AGO))
 
 
 CHANGES: dict[str, Callable[[LanceTable], Any]] = {
-    "read": rows_of,
-    "append": lambda t: write(t, events((2, "2025-12-10", "US"))),
+    "read": column_values,
+    "append": lambda t: commit_rows(t, event_rows((2, "2025-12-10", "US"))),
     "compact": lambda t: t.compact(),
-    "index": lambda t: t.index("id"),
+    "index": lambda t: t.create_index("id"),
     "add_column": lambda t: t.add_column(pa.field("note", pa.string())),
     "repair": lambda t: t.repair(),
-    "outside": lambda t: t.plan().outside,
+    "outside": lambda t: t.plan().outside_paths,
 }
 
 
@@ -82,16 +90,16 @@ def test_a_leaf_outside_of_the_table_is_refused(table: LanceTable, others: Path,
     Path(table.uri, "link.lance").symlink_to(others)
     Path(table.uri, "link").symlink_to(others.parent)
     move_leaf(table, str(others) if location == "ABSOLUTE" else location)
-    before = tree(others)
+    before = folder_contents(others)
     with pytest.raises(TableError, match="nothing outside is read or changed"):
         CHANGES[what](table)
-    assert tree(others) == before
+    assert folder_contents(others) == before
 
 
 @pytest.mark.usefixtures("spark")
 def test_rows_outside_of_the_table_are_not_deleted(table: LanceTable, others: Path) -> None:
     move_leaf(table, "../others.lance")
-    before = tree(others)
+    before = folder_contents(others)
     for change in (
         lambda: table.delete("id = 7"),
         lambda: table.update({"id": "id + 1"}),
@@ -99,74 +107,74 @@ def test_rows_outside_of_the_table_are_not_deleted(table: LanceTable, others: Pa
     ):
         with pytest.raises(pt.PartitaError, match="nothing outside is read or changed"):
             change()
-    assert tree(others) == before
+    assert folder_contents(others) == before
 
 
 def test_a_leaf_outside_of_the_table_can_be_taken_out_of_it(table: LanceTable, others: Path) -> None:
     move_leaf(table, "../others.lance")
-    before = tree(others)
+    before = folder_contents(others)
     left = table.cleanup(timedelta(0)).left
     assert list(left) == ["../others.lance"]
     assert table.drop_partition("country = 'US'") == 1
     table.cleanup(timedelta(0))
-    assert tree(others) == before
+    assert folder_contents(others) == before
     assert table.partitions().num_rows == 0
 
 
 def test_a_write_that_was_not_ended_can_not_reach_outside(table: LanceTable, others: Path) -> None:
-    """The log has what is still to be done, and whoever opens the table does it."""
-    store = store_of(table)
+    """Opening the table finishes the write of the log."""
+    store = table_store(table)
     leaf = {"id": "country=FR", "names": ["country=FR"], "location": "../others.lance", "kind": "replace",
             "make": False, "new": [], "fields": {}, "before": {}, "after": {}, "columns": None}  # fmt: skip
-    intent = Intent(store.state().version + 1, "w", "append", 0, {}, (leaf,))
-    assert store.log.begin(intent)
-    before = tree(others)
+    intent = WriteIntent(store.current_version().version + 1, "w", "append", 0, {}, (leaf,))
+    assert store.log.begin_write(intent)
+    before = folder_contents(others)
     again = pt.open_table(table.uri, format="lance")
-    assert rows_of(again) == [1]
-    assert tree(others) == before
+    assert column_values(again) == [1]
+    assert folder_contents(others) == before
     assert "undone" in again.history()["operation"][0].as_py()
 
 
 def test_the_log_can_not_name_what_a_clean_up_deletes(table: LanceTable, others: Path) -> None:
-    write(table, events((2, "2025-12-10", "FR")))
+    commit_rows(table, event_rows((2, "2025-12-10", "FR")))
     table.drop_partition("country = 'FR'")
     log = sorted((others.parent / "t" / "_partita" / "log").glob("*.done.json"))
     document = json.loads(log[-1].read_text())
     document["leaves"] = [["..$others", 0, None, None]]
     log[-1].write_text(json.dumps(document))
-    before = tree(others)
+    before = folder_contents(others)
     removed = pt.open_table(table.uri, format="lance").remove_orphans(timedelta(0))
-    assert tree(others) == before
+    assert folder_contents(others) == before
     assert list(removed.left) == ["../others.lance"]
 
 
 @pytest.mark.parametrize("inside", ["data/more", "more", "_deletions"])
 def test_a_clean_up_follows_no_link_in_a_leaf(table: LanceTable, others: Path, inside: str) -> None:
     for number in range(2, 5):
-        write(table, events((number, "2025-12-10", "US")))
+        commit_rows(table, event_rows((number, "2025-12-10", "US")))
     link = Path(table.uri, "country=US.lance", inside)
     link.symlink_to(others / "data")
-    age(others)
-    before = tree(others)
+    make_old(others)
+    before = folder_contents(others)
     removed = table.cleanup(timedelta(0))
-    assert tree(others) == before
+    assert folder_contents(others) == before
     assert any("country=US.lance" in path for path in removed.left)
     with pytest.raises(TableError, match=f"symbolic link in it, {inside}"):
         table.compact()
     with pytest.raises(TableError, match=f"symbolic link in it, {inside}"):
-        write(table, events((9, "2025-12-10", "US")))
-    assert tree(others) == before
+        commit_rows(table, event_rows((9, "2025-12-10", "US")))
+    assert folder_contents(others) == before
     link.unlink()
     assert table.cleanup(timedelta(0))
-    assert rows_of(table) == [1, 2, 3, 4]
+    assert column_values(table) == [1, 2, 3, 4]
 
 
 def test_what_is_not_lances_in_a_dropped_partition_stays(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     table.drop_partition("country = 'CN'")
     leaf = tmp_path / "my_partitioned_table" / "event_date=2025-12-10" / "country=CN.lance"
     (leaf / "data" / "notes.txt").write_text("mine")
-    age(leaf)
+    make_old(leaf)
     time.sleep(0.01)
     removed = table.cleanup(timedelta(0))
     assert [str(path.relative_to(leaf)) for path in leaf.rglob("*") if path.is_file()] == ["data/notes.txt"]
@@ -175,38 +183,38 @@ def test_what_is_not_lances_in_a_dropped_partition_stays(tmp_path: Path) -> None
 
 
 def test_only_files_of_lance_hold_up_the_end_of_a_dropped_partition(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     table.drop_partition("country = 'CN'")
     leaf = tmp_path / "my_partitioned_table" / "event_date=2025-12-10" / "country=CN.lance"
-    age(leaf)
+    make_old(leaf)
     written = leaf / "data" / f"{uuid4().hex}.lance"
     written.write_text("of a write that runs")
     (leaf / "data" / "notes.txt").write_text("mine")
     time.sleep(0.01)
     removed = table.cleanup(timedelta(0))
-    place = "event_date=2025-12-10/country=CN.lance/data"
-    assert removed.left == {f"{place}/{written.name}": YOUNG}
+    data_folder = "event_date=2025-12-10/country=CN.lance/data"
+    assert removed.left == {f"{data_folder}/{written.name}": REASON_TOO_YOUNG}
     written.unlink()
-    assert table.cleanup(timedelta(0)).left == {f"{place}/notes.txt": OTHER_NAME}
+    assert table.cleanup(timedelta(0)).left == {f"{data_folder}/notes.txt": REASON_UNKNOWN_NAME}
     assert [path.name for path in leaf.rglob("*") if path.is_file()] == ["notes.txt"]
 
 
 def test_a_leaf_that_is_a_clone_keeps_its_source_whole(table: LanceTable, others: Path) -> None:
-    """Lance's shallow clones have files in another data set: they are read, and never changed there."""
+    """Shallow clones have files in another dataset: they are read, and never changed there."""
     path = Path(table.uri, "country=FR.lance")
     source = lance.dataset(str(others))
     source.shallow_clone(str(path), source.version)
     table.repair()
-    age(others)
-    before = tree(others)
-    assert rows_of(table) == [1, 7]
-    assert table.plan("country = 'FR'").outside.to_pylist() == [str(others)]
-    assert table.plan("country = 'US'").outside.to_pylist() == []
-    write(table, events((8, "2025-12-10", "FR")))
+    make_old(others)
+    before = folder_contents(others)
+    assert column_values(table) == [1, 7]
+    assert table.plan("country = 'FR'").outside_paths.to_pylist() == [str(others)]
+    assert table.plan("country = 'US'").outside_paths.to_pylist() == []
+    commit_rows(table, event_rows((8, "2025-12-10", "FR")))
     table.compact()
     table.cleanup(timedelta(0))
-    assert tree(others) == before
-    assert rows_of(table) == [1, 7, 8]
+    assert folder_contents(others) == before
+    assert column_values(table) == [1, 7, 8]
 
 
 def test_a_data_file_can_not_be_named_out_of_its_leaf(table: LanceTable, others: Path) -> None:
@@ -217,39 +225,39 @@ def test_a_data_file_can_not_be_named_out_of_its_leaf(table: LanceTable, others:
     hostile = lance.LanceOperation.Append([lance.fragment.FragmentMetadata.from_json(json.dumps(document))])
     lance.LanceDataset.commit(leaf, hostile, read_version=leaf.version)
     with pytest.raises(pa.ArrowInvalid, match="Not found"):  # Lance escapes the path
-        rows_of(table)
+        column_values(table)
     assert Path(others, "data", name).exists()
 
 
 def test_a_log_that_is_another_tables_is_refused(table: LanceTable) -> None:
-    other = make(Path(table.uri).parent, EVENTS, ["country"], "other")
+    other = create_lance_table(Path(table.uri).parent, EVENT_SCHEMA, ["country"], "other")
     (Path(table.uri) / "_partita").rename(Path(table.uri) / "old")
-    write(other, events((2, "2025-12-10", "US")))
-    before = tree(Path(other.uri))
+    commit_rows(other, event_rows((2, "2025-12-10", "US")))
+    before = folder_contents(Path(other.uri))
     (Path(table.uri) / "_partita").symlink_to(Path(other.uri) / "_partita")
     with pytest.raises(TableError, match="the log '_partita/log' is behind a symbolic link"):
         pt.open_table(table.uri, format="lance")
     with pytest.raises(TableError, match="the log '_partita/log' is behind a symbolic link"):
-        write(table, events((3, "2025-12-10", "US")))
-    assert tree(Path(other.uri)) == before
+        commit_rows(table, event_rows((3, "2025-12-10", "US")))
+    assert folder_contents(Path(other.uri)) == before
 
 
 def test_what_lies_beside_the_table_is_written_to_and_not_cleaned_up(tmp_path: Path) -> None:
-    """A namespace above may have leaves anywhere in its folder; the user opened the table's own."""
+    """A namespace above the table may have leaves outside of the table's folder, which the user didn't open."""
     namespace = connect("dir", {"root": str(tmp_path)})
     namespace.create_namespace(CreateNamespaceRequest(id=["theirs"], properties=BY_COUNTRY))
     beside = tmp_path / "somewhere"
-    lance.write_dataset(events((1, "2025-12-10", "US")).drop(["country"]), str(beside))
+    lance.write_dataset(event_rows((1, "2025-12-10", "US")).drop(["country"]), str(beside))
     namespace.register_table(RegisterTableRequest(id=["theirs", "country=US"], location="somewhere"))
     table = pt.open_table(str(tmp_path / "theirs"), format="lance")
     for number in range(2, 5):
-        write(table, events((number, "2025-12-10", "US"), (number + 10, "2025-12-10", "FR")))
-    before = tree(beside), tree(tmp_path / "__manifest")
+        commit_rows(table, event_rows((number, "2025-12-10", "US"), (number + 10, "2025-12-10", "FR")))
+    before = folder_contents(beside), folder_contents(tmp_path / "__manifest")
     removed = table.remove_orphans(timedelta(0))
-    assert (tree(beside), tree(tmp_path / "__manifest")) == before
-    assert removed.left == dict.fromkeys(["somewhere", "__manifest"], OUTSIDE)
+    assert (folder_contents(beside), folder_contents(tmp_path / "__manifest")) == before
+    assert removed.left == dict.fromkeys(["somewhere", "__manifest"], REASON_OUTSIDE_FOLDER)
     assert any("country=FR.lance" in path for path in removed)
-    assert rows_of(table) == [1, 2, 3, 4, 12, 13, 14]
+    assert column_values(table) == [1, 2, 3, 4, 12, 13, 14]
 
 
 def test_a_location_confirms_iceberg_tables_alone(table: LanceTable) -> None:

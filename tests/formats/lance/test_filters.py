@@ -1,4 +1,4 @@
-"""Filters that Lance is given keep every row that Spark would, whatever type a column has."""
+"""Lance filters keep every row that matches in Spark, for every type."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.algebra.parse import parse_predicate
-from partita.formats.lance.filters import exact_filters, loose_filters
-from tests.formats.lance.tables import make, store_of, write
+from partita.algebra.predicate_text import parse_predicate
+from partita.formats.lance.filters import exact_filters, may_match_filters
+from tests.formats.lance.tables import commit_rows, create_lance_table, table_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,13 +22,13 @@ MOMENTS = [datetime(2025, 1, 1, hour, tzinfo=UTC) for hour in range(0, 24, 4)]
 MOMENTS += [datetime(2025, 1, 1, 7, 59, 59, tzinfo=UTC), datetime(1960, 3, 1, tzinfo=UTC)]
 
 
-def kept(table: pt.Table, where: str, filters: Any) -> list[int]:
-    """The rows that the filter of the one leaf keeps."""
-    store = store_of(table)
-    state = store.state()
+def matching_ids(table: pt.Table, where: str, filters: Any) -> list[int]:
+    """Return the ids of the rows that the filter of the only leaf keeps."""
+    store = table_store(table)
+    state = store.current_version()
     places = np.arange(1)
     [text] = filters(state, places, parse_predicate(where, state.schema))
-    rows = store.leaf(state, 0).open().to_table(filter=text)
+    rows = state.leaf(0).open().to_table(filter=text)
     return sorted(rows["id"].to_pylist())
 
 
@@ -38,8 +38,8 @@ def test_moments_in_every_unit_and_zone(tmp_path: Path, unit: str, zone: str | N
     size = {"s": 1, "ms": 1000, "us": 1_000_000}[unit]
     numbers = [int(moment.timestamp()) * size for moment in MOMENTS]
     stamps = pa.array(numbers, pa.int64()).cast(pa.timestamp(unit, zone))
-    table = make(tmp_path, pa.schema([("id", pa.int64()), ("ts", stamps.type)]), [])
-    write(table, pa.table({"id": range(len(MOMENTS)), "ts": stamps}))
+    table = create_lance_table(tmp_path, pa.schema([("id", pa.int64()), ("ts", stamps.type)]), [])
+    commit_rows(table, pa.table({"id": range(len(MOMENTS)), "ts": stamps}))
     ending = "" if zone is None else "Z"
     for text in ("2025-01-01T08:00:00", "2025-01-01T07:59:59.9995", "1960-03-01T00:00:00", "0001-01-01T00:00:00"):
         given = datetime.fromisoformat(text).replace(tzinfo=UTC)
@@ -47,9 +47,9 @@ def test_moments_in_every_unit_and_zone(tmp_path: Path, unit: str, zone: str | N
             where = f"ts {op} '{text}{ending}'"
             wanted = [at for at, moment in enumerate(MOMENTS) if holds(moment, given)]
             if given.microsecond == 0 or unit == "us":
-                assert kept(table, where, exact_filters) == wanted, where
+                assert matching_ids(table, where, exact_filters) == wanted, where
             else:
-                assert set(kept(table, where, loose_filters)) >= set(wanted), where
+                assert set(matching_ids(table, where, may_match_filters)) >= set(wanted), where
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_moments_in_every_unit_and_zone(tmp_path: Path, unit: str, zone: str | N
     ids=str,
 )  # fmt: skip
 def test_numbers_beyond_what_a_column_holds(tmp_path: Path, type_: pa.DataType, values: list[int]) -> None:
-    table = make(tmp_path, pa.schema([("id", pa.int64()), ("n", type_)]), [])
-    write(table, pa.table({"id": range(4), "n": pa.array([*values, None], type_)}))
+    table = create_lance_table(tmp_path, pa.schema([("id", pa.int64()), ("n", type_)]), [])
+    commit_rows(table, pa.table({"id": range(4), "n": pa.array([*values, None], type_)}))
     for literal in (-1, -(2**40), 300, 2**40, 1):
         for where, holds in (
             (f"n > {literal}", lambda n, v: n > v), (f"n <= {literal}", lambda n, v: n <= v),
@@ -70,14 +70,14 @@ def test_numbers_beyond_what_a_column_holds(tmp_path: Path, type_: pa.DataType, 
             (f"NOT (n = {literal})", lambda n, v: n != v),
         ):  # fmt: skip
             wanted = [at for at, n in enumerate(values) if holds(n, literal)]
-            assert set(kept(table, where, loose_filters)) >= set(wanted), where
+            assert set(matching_ids(table, where, may_match_filters)) >= set(wanted), where
             if type_ != pa.uint64() and literal in (-1, 1):
-                assert kept(table, where, exact_filters) == wanted, where
+                assert matching_ids(table, where, exact_filters) == wanted, where
 
 
 def test_a_moment_finer_than_the_column_is_refused_where_nobody_filters_again(tmp_path: Path) -> None:
-    table = make(tmp_path, pa.schema([("id", pa.int64()), ("ts", pa.timestamp("s", "UTC"))]), [])
+    table = create_lance_table(tmp_path, pa.schema([("id", pa.int64()), ("ts", pa.timestamp("s", "UTC"))]), [])
     moment = datetime(2025, 1, 1, tzinfo=UTC) + timedelta(seconds=1)
-    write(table, pa.table({"id": [1], "ts": pa.array([moment], pa.timestamp("s", "UTC"))}))
+    commit_rows(table, pa.table({"id": [1], "ts": pa.array([moment], pa.timestamp("s", "UTC"))}))
     with pytest.raises(pt.PredicateError, match=r"timestamp\[s, tz=UTC\]"):
-        kept(table, "ts < '2025-01-01T00:00:00.5Z'", exact_filters)
+        matching_ids(table, "ts < '2025-01-01T00:00:00.5Z'", exact_filters)

@@ -1,4 +1,4 @@
-"""Leaves that others made, changed or lost, in ways that Partita has none of."""
+"""Leaves that other writers created, changed or removed in ways that Partita doesn't."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, write
+from tests.formats.lance.tables import (
+    EVENT_SCHEMA,
+    column_values,
+    commit_rows,
+    create_lance_table,
+    create_seed_table,
+    event_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,33 +29,33 @@ US = "event_date=2025-12-10/country=US.lance"
 
 @pytest.mark.parametrize("index_first", [True, False], ids=["index, compact", "compact, index"])
 def test_a_table_that_was_indexed_and_compacted_is_read_and_written(tmp_path: Path, *, index_first: bool) -> None:
-    table = seeds_tree(tmp_path)
-    write(table, events((5, "2025-12-10", "US")))
-    steps: list[Callable[[], Any]] = [partial(table.index, "id"), table.compact]
+    table = create_seed_table(tmp_path)
+    commit_rows(table, event_rows((5, "2025-12-10", "US")))
+    steps: list[Callable[[], Any]] = [partial(table.create_index, "id"), table.compact]
     for number, step in enumerate(steps if index_first else reversed(steps)):
         step()
-        write(table, events((6 + number, "2025-12-10", "US")))
+        commit_rows(table, event_rows((6 + number, "2025-12-10", "US")))
     table.compact()
-    assert rows_of(pt.open_table(table.uri, format="lance")) == list(range(1, 8))
+    assert column_values(pt.open_table(table.uri, format="lance")) == list(range(1, 8))
     lance.dataset(f"{table.uri}/{US}").optimize.optimize_indices()
     lance.dataset(f"{table.uri}/{US}").optimize.compact_files()
-    assert rows_of(table) == list(range(1, 8))
+    assert column_values(table) == list(range(1, 8))
 
 
 def test_a_commit_that_can_not_be_read_is_an_error_and_not_anothers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     lance.write_dataset(lance.dataset(f"{table.uri}/{US}").to_table(), f"{table.uri}/{US}", mode="append")
 
-    def broken(*_: Any) -> None:
+    def fail(*_: Any) -> None:
         raise OSError("the store is tired")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lance.LanceDataset, "read_transaction", broken)
+        patch.setattr(lance.LanceDataset, "read_transaction", fail)
         with pytest.raises(pt.StorageError, match="tired"):
-            rows_of(table)
-    assert rows_of(table) == [1, 1, 2, 3, 4]
+            column_values(table)
+    assert column_values(table) == [1, 1, 2, 3, 4]
 
 
 NESTED = pa.schema([
@@ -58,7 +65,7 @@ NESTED = pa.schema([
 ])  # fmt: skip
 
 
-def nested(*numbers: int) -> pa.Table:
+def nested_rows(*numbers: int) -> pa.Table:
     rows = [
         {"id": n, "country": "US", "other": -n, "s": {"a": n, "b": str(n)}, "l": [str(n)] * n, "ls": [{"q": n}] * 2,
          "v": [n, n + 0.5]}
@@ -73,67 +80,67 @@ def nested(*numbers: int) -> pa.Table:
 def test_a_leaf_keeps_the_order_of_its_columns_and_the_version_of_its_files(
     tmp_path: Path, version: Any, order: int, *, empty: bool
 ) -> None:
-    table = make(tmp_path, NESTED, ["country"])
-    theirs = nested(1).drop(["country"])
+    table = create_lance_table(tmp_path, NESTED, ["country"])
+    theirs = nested_rows(1).drop(["country"])
     theirs = theirs.select(theirs.column_names[::order])
     path = f"{table.uri}/country=US.lance"
     lance.write_dataset(theirs.slice(0, 0 if empty else 1), path, data_storage_version=version)
     table.repair()
-    write(table, nested(2, 3))
-    write(table, nested(4), operation="append")
+    commit_rows(table, nested_rows(2, 3))
+    commit_rows(table, nested_rows(4), operation="append")
     leaf = lance.dataset(path)
     assert leaf.schema.names == theirs.column_names
     assert leaf.data_storage_version == version
-    expected = nested(*([] if empty else [1]), 2, 3, 4).drop(["country"])
+    expected = nested_rows(*([] if empty else [1]), 2, 3, 4).drop(["country"])
     assert leaf.to_table(columns=expected.column_names).to_pylist() == expected.to_pylist()
     leaf.optimize.compact_files()
     assert leaf.to_table(columns=expected.column_names).to_pylist() == expected.to_pylist()
 
 
 def test_a_leaf_of_the_first_file_version_is_read_and_not_appended_to(tmp_path: Path) -> None:
-    table = make(tmp_path, EVENTS, ["country"])
-    rows = events((1, "2025-12-10", "US")).drop(["country"])
+    table = create_lance_table(tmp_path, EVENT_SCHEMA, ["country"])
+    rows = event_rows((1, "2025-12-10", "US")).drop(["country"])
     lance.write_dataset(rows, f"{table.uri}/country=US.lance", data_storage_version="legacy")
     table.repair()
-    assert rows_of(table) == [1]
-    with pytest.raises(pt.TableError, match=r"country=US\.lance is of Lance's file version 0\.1.*write it anew"):
-        write(table, events((2, "2025-12-10", "US")))
-    assert rows_of(table) == [1]
+    assert column_values(table) == [1]
+    with pytest.raises(pt.TableError, match=r"country=US\.lance has Lance's file version 0\.1.*rewrite it with Lance"):
+        commit_rows(table, event_rows((2, "2025-12-10", "US")))
+    assert column_values(table) == [1]
 
 
 def test_a_leaf_whose_folder_is_gone_is_told_by_name_and_can_be_dropped(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     shutil.rmtree(f"{table.uri}/{US}")
-    for do in (rows_of, lambda t: write(t, events((9, "2025-12-10", "US"))), lambda t: t.compact()):
+    for do in (column_values, lambda t: commit_rows(t, event_rows((9, "2025-12-10", "US"))), lambda t: t.compact()):
         with pytest.raises(pt.TableError, match=r"event_date=2025-12-10/country=US\.lance.*drop_partition"):
             do(table)
-    write(table, events((5, "2025-12-11", "US")))
+    commit_rows(table, event_rows((5, "2025-12-11", "US")))
     assert table.drop_partition("event_date = '2025-12-10' AND country = 'US'") == 1
-    assert rows_of(table) == [2, 3, 4, 5]
-    write(table, events((6, "2025-12-10", "US")))
-    assert rows_of(pt.open_table(table.uri, format="lance")) == [2, 3, 4, 5, 6]
+    assert column_values(table) == [2, 3, 4, 5]
+    commit_rows(table, event_rows((6, "2025-12-10", "US")))
+    assert column_values(pt.open_table(table.uri, format="lance")) == [2, 3, 4, 5, 6]
 
 
 def test_what_others_committed_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     for number in range(20, 25):
         lance.write_dataset(pa.table({"id": [number]}), f"{table.uri}/{US}", mode="append")
     looked: list[int] = []
     read = lance.LanceDataset.read_transaction
 
-    def counted(dataset: lance.LanceDataset, version: int) -> Any:
+    def count_calls(dataset: lance.LanceDataset, version: int) -> Any:
         looked.append(version)
         return read(dataset, version)
 
-    monkeypatch.setattr(lance.LanceDataset, "read_transaction", counted)
-    assert rows_of(table) == [1, 2, 3, 4, *range(20, 25)]
+    monkeypatch.setattr(lance.LanceDataset, "read_transaction", count_calls)
+    assert column_values(table) == [1, 2, 3, 4, *range(20, 25)]
     first = len(looked)
-    assert rows_of(table) == [1, 2, 3, 4, *range(20, 25)]
+    assert column_values(table) == [1, 2, 3, 4, *range(20, 25)]
     assert len(looked) == first
     lance.write_dataset(pa.table({"id": [25]}), f"{table.uri}/{US}", mode="append")
-    assert rows_of(table) == [1, 2, 3, 4, *range(20, 26)]
+    assert column_values(table) == [1, 2, 3, 4, *range(20, 26)]
     assert len(looked) == first + 1
     shutil.rmtree(f"{table.uri}/{US}")
     for number in range(30, 39):
         lance.write_dataset(pa.table({"id": [number]}), f"{table.uri}/{US}", mode="append" if number > 30 else "create")
-    assert rows_of(table) == [2, 3, 4, *range(30, 39)]
+    assert column_values(table) == [2, 3, 4, *range(30, 39)]

@@ -1,4 +1,4 @@
-"""Partitions made and dropped, leaves compacted, indexed, cleaned up, found and added, a column more."""
+"""Adding and dropping partitions, compaction, indices, cleanup, repair and added columns."""
 
 from __future__ import annotations
 
@@ -12,25 +12,35 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.formats.lance import creation, maintenance, namespace, writes
-from partita.formats.lance.namespace import read_tree
+from partita.formats.lance import columns, commit, maintenance, namespace
+from partita.formats.lance.columns import check_column_type
+from partita.formats.lance.namespace import read_namespace_tree
 from partita.formats.lance.table import LanceTable
-from partita.formats.store import TOLD, Change
+from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 from partita.storage import Storage
-from tests.formats.lance.killing import Killed, Steps
-from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write, written
-from tests.formats.lance.test_writes import gone_from, told_of
+from tests.formats.lance.killed_writer import ProcessKilled, StepCounter
+from tests.formats.lance.tables import (
+    EVENT_SCHEMA,
+    column_values,
+    commit_rows,
+    create_lance_table,
+    create_seed_table,
+    event_rows,
+    table_store,
+    uncommitted_fragments,
+)
+from tests.formats.lance.test_commit import delete_file_rows, leaf_deletions
 
 US = "event_date=2025-12-10/country=US.lance"
 
 
 def test_partitions_are_added_in_one_change_of_the_manifest(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
-    root = read_tree(Storage.at(table.uri)).root
-    before = root.manifest().version
+    table = create_seed_table(tmp_path)
+    root = read_namespace_tree(Storage.from_uri(table.uri)).root
+    before = root.open_manifest().version
     days = [{"event_date": date(2025, 12, 11) + timedelta(days=n), "country": "US"} for n in range(300)]
     assert table.add_partition(*days) == 299
-    assert root.manifest().version == before + 1
+    assert root.open_manifest().version == before + 1
     assert table.partitions("country = 'US'").num_rows == 301
     assert table.add_partition(*days) == 0
     assert lance.dataset(f"{table.uri}/event_date=2025-12-30/country=US.lance").schema.names == ["id"]
@@ -38,7 +48,7 @@ def test_partitions_are_added_in_one_change_of_the_manifest(tmp_path: Path) -> N
 
 
 def test_partitions_that_the_fields_do_not_have_are_refused(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     with pytest.raises(pt.PartitionValueError, match="country"):
         table.add_partition({"event_date": date(2025, 1, 1)})
     with pytest.raises(pt.PartitionValueError, match="region"):
@@ -62,7 +72,7 @@ def test_partitions_that_no_row_can_be_in_are_refused(
     tmp_path: Path, function: pt.PartitionFunction, right: list[Any], wrong: list[Any]
 ) -> None:
     schema = pa.schema([("ts", pa.timestamp("us")), ("i", pa.int64()), ("s", pa.string()), ("d", pa.decimal128(9, 2))])
-    table = make(tmp_path, schema, [function])
+    table = create_lance_table(tmp_path, schema, [function])
     [name] = table.spec.names
     for value in wrong:
         with pytest.raises(pt.PartitionValueError, match=name):
@@ -72,146 +82,148 @@ def test_partitions_that_no_row_can_be_in_are_refused(
 
 
 def test_dropped_partitions_are_gone_for_all_and_can_come_again(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     assert table.drop_partition("event_date = '2025-12-10'") == 2
-    assert rows_of(table) == [3, 4]
-    ids = read_tree(Storage.at(table.uri)).root.manifest().to_table()["object_id"].to_pylist()
+    assert column_values(table) == [3, 4]
+    ids = read_namespace_tree(Storage.from_uri(table.uri)).root.open_manifest().to_table()["object_id"].to_pylist()
     assert not [i for i in ids if "2025-12-10" in i]
-    assert table.unregistered().num_rows == 0
-    write(table, events((9, "2025-12-10", "US")))
-    assert rows_of(table) == [3, 4, 9]
+    assert table.unregistered_leaves().num_rows == 0
+    commit_rows(table, event_rows((9, "2025-12-10", "US")))
+    assert column_values(table) == [3, 4, 9]
     with pytest.raises(pt.TableError, match="part of"):
         table.drop_partition("id = 3")
     assert table.drop_partition("event_date = '1999-01-01'") == 0
 
 
 def test_what_is_no_condition_drops_no_partition(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     before = table.history().num_rows
     wrong: list[Any] = [None, "", " ", 5, True, b"x", [], {}, object(), "country", "1", "nope = 1", "NULL AND"]
     for where in wrong:
         with pytest.raises(pt.PartitaError):
             table.drop_partition(where)
-    assert rows_of(table) == [1, 2, 3, 4]
+    assert column_values(table) == [1, 2, 3, 4]
     assert (table.partitions().num_rows, table.history().num_rows) == (4, before)
 
 
 def test_a_dropped_partition_comes_again_with_the_columns_that_the_table_has_then(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     table.drop_partition("event_date = '2025-12-10' AND country = 'US'")
     table.add_column(pa.field("note", pa.string()))
-    rows = events((9, "2025-12-10", "US")).append_column("note", pa.array(["x"]))
-    write(table, rows)
+    rows = event_rows((9, "2025-12-10", "US")).append_column("note", pa.array(["x"]))
+    commit_rows(table, rows)
     assert lance.dataset(f"{table.uri}/{US}").to_table().to_pylist() == [{"id": 9, "note": "x"}]
 
 
 def test_compaction_keeps_the_rows(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     for number in range(5, 9):
-        write(table, events((number, "2025-12-10", "US")))
+        commit_rows(table, event_rows((number, "2025-12-10", "US")))
     assert len(lance.dataset(f"{table.uri}/{US}").get_fragments()) == 5
     done = table.compact("country = 'US'")
     assert done == {"leaves": 2, "fragments_removed": 5}
     assert len(lance.dataset(f"{table.uri}/{US}").get_fragments()) == 1
-    assert rows_of(table) == list(range(1, 9))
-    assert table.behind().num_rows == 0
+    assert column_values(table) == list(range(1, 9))
+    assert table.externally_changed_leaves().num_rows == 0
     assert table.history()["operation"][0].as_py() == "compact"
 
 
 def test_a_change_made_before_a_compaction_is_a_conflict_after_it(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
-    write(table, events((5, "2025-12-10", "US")))
-    store = store_of(table)
-    state = store.state()
-    gone = gone_from(store, state, 0, 0)
+    table = create_seed_table(tmp_path)
+    commit_rows(table, event_rows((5, "2025-12-10", "US")))
+    store = table_store(table)
+    state = store.current_version()
+    deletions = leaf_deletions(store, state, 0, 0)
     table.compact()
-    with pytest.raises(pt.Conflict):
-        store.commit(state, Change("delete", TOLD.empty_table(), marked=told_of([gone])))
-    assert rows_of(table) == [1, 2, 3, 4, 5]
+    with pytest.raises(pt.CommitConflict):
+        state.commit(
+            TableChange("delete", WRITTEN_FILE_SCHEMA.empty_table(), delete_files=delete_file_rows([deletions]))
+        )
+    assert column_values(table) == [1, 2, 3, 4, 5]
 
 
 def test_an_index_of_values_in_each_leaf(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
-    assert table.index("id", "event_date = '2025-12-10'") == {"leaves": 2, "indexed": 2}
+    table = create_seed_table(tmp_path)
+    assert table.create_index("id", "event_date = '2025-12-10'") == {"leaves": 2, "indexed": 2}
     assert [i.name for i in lance.dataset(f"{table.uri}/{US}").describe_indices()] == ["id_idx"]
-    write(table, events((5, "2025-12-10", "US")))
-    assert rows_of(table) == [1, 2, 3, 4, 5]
-    found = lance.dataset(f"{table.uri}/{US}").to_table(filter="id IN (1, 5)")["id"].to_pylist()
-    assert sorted(found) == [1, 5]
+    commit_rows(table, event_rows((5, "2025-12-10", "US")))
+    assert column_values(table) == [1, 2, 3, 4, 5]
+    ids = lance.dataset(f"{table.uri}/{US}").to_table(filter="id IN (1, 5)")["id"].to_pylist()
+    assert sorted(ids) == [1, 5]
     with pytest.raises(pt.SchemaError, match="names of the leaves"):
-        table.index("country")
+        table.create_index("country")
 
 
 def test_cleaning_up_removes_old_versions_and_dropped_partitions_and_no_row(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     for number in range(5, 8):
-        write(table, events((number, "2025-12-10", "US")))
+        commit_rows(table, event_rows((number, "2025-12-10", "US")))
     table.compact()
     table.drop_partition("event_date = '2025-12-11'")
-    before = rows_of(table)
+    before = column_values(table)
     assert table.cleanup() == []
-    gone = table.cleanup(timedelta(0))
-    assert [path for path in gone if path.startswith(US) and "/_versions/" in path]
+    deleted = table.cleanup(timedelta(0))
+    assert [path for path in deleted if path.startswith(US) and "/_versions/" in path]
     dropped = "event_date=2025-12-11/country=US.lance"
-    assert [path for path in gone if path.startswith(dropped)]
-    assert not [path for path, _ in Storage.at(table.uri).list(dropped)]
-    assert rows_of(pt.open_table(table.uri, format="lance")) == before
-    write(table, events((50, "2025-12-10", "US"), (51, "2025-12-11", "US")))
-    assert rows_of(table) == [*before, 50, 51]
+    assert [path for path in deleted if path.startswith(dropped)]
+    assert not [path for path, _ in Storage.from_uri(table.uri).list_paths(dropped)]
+    assert column_values(pt.open_table(table.uri, format="lance")) == before
+    commit_rows(table, event_rows((50, "2025-12-10", "US"), (51, "2025-12-11", "US")))
+    assert column_values(table) == [*before, 50, 51]
 
 
 def test_cleaning_up_leaves_a_dropped_partition_that_is_about_to_come_again(tmp_path: Path) -> None:
-    """Executors have written its files, and the commit comes after the clean-up."""
-    table = seeds_tree(tmp_path)
-    early = written(table, events((8, "2025-12-10", "US")))
+    """Cleanup runs between the writing of files by executors and their commit."""
+    table = create_seed_table(tmp_path)
+    early = uncommitted_fragments(table, event_rows((8, "2025-12-10", "US")))
     table.drop_partition("event_date = '2025-12-10'")
-    late = written(table, events((9, "2025-12-10", "CN")))
+    late = uncommitted_fragments(table, event_rows((9, "2025-12-10", "CN")))
     table.cleanup(timedelta(0))
-    store = store_of(table)
-    for told in (early, late):
-        store.commit(store.state(), Change("append", told))
-    assert rows_of(table) == [3, 4, 8, 9]
+    store = table_store(table)
+    for fragments in (early, late):
+        store.current_version().commit(TableChange("append", fragments))
+    assert column_values(table) == [3, 4, 8, 9]
 
 
 def test_cleaning_up_leaves_a_dropped_partition_that_came_again_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     table.drop_partition("event_date = '2025-12-10'")
-    dropped = maintenance._dropped_before
+    dropped = maintenance._leaves_dropped_before
 
-    def meanwhile(*given: Any) -> list[str]:
-        found = dropped(*given)
+    def write_meanwhile(*given: Any) -> list[str]:
+        leaf_ids = dropped(*given)
         table.add_partition({"event_date": date(2025, 12, 10), "country": "CN"})
-        write(table, events((9, "2025-12-10", "US")))
-        return found
+        commit_rows(table, event_rows((9, "2025-12-10", "US")))
+        return leaf_ids
 
-    monkeypatch.setattr(maintenance, "_dropped_before", meanwhile)
+    monkeypatch.setattr(maintenance, "_leaves_dropped_before", write_meanwhile)
     table.cleanup(timedelta(0))
-    assert rows_of(table) == [3, 4, 9]
+    assert column_values(table) == [3, 4, 9]
     assert lance.dataset(f"{table.uri}/event_date=2025-12-10/country=CN.lance").count_rows() == 0
 
 
 def test_a_tree_that_others_laid_out_is_found_and_repaired(tmp_path: Path) -> None:
     folder = tmp_path / "my_partitioned_table"
     for day, country, number in (("2025-12-10", "US", 1), ("2025-12-10", "CN", 2), ("2025-12-11", "a%2Fb", 3)):
-        place = folder / f"event_date={day}"
-        place.mkdir(parents=True, exist_ok=True)
-        lance.write_dataset(pa.table({"id": [number]}), str(place / f"country={country}.lance"))
+        partition_folder = folder / f"event_date={day}"
+        partition_folder.mkdir(parents=True, exist_ok=True)
+        lance.write_dataset(pa.table({"id": [number]}), str(partition_folder / f"country={country}.lance"))
     with pytest.raises(pt.TableMissing):
         pt.open_table(str(folder), format="lance")
-    table = make(tmp_path, EVENTS, ["event_date", "country"])
+    table = create_lance_table(tmp_path, EVENT_SCHEMA, ["event_date", "country"])
     assert table.partitions().num_rows == 0
-    found = table.unregistered()
-    assert sorted(found["country"].to_pylist()) == ["CN", "US", "a/b"]
+    unregistered = table.unregistered_leaves()
+    assert sorted(unregistered["country"].to_pylist()) == ["CN", "US", "a/b"]
     assert table.repair() == {"registered": 3, "taken over": 3}
-    assert rows_of(pt.open_table(str(folder), format="lance")) == [1, 2, 3]
+    assert column_values(pt.open_table(str(folder), format="lance")) == [1, 2, 3]
     assert table.partitions("country = 'a/b'")["rows"].to_pylist() == [1]
     assert table.repair() == {"registered": 0, "taken over": 0}
 
 
 def test_a_leaf_with_other_columns_is_not_repaired(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     lance.write_dataset(pa.table({"id": ["x"], "y": [1]}), f"{table.uri}/event_date=2025-12-12/country=US.lance")
     with pytest.raises(pt.SchemaError, match=r"\+ y: int64\n~ id: int64, not string"):
         table.repair()
@@ -219,19 +231,19 @@ def test_a_leaf_with_other_columns_is_not_repaired(tmp_path: Path) -> None:
 
 
 def test_a_new_column_reaches_every_leaf_and_those_to_come(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     table.add_column(pa.field("price", pa.float64()))
     again = cast("LanceTable", pt.open_table(table.uri, format="lance"))
     assert again.schema.names == ("id", "event_date", "country", "price")
     for path in again.plan().files["path"].to_pylist():
         assert lance.dataset(f"{table.uri}/{path}").schema.names == ["id", "price"]
-    rows = events((5, "2025-12-10", "US"), (6, "2025-12-15", "US")).append_column("price", pa.array([1.5, 2.5]))
-    write(again, rows)
+    rows = event_rows((5, "2025-12-10", "US"), (6, "2025-12-15", "US")).append_column("price", pa.array([1.5, 2.5]))
+    commit_rows(again, rows)
     assert lance.dataset(f"{table.uri}/{US}").to_table().to_pylist() == [
         {"id": 1, "price": None},
         {"id": 5, "price": 1.5},
     ]
-    assert rows_of(again) == [1, 2, 3, 4, 5, 6]
+    assert column_values(again) == [1, 2, 3, 4, 5, 6]
     for field, problem in (
         (pa.field("price", pa.int64()), "already"),
         (pa.field("ID", pa.int64()), "already"),
@@ -242,18 +254,18 @@ def test_a_new_column_reaches_every_leaf_and_those_to_come(tmp_path: Path) -> No
 
 
 def test_rows_that_do_not_fit_are_refused_with_the_difference_before_anything_is_written(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
-    before = sorted(path for path, _ in Storage.at(table.uri).list())
+    table = create_seed_table(tmp_path)
+    before = sorted(path for path, _ in Storage.from_uri(table.uri).list_paths())
     with pytest.raises(pt.SchemaError, match="~ id: int64, not string"):
-        write(table, pa.table({"id": ["one"], "event_date": [date(2025, 1, 1)], "country": ["US"]}))
+        commit_rows(table, pa.table({"id": ["one"], "event_date": [date(2025, 1, 1)], "country": ["US"]}))
     with pytest.raises(pt.SchemaError, match="- id: int64"):
-        write(table, pa.table({"event_date": [date(2025, 1, 1)], "country": ["US"]}))
-    assert sorted(path for path, _ in Storage.at(table.uri).list()) == before
+        commit_rows(table, pa.table({"event_date": [date(2025, 1, 1)], "country": ["US"]}))
+    assert sorted(path for path, _ in Storage.from_uri(table.uri).list_paths()) == before
 
 
 def test_another_partitioning_is_refused(tmp_path: Path) -> None:
     with pytest.raises(pt.TableError, match="keeps the partitioning"):
-        seeds_tree(tmp_path).evolve(add=["id"])
+        create_seed_table(tmp_path).evolve(add=["id"])
 
 
 def test_a_column_reaches_all_leaves_or_none_wherever_the_process_dies(
@@ -261,26 +273,28 @@ def test_a_column_reaches_all_leaves_or_none_wherever_the_process_dies(
 ) -> None:
     steps, outcomes = 0, set()
     while True:
-        table = seeds_tree(tmp_path / str(steps))
-        counted = Steps(steps, after=True, die=die)
+        table = create_seed_table(tmp_path / str(steps))
+        counted = StepCounter(steps, after=True, die=die)
         with monkeypatch.context() as patch:
-            counted.patched(patch.setattr)
-            patch.setattr(writes, "set_properties", counted.around(namespace.set_properties))
-            patch.setattr(lance.LanceDataset, "add_columns", counted.around(lance.LanceDataset.add_columns))
+            counted.patch_steps(patch.setattr)
+            patch.setattr(commit, "set_namespace_properties", counted.wrap_step(namespace.set_namespace_properties))
+            patch.setattr(lance.LanceDataset, "add_columns", counted.wrap_step(lance.LanceDataset.add_columns))
             try:
                 table.add_column(pa.field("price", pa.float64()))
-            except Killed:
+            except ProcessKilled:
                 killed = True
             else:
                 killed = False
         again = cast("LanceTable", pt.open_table(table.uri, format="lance"))
-        there = {tuple(lance.dataset(f"{table.uri}/{p}").schema.names) for p in again.plan().files["path"].to_pylist()}
-        assert len(there) == 1
-        assert ("price" in again.schema.names) == (("id", "price") in there)
+        leaf_columns = {
+            tuple(lance.dataset(f"{table.uri}/{p}").schema.names) for p in again.plan().files["path"].to_pylist()
+        }
+        assert len(leaf_columns) == 1
+        assert ("price" in again.schema.names) == (("id", "price") in leaf_columns)
         outcomes.add("price" in again.schema.names)
-        rows = events((5, "2025-12-10", "US"), (6, "2025-12-15", "US"))
-        write(again, rows.append_column("price", pa.array([1.0, 2.0])) if "price" in again.schema.names else rows)
-        assert rows_of(again) == [1, 2, 3, 4, 5, 6]
+        rows = event_rows((5, "2025-12-10", "US"), (6, "2025-12-15", "US"))
+        commit_rows(again, rows.append_column("price", pa.array([1.0, 2.0])) if "price" in again.schema.names else rows)
+        assert column_values(again) == [1, 2, 3, 4, 5, 6]
         if not killed:
             break
         steps += 1
@@ -291,71 +305,71 @@ def test_a_column_reaches_all_leaves_or_none_wherever_the_process_dies(
 def test_a_leaf_that_got_a_column_which_the_table_did_not_is_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
 
-    def broken(*_: Any) -> None:
+    def fail(*_: Any) -> None:
         raise pt.StorageError("the manifest can't be written")
 
     with monkeypatch.context() as patch:
-        patch.setattr(writes, "set_properties", broken)
+        patch.setattr(commit, "set_namespace_properties", fail)
         with pytest.raises(pt.PartitaError, match="can't be written"):
             table.add_column(pa.field("price", pa.float64()))
     assert table.schema.names == ("id", "event_date", "country")
-    write(table, events((5, "2025-12-10", "US"), (6, "2025-12-15", "US")))
-    assert rows_of(table) == [1, 2, 3, 4, 5, 6]
+    commit_rows(table, event_rows((5, "2025-12-10", "US"), (6, "2025-12-15", "US")))
+    assert column_values(table) == [1, 2, 3, 4, 5, 6]
     table.add_column(pa.field("price", pa.float64()))
-    write(table, events((7, "2025-12-10", "US")).append_column("price", pa.array([1.5])))
+    commit_rows(table, event_rows((7, "2025-12-10", "US")).append_column("price", pa.array([1.5])))
     assert lance.dataset(f"{table.uri}/{US}").to_table().to_pylist() == [
         {"id": 1, "price": None}, {"id": 5, "price": None}, {"id": 7, "price": 1.5},
     ]  # fmt: skip
 
 
 def test_a_write_that_makes_leaves_without_the_new_column_is_a_conflict(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
-    store = store_of(table)
-    state = store.state()
-    old = written(table, events((5, "2025-12-10", "US")))
-    new = written(table, events((6, "2025-12-15", "US")))
+    table = create_seed_table(tmp_path)
+    store = table_store(table)
+    state = store.current_version()
+    old = uncommitted_fragments(table, event_rows((5, "2025-12-10", "US")))
+    new = uncommitted_fragments(table, event_rows((6, "2025-12-15", "US")))
     table.add_column(pa.field("price", pa.float64()))
-    store.commit(state, Change("append", old))
-    with pytest.raises(pt.Conflict, match="gave the table a column"):
-        store.commit(state, Change("append", new))
-    assert rows_of(table) == [1, 2, 3, 4, 5]
+    state.commit(TableChange("append", old))
+    with pytest.raises(pt.CommitConflict, match="added a column to the table"):
+        state.commit(TableChange("append", new))
+    assert column_values(table) == [1, 2, 3, 4, 5]
 
 
 def test_a_column_goes_with_writes_to_leaves_that_are_there_and_not_with_new_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = seeds_tree(tmp_path)
-    rows = [events((5, "2025-12-10", "US")), events((6, "2025-12-20", "US"))]
+    table = create_seed_table(tmp_path)
+    rows = [event_rows((5, "2025-12-10", "US")), event_rows((6, "2025-12-20", "US"))]
 
-    def meanwhile(*given: Any) -> None:
-        write(table, rows.pop(0))
-        creation.check_type(*given)
+    def write_meanwhile(*given: Any) -> None:
+        commit_rows(table, rows.pop(0))
+        check_column_type(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(maintenance, "check_type", meanwhile)
+        patch.setattr(columns, "check_column_type", write_meanwhile)
         table.add_column(pa.field("price", pa.float64()))
         rows[0] = rows[0].append_column("price", pa.array([1.0]))
-        with pytest.raises(pt.Conflict, match="made or dropped partitions"):
+        with pytest.raises(pt.CommitConflict, match="added or dropped partitions"):
             table.add_column(pa.field("more", pa.float64()))
     assert table.schema.names == ("id", "event_date", "country", "price")
-    assert rows_of(table) == [1, 2, 3, 4, 5, 6]
+    assert column_values(table) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_column_beside_those_that_are_all_in_the_names(tmp_path: Path) -> None:
-    """Leaves hold what their names say for want of another column, and Lance can't take their only one out."""
-    table = make(tmp_path, pa.schema([("c", pa.string())]), ["c"])
+    """Leaves store the partition column as their only one, which Lance can't drop."""
+    table = create_lance_table(tmp_path, pa.schema([("c", pa.string())]), ["c"])
     table.add_column(pa.field("m", pa.int64()))
-    write(table, pa.table({"c": ["a"], "m": [1]}))
+    commit_rows(table, pa.table({"c": ["a"], "m": [1]}))
     assert lance.dataset(f"{table.uri}/c=a.lance").to_table().to_pylist() == [{"m": 1}]
-    full = make(tmp_path, pa.schema([("c", pa.string())]), ["c"], "full")
-    write(full, pa.table({"c": ["a", "a", None]}))
-    with pytest.raises(pt.TableError, match="new table with 'n' in it"):
+    full = create_lance_table(tmp_path, pa.schema([("c", pa.string())]), ["c"], "full")
+    commit_rows(full, pa.table({"c": ["a", "a", None]}))
+    with pytest.raises(pt.TableError, match="new table with 'n'"):
         full.add_column(pa.field("n", pa.int64()))
-    write(full, pa.table({"c": ["a"]}))
+    commit_rows(full, pa.table({"c": ["a"]}))
     assert sum(full.partitions()["rows"].to_pylist()) == 4
 
 
 def die() -> None:
-    raise Killed
+    raise ProcessKilled

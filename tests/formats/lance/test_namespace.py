@@ -1,4 +1,4 @@
-"""The tree of a table, as the seed lays it out and as strangers find it."""
+"""The namespaces of a table, as the Lance partition spec defines them and as lance-namespace reads them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,18 @@ from lance_namespace import (
 )
 
 import partita as pt
-from partita.formats.lance.namespace import read_tree, register
+from partita.formats.lance.namespace import read_namespace_tree, register_leaves
 from partita.formats.lance.schema_json import schema_to_json
 from partita.storage import Storage
-from tests.formats.lance.tables import EVENTS, events, make, rows_of, seeds_tree, store_of, write
+from tests.formats.lance.tables import (
+    EVENT_SCHEMA,
+    column_values,
+    commit_rows,
+    create_lance_table,
+    create_seed_table,
+    event_rows,
+    table_store,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,27 +51,29 @@ LEAVES = [
 BY_COUNTRY = {
     "lance.partitioning.is_partitioned": "true",
     "lance.partitioning.partition_columns": '[{"name": "country"}]',
-    "lance.partitioning.schema": schema_to_json(EVENTS),
+    "lance.partitioning.schema": schema_to_json(EVENT_SCHEMA),
 }
-"""What a root says of a table that others partition by country."""
+"""The root properties of a table of another writer, partitioned by country."""
 
 
-def stranger(table: pt.Table) -> Any:
+def namespace_client(table: pt.Table) -> Any:
     return connect("dir", {"root": table.uri})
 
 
 def test_the_tree_of_section_3_2(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     found = sorted(str(path.relative_to(table.uri)) for path in tmp_path.rglob("*.lance") if path.is_dir())
     assert found == LEAVES
     assert sorted(table.plan().files["path"].to_pylist()) == LEAVES
 
 
 def test_the_properties_of_section_3_1(tmp_path: Path) -> None:
-    table = make(
-        tmp_path, EVENTS.append(pa.field("tenant_id", pa.int64())), ["event_date", pt.bucket("tenant_id", 100)]
+    table = create_lance_table(
+        tmp_path, EVENT_SCHEMA.append(pa.field("tenant_id", pa.int64())), ["event_date", pt.bucket("tenant_id", 100)]
     )
-    properties = stranger(table).describe_namespace(DescribeNamespaceRequest(id=["my_partitioned_table"])).properties
+    properties = (
+        namespace_client(table).describe_namespace(DescribeNamespaceRequest(id=["my_partitioned_table"])).properties
+    )
     assert properties["lance.partitioning.is_partitioned"] == "true"
     assert json.loads(properties["lance.partitioning.partition_columns"]) == [
         {"name": "event_date", "function": "identity"},
@@ -78,7 +88,7 @@ def test_the_properties_of_section_3_1(tmp_path: Path) -> None:
 
 
 def test_the_pruning_example_of_section_3_4(tmp_path: Path) -> None:
-    plan = seeds_tree(tmp_path).plan("event_date = '2025-12-11' AND country != 'FR'")
+    plan = create_seed_table(tmp_path).plan("event_date = '2025-12-11' AND country != 'FR'")
     assert plan.files["path"].to_pylist() == ["event_date=2025-12-11/country=US.lance"]
     assert dict(zip(plan.skipped["path"].to_pylist(), plan.skipped["reason"].to_pylist(), strict=True)) == {
         LEAVES[0]: "event_date = '2025-12-11'",
@@ -89,20 +99,20 @@ def test_the_pruning_example_of_section_3_4(tmp_path: Path) -> None:
 
 def test_the_pruning_example_of_section_4_2(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
-    table = make(tmp_path, schema, [pt.year("ts"), pt.month("ts"), pt.day("ts")])
+    table = create_lance_table(tmp_path, schema, [pt.year("ts"), pt.month("ts"), pt.day("ts")])
     days = (
         pa.array([f"2025-12-{day:02}T10:30:00" for day in range(8, 13)])
         .cast(pa.timestamp("us"))
         .cast(schema.field(1).type)
     )
-    write(table, pa.table({"id": range(5), "ts": days}))
+    commit_rows(table, pa.table({"id": range(5), "ts": days}))
     plan = table.plan("ts >= '2025-12-10T10:00:00Z' AND ts < '2025-12-11T00:00:00Z'")
     assert plan.files["path"].to_pylist() == ["ts_year=2025/ts_month=12/ts_day=10.lance"]
 
 
 def test_strangers_list_the_tree_and_open_every_leaf(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
-    namespace = stranger(table)
+    table = create_seed_table(tmp_path)
+    namespace = namespace_client(table)
     root = "my_partitioned_table"
     assert namespace.list_namespaces(ListNamespacesRequest(id=[])).namespaces == [root]
     days = sorted(namespace.list_namespaces(ListNamespacesRequest(id=[root])).namespaces)
@@ -121,7 +131,7 @@ def test_strangers_list_the_tree_and_open_every_leaf(tmp_path: Path) -> None:
 
 
 def test_lancedb_and_duckdb_read_the_leaves(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
+    table = create_seed_table(tmp_path)
     db = lancedb.connect_namespace("dir", {"root": table.uri})
     path = ["my_partitioned_table", "event_date=2025-12-11"]
     assert sorted(db.list_tables(namespace_path=path).tables) == ["country=FR", "country=US"]
@@ -139,12 +149,14 @@ ODD = ["$", "a$b", "/", "a/b", "%", "50%25", " ", "a b", "\U0001f600", "", "..",
 
 
 def test_odd_values_come_back_from_the_tree_and_strangers_open_them(tmp_path: Path) -> None:
-    table = make(tmp_path, pa.schema([("id", pa.int64()), ("s", pa.string()), ("d", pa.date32())]), ["s", "d"])
+    table = create_lance_table(
+        tmp_path, pa.schema([("id", pa.int64()), ("s", pa.string()), ("d", pa.date32())]), ["s", "d"]
+    )
     day = date(2025, 1, 1)
-    write(table, pa.table({"id": pa.array(range(len(ODD))), "s": pa.array(ODD), "d": [day] * len(ODD)}))
+    commit_rows(table, pa.table({"id": pa.array(range(len(ODD))), "s": pa.array(ODD), "d": [day] * len(ODD)}))
     assert sorted(map(str, table.partitions()["s"].to_pylist())) == sorted(map(str, ODD))
-    assert rows_of(table) == list(range(len(ODD)))
-    namespace = stranger(table)
+    assert column_values(table) == list(range(len(ODD)))
+    namespace = namespace_client(table)
     seen = []
     for outer in namespace.list_namespaces(ListNamespacesRequest(id=["my_partitioned_table"])).namespaces:
         for leaf in namespace.list_tables(ListTablesRequest(id=["my_partitioned_table", outer])).tables:
@@ -155,42 +167,42 @@ def test_odd_values_come_back_from_the_tree_and_strangers_open_them(tmp_path: Pa
 
 def test_leaves_leave_out_identity_columns_only(tmp_path: Path) -> None:
     schema = pa.schema([("c", pa.string()), ("s", pa.string()), ("i", pa.int64())])
-    table = make(tmp_path, schema, ["c", pt.truncate("s", 3), pt.bucket("i", 4)])
-    write(table, pa.table({"c": ["a"], "s": ["abcdef"], "i": [34]}))
+    table = create_lance_table(tmp_path, schema, ["c", pt.truncate("s", 3), pt.bucket("i", 4)])
+    commit_rows(table, pa.table({"c": ["a"], "s": ["abcdef"], "i": [34]}))
     [path] = table.plan().files["path"].to_pylist()
     assert path == "c=a/s_trunc=abc/i_bucket=3.lance"
     assert lance.dataset(f"{table.uri}/{path}").to_table().to_pylist() == [{"s": "abcdef", "i": 34}]
 
 
 def test_a_leaf_whose_every_column_would_be_left_out_keeps_them(tmp_path: Path) -> None:
-    table = make(tmp_path, pa.schema([("c", pa.string())]), ["c"])
-    write(table, pa.table({"c": ["a", "a", None]}))
+    table = create_lance_table(tmp_path, pa.schema([("c", pa.string())]), ["c"])
+    commit_rows(table, pa.table({"c": ["a", "a", None]}))
     assert lance.dataset(f"{table.uri}/c=a.lance").to_table().to_pylist() == [{"c": "a"}] * 2
 
 
 def test_a_thousand_leaves_are_one_change_of_the_manifest(tmp_path: Path) -> None:
-    table = make(tmp_path, EVENTS, ["id", "country"])
-    root = read_tree(Storage.at(table.uri)).root
-    before = root.manifest().version
+    table = create_lance_table(tmp_path, EVENT_SCHEMA, ["id", "country"])
+    root = read_namespace_tree(Storage.from_uri(table.uri)).root
+    before = root.open_manifest().version
     leaves = [((f"id={at}", "country=US"), f"id={at}/country=US.lance") for at in range(1000)]
-    assert register(root, leaves) == 2000
-    assert root.manifest().version == before + 1
-    assert register(root, leaves) == 0
+    assert register_leaves(root, leaves) == 2000
+    assert root.open_manifest().version == before + 1
+    assert register_leaves(root, leaves) == 0
     assert table.partitions().num_rows == 1000
 
 
 def test_a_table_that_others_made_is_read(tmp_path: Path) -> None:
-    """By the API alone: the manifest is in the folder above, and leaves lie where the namespace put them."""
+    """With the API alone, the manifest is in the folder above, and the namespace chooses the locations of leaves."""
     namespace = connect("dir", {"root": str(tmp_path)})
     namespace.create_namespace(CreateNamespaceRequest(id=["theirs"], properties=BY_COUNTRY))
-    stored = EVENTS.remove(2)
-    lance.write_dataset(events((1, "2025-12-10", "US")).select(stored.names), str(tmp_path / "somewhere"))
+    stored = EVENT_SCHEMA.remove(2)
+    lance.write_dataset(event_rows((1, "2025-12-10", "US")).select(stored.names), str(tmp_path / "somewhere"))
     namespace.register_table(RegisterTableRequest(id=["theirs", "country=US"], location="somewhere"))
     table = pt.open_table(str(tmp_path / "theirs"), format="lance")
     assert table.partitions()["country"].to_pylist() == ["US"]
-    assert rows_of(table) == [1]
-    write(table, events((2, "2025-12-10", "US"), (3, "2025-12-10", "FR")))
-    assert rows_of(table) == [1, 2, 3]
+    assert column_values(table) == [1]
+    commit_rows(table, event_rows((2, "2025-12-10", "US"), (3, "2025-12-10", "FR")))
+    assert column_values(table) == [1, 2, 3]
     assert sorted(table.plan().files["path"].to_pylist()) == ["country=FR.lance", "somewhere"]
     assert lance.dataset(str(tmp_path / "somewhere")).count_rows() == 2
 
@@ -199,12 +211,12 @@ def test_a_table_that_others_made_is_read(tmp_path: Path) -> None:
 def test_a_leaf_that_others_registered_by_the_name_of_its_folder(tmp_path: Path, location: str) -> None:
     namespace = connect("dir", {"root": str(tmp_path)})
     namespace.create_namespace(CreateNamespaceRequest(id=["theirs"], properties=BY_COUNTRY))
-    lance.write_dataset(events((1, "2025-12-10", "US")).drop(["country"]), str(tmp_path / location))
+    lance.write_dataset(event_rows((1, "2025-12-10", "US")).drop(["country"]), str(tmp_path / location))
     namespace.register_table(RegisterTableRequest(id=["theirs", "country=US.lance"], location=location))
     table = pt.open_table(str(tmp_path / "theirs"), format="lance")
     assert table.partitions()["country"].to_pylist() == ["US"]
-    write(table, events((2, "2025-12-10", "US")))
-    assert rows_of(table) == [1, 2]
+    commit_rows(table, event_rows((2, "2025-12-10", "US")))
+    assert column_values(table) == [1, 2]
     assert table.partitions()["rows"].to_pylist() == [2]
 
 
@@ -214,25 +226,25 @@ def test_a_root_below_other_namespaces(tmp_path: Path) -> None:
     namespace.create_namespace(CreateNamespaceRequest(id=["a", "b"]))
     namespace.create_namespace(CreateNamespaceRequest(id=["a", "b", "c"], properties=BY_COUNTRY))
     table = cast("LanceTable", pt.open_table(str(tmp_path / "a" / "b" / "c"), format="lance"))
-    write(table, events((1, "2025-12-10", "US"), (2, "2025-12-10", "FR")))
-    write(table, events((3, "2025-12-10", "US")))
-    assert rows_of(table) == [1, 2, 3]
+    commit_rows(table, event_rows((1, "2025-12-10", "US"), (2, "2025-12-10", "FR")))
+    commit_rows(table, event_rows((3, "2025-12-10", "US")))
+    assert column_values(table) == [1, 2, 3]
     assert (tmp_path / "a/b/c/country=US.lance").is_dir()
     assert sorted(namespace.list_tables(ListTablesRequest(id=["a", "b", "c"])).tables) == ["country=FR", "country=US"]
     table.drop_partition("country = 'US' OR country = 'FR'")
     assert namespace.list_namespaces(ListNamespacesRequest(id=["a", "b"])).namespaces == ["c"]
     assert table.partitions().num_rows == 0
-    own = make(tmp_path / "lake", EVENTS, ["country"], "x.y.z")
-    write(own, events((1, "2025-12-10", "US")))
-    assert rows_of(pt.Lake(str(tmp_path / "lake")).table("x.y.z")) == [1]
+    own = create_lance_table(tmp_path / "lake", EVENT_SCHEMA, ["country"], "x.y.z")
+    commit_rows(own, event_rows((1, "2025-12-10", "US")))
+    assert column_values(pt.Lake(str(tmp_path / "lake")).table("x.y.z")) == [1]
 
 
 @pytest.mark.parametrize("name", ["_rowid", "_rowaddr", "_distance", "a.b", "", "a`b", "__partita_row"])
 def test_names_that_lance_takes_for_something_else_are_refused(tmp_path: Path, name: str) -> None:
     for field in (pa.field(name, pa.int64()), pa.field("s", pa.struct([pa.field(name, pa.int64())]))):
         with pytest.raises(pt.SchemaError, match="column"):
-            make(tmp_path, EVENTS.append(field), ["country"])
-    table = make(tmp_path, EVENTS, ["country"])
+            create_lance_table(tmp_path, EVENT_SCHEMA.append(field), ["country"])
+    table = create_lance_table(tmp_path, EVENT_SCHEMA, ["country"])
     with pytest.raises(pt.SchemaError, match="column"):
         table.add_column(pa.field(name, pa.int64()))
 
@@ -241,31 +253,31 @@ def test_properties_that_nobody_knows_are_refused(tmp_path: Path) -> None:
     lake = pt.Lake(str(tmp_path))
     for properties in ({"lance.partitioning.shcema": "x"}, {"partita.x": "y"}, {"owner": 7}):
         with pytest.raises(pt.SpecError, match="property"):
-            lake.create_table("t", EVENTS, format="lance", properties=properties)  # type: ignore[arg-type]
-    table = lake.create_table("t", EVENTS, format="lance", properties={"owner": "me"})
-    assert store_of(table).state().properties["owner"] == "me"
+            lake.create_table("t", EVENT_SCHEMA, format="lance", properties=properties)  # type: ignore[arg-type]
+    table = lake.create_table("t", EVENT_SCHEMA, format="lance", properties={"owner": "me"})
+    assert table_store(table).current_version().properties["owner"] == "me"
 
 
 def test_a_folder_without_a_table_and_one_that_has_one(tmp_path: Path) -> None:
     with pytest.raises(pt.TableMissing):
         pt.open_table(str(tmp_path / "none"), format="lance")
-    make(tmp_path, EVENTS, ["country"])
+    create_lance_table(tmp_path, EVENT_SCHEMA, ["country"])
     with pytest.raises(pt.TableExists):
-        make(tmp_path, EVENTS, ["country"])
+        create_lance_table(tmp_path, EVENT_SCHEMA, ["country"])
 
 
 def test_a_stray_table_in_the_tree_is_refused_by_name(tmp_path: Path) -> None:
-    table = seeds_tree(tmp_path)
-    register(store_of(table).state().root, [(("event_date=2025-12-12",), "elsewhere.lance")])
+    table = create_seed_table(tmp_path)
+    register_leaves(table_store(table).current_version().root, [(("event_date=2025-12-12",), "elsewhere.lance")])
     with pytest.raises(pt.TableError, match="event_date=2025-12-12"):
         table.partitions()
 
 
 def test_a_table_without_partition_fields_is_one_leaf(tmp_path: Path) -> None:
-    table = make(tmp_path, EVENTS, [])
-    write(table, events((1, "2025-12-10", "US"), (2, "2025-12-11", None)))
+    table = create_lance_table(tmp_path, EVENT_SCHEMA, [])
+    commit_rows(table, event_rows((1, "2025-12-10", "US"), (2, "2025-12-11", None)))
     assert table.plan().files["path"].to_pylist() == ["data.lance"]
-    assert rows_of(table) == [1, 2]
+    assert column_values(table) == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -277,9 +289,9 @@ def test_a_table_without_partition_fields_is_one_leaf(tmp_path: Path) -> None:
 )
 def test_several_levels_of_functions(tmp_path: Path, by: list[Any], names: str) -> None:
     schema = pa.schema([("x", pa.int64()), ("s", pa.string()), ("ts", pa.timestamp("us", "UTC"))])
-    table = make(tmp_path, schema, by)
+    table = create_lance_table(tmp_path, schema, by)
     ts = pa.array(["2025-12-10T07:30:00"]).cast(pa.timestamp("us")).cast(schema.field(2).type)
-    write(table, pa.table({"x": [34], "s": ["a"], "ts": ts}))
+    commit_rows(table, pa.table({"x": [34], "s": ["a"], "ts": ts}))
     assert table.plan().files["path"].to_pylist() == [f"{names}.lance"]
     assert table.plan("x = 35 AND s = 'zz' AND ts < '2020-01-01'").files.num_rows == 0
     assert table.plan("x = 34 AND s = 'a' AND ts > '2020-01-01'").files.num_rows == 1

@@ -1,4 +1,4 @@
-"""The schema in the root's properties: Arrow's JSON, there and back."""
+"""The schema in the root's properties survives the round trip through Arrow's JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nearest vectors over many leaves: the same rows as brute force over all of them."""
+"""A search over many leaves returns the same rows as brute force."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from tests.formats.lance.tables import make, store_of, write
+from tests.formats.lance.tables import commit_rows, create_lance_table, table_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,10 +27,10 @@ ASKED = VECTORS[17].tolist()
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> LanceTable:
-    made = make(tmp_path_factory.mktemp("search"), SCHEMA, ["country", pt.bucket("id", 2)])
-    write(made, rows(0, 1500))
-    write(made, rows(1500, 2000))
-    return made
+    table_ = create_lance_table(tmp_path_factory.mktemp("search"), SCHEMA, ["country", pt.bucket("id", 2)])
+    commit_rows(table_, rows(0, 1500))
+    commit_rows(table_, rows(1500, 2000))
+    return table_
 
 
 def rows(start: int, stop: int) -> pa.Table:
@@ -42,17 +42,17 @@ def rows(start: int, stop: int) -> pa.Table:
     )
 
 
-def brute(kept: np.ndarray, k: int) -> list[int]:
-    distances = ((VECTORS[kept] - np.array(ASKED, np.float32)) ** 2).sum(axis=1)
-    return cast("list[int]", kept[np.argsort(distances)[:k]].tolist())
+def nearest_ids(row_ids: np.ndarray, k: int) -> list[int]:
+    distances = ((VECTORS[row_ids] - np.array(ASKED, np.float32)) ** 2).sum(axis=1)
+    return cast("list[int]", row_ids[np.argsort(distances)[:k]].tolist())
 
 
 def test_the_nearest_of_all_leaves(table: LanceTable) -> None:
-    found = table.search(ASKED, "v", 10)
-    assert found["id"].to_pylist() == brute(np.arange(2000), 10)
-    assert found.column_names == ["id", "country", "price", "v", "_distance"]
-    assert found["country"].to_pylist() == [COUNTRIES[n % 4] for n in found["id"].to_pylist()]
-    assert found["_distance"][0].as_py() == 0
+    nearest = table.search(ASKED, "v", 10)
+    assert nearest["id"].to_pylist() == nearest_ids(np.arange(2000), 10)
+    assert nearest.column_names == ["id", "country", "price", "v", "_distance"]
+    assert nearest["country"].to_pylist() == [COUNTRIES[n % 4] for n in nearest["id"].to_pylist()]
+    assert nearest["_distance"][0].as_py() == 0
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_the_nearest_of_all_leaves(table: LanceTable) -> None:
     ],
 )
 def test_only_rows_that_match_count(table: LanceTable, where: str, keep: object) -> None:
-    kept = np.array([n for n in range(2000) if keep(n)], np.int64)  # type: ignore[operator]
-    found = table.search(ASKED, "v", 5, where, columns=["id"])
-    assert found["id"].to_pylist() == brute(kept, 5)
+    row_ids = np.array([n for n in range(2000) if keep(n)], np.int64)  # type: ignore[operator]
+    nearest = table.search(ASKED, "v", 5, where, columns=["id"])
+    assert nearest["id"].to_pylist() == nearest_ids(row_ids, 5)
 
 
 def test_what_lance_cannot_evaluate_is_refused(table: LanceTable) -> None:
@@ -86,41 +86,41 @@ def test_questions_that_make_no_sense_are_refused(table: LanceTable, vector: lis
 
 
 def test_with_an_index_the_nearest_is_found_and_new_rows_are_too(tmp_path: Path) -> None:
-    made = make(tmp_path, SCHEMA, ["country"])
-    write(made, rows(0, 1500))
-    assert made.index("v") == {"leaves": 4, "indexed": 4}
-    store, state = store_of(made), store_of(made).state()
-    assert [i.name for i in store.leaf(state, 0).open().describe_indices()] == ["v_idx"]
-    write(made, rows(1500, 2000))
-    found = made.search(ASKED, "v", 10, columns=["id"], refine_factor=50, nprobes=100)
-    assert found["id"].to_pylist() == brute(np.arange(2000), 10)
-    assert any(n >= 1500 for n in found["id"].to_pylist())
+    table_ = create_lance_table(tmp_path, SCHEMA, ["country"])
+    commit_rows(table_, rows(0, 1500))
+    assert table_.create_index("v") == {"leaves": 4, "indexed": 4}
+    state = table_store(table_).current_version()
+    assert [i.name for i in state.leaf(0).open().describe_indices()] == ["v_idx"]
+    commit_rows(table_, rows(1500, 2000))
+    nearest = table_.search(ASKED, "v", 10, columns=["id"], refine_factor=50, nprobes=100)
+    assert nearest["id"].to_pylist() == nearest_ids(np.arange(2000), 10)
+    assert any(n >= 1500 for n in nearest["id"].to_pylist())
 
 
-def cosine(kept: np.ndarray, k: int) -> list[int]:
-    own, asked = VECTORS[kept], np.array(ASKED, np.float32)
-    distances = 1 - own @ asked / np.linalg.norm(own, axis=1) / np.linalg.norm(asked)
-    return cast("list[int]", kept[np.argsort(distances)[:k]].tolist())
+def nearest_ids_by_cosine(row_ids: np.ndarray, k: int) -> list[int]:
+    vectors, query = VECTORS[row_ids], np.array(ASKED, np.float32)
+    distances = 1 - vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+    return cast("list[int]", row_ids[np.argsort(distances)[:k]].tolist())
 
 
 def test_leaves_without_an_index_are_asked_by_the_metric_of_those_that_have_one(tmp_path: Path) -> None:
-    made = make(tmp_path, SCHEMA, ["country"])
-    write(made, rows(0, 1500))
-    assert made.index("v", "country = 'FR'", metric="cosine") == {"leaves": 1, "indexed": 1}
-    found = made.search(ASKED, "v", 10, columns=["id"], refine_factor=50, nprobes=100)
-    assert found["id"].to_pylist() == cosine(np.arange(1500), 10)
-    found = made.search(ASKED, "v", 10, columns=["id"], metric="l2")
-    assert found["id"].to_pylist() == brute(np.arange(1500), 10)
+    table_ = create_lance_table(tmp_path, SCHEMA, ["country"])
+    commit_rows(table_, rows(0, 1500))
+    assert table_.create_index("v", "country = 'FR'", metric="cosine") == {"leaves": 1, "indexed": 1}
+    nearest = table_.search(ASKED, "v", 10, columns=["id"], refine_factor=50, nprobes=100)
+    assert nearest["id"].to_pylist() == nearest_ids_by_cosine(np.arange(1500), 10)
+    nearest = table_.search(ASKED, "v", 10, columns=["id"], metric="l2")
+    assert nearest["id"].to_pylist() == nearest_ids(np.arange(1500), 10)
 
 
 def test_indices_of_several_metrics_are_refused_unless_one_is_asked_for(tmp_path: Path) -> None:
-    made = make(tmp_path, SCHEMA, ["country"])
-    write(made, rows(0, 1500))
-    made.index("v", "country = 'FR'", metric="cosine")
-    made.index("v", "country = 'US'")
-    with pytest.raises(pt.TableError, match=r"cosine in country=FR\.lance, l2 in country=US\.lance; say which"):
-        made.search(ASKED, "v", 10)
-    found = made.search(ASKED, "v", 10, columns=["id"], metric="cosine", refine_factor=50, nprobes=100)
-    assert found["id"].to_pylist() == cosine(np.arange(1500), 10)
-    one = made.search(ASKED, "v", 1, "country = 'US'", refine_factor=50, nprobes=100)
-    assert one["id"].to_pylist() == brute(np.arange(0, 1500, 4), 1)
+    table_ = create_lance_table(tmp_path, SCHEMA, ["country"])
+    commit_rows(table_, rows(0, 1500))
+    table_.create_index("v", "country = 'FR'", metric="cosine")
+    table_.create_index("v", "country = 'US'")
+    with pytest.raises(pt.TableError, match=r"cosine in country=FR\.lance, l2 in country=US\.lance; choose one"):
+        table_.search(ASKED, "v", 10)
+    nearest = table_.search(ASKED, "v", 10, columns=["id"], metric="cosine", refine_factor=50, nprobes=100)
+    assert nearest["id"].to_pylist() == nearest_ids_by_cosine(np.arange(1500), 10)
+    nearest_row = table_.search(ASKED, "v", 1, "country = 'US'", refine_factor=50, nprobes=100)
+    assert nearest_row["id"].to_pylist() == nearest_ids(np.arange(0, 1500, 4), 1)

@@ -1,4 +1,4 @@
-"""Arrow types that Spark has no equal of: each is written and read back right, or refused by name."""
+"""Arrow types without an equivalent in Spark are written and read back correctly, or refused by name."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.formats.lance.namespace import SCHEMA, set_properties
+from partita.formats.lance.namespace import SCHEMA_PROPERTY, set_namespace_properties
 from partita.formats.lance.schema_json import schema_to_json
-from tests.formats.lance.tables import make, store_of
+from tests.formats.lance.tables import create_lance_table, table_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +36,9 @@ WHOLE = pa.array([1_735_718_400_000_001_000], pa.int64())
 )  # fmt: skip
 def test_a_type_that_spark_has_none_for_is_refused_before_anything_is_made(tmp_path: Path, type_: pa.DataType) -> None:
     with pytest.raises(pt.SchemaError, match="column 'x"):
-        make(tmp_path, pa.schema([("id", pa.int64()), ("x", type_)]), [])
+        create_lance_table(tmp_path, pa.schema([("id", pa.int64()), ("x", type_)]), [])
     assert not list(tmp_path.iterdir())
-    table = make(tmp_path, pa.schema([("id", pa.int64())]), [])
+    table = create_lance_table(tmp_path, pa.schema([("id", pa.int64())]), [])
     with pytest.raises(pt.SchemaError, match="column 'x"):
         table.add_column(pa.field("x", type_))
 
@@ -56,7 +56,7 @@ ODD: dict[str, pa.Array] = {
 
 def test_types_that_spark_has_wider_ones_for_come_back_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
     rows = pa.table(ODD)
-    table = make(tmp_path, rows.schema, [pt.bucket("u32", 4)])
+    table = create_lance_table(tmp_path, rows.schema, [pt.bucket("u32", 4)])
     table.append(rows)
     [path] = table.plan().files["path"].to_pylist()
     assert lance.dataset(f"{table.uri}/{path}").to_table().equals(rows)
@@ -65,7 +65,9 @@ def test_types_that_spark_has_wider_ones_for_come_back_as_they_were(spark: Spark
 
 
 def test_rows_in_types_of_arrows_own_are_appended(spark: SparkSession, tmp_path: Path) -> None:
-    table = make(tmp_path, pa.schema([("s", pa.string()), ("b", pa.binary()), ("ts", pa.timestamp("us"))]), ["s"])
+    table = create_lance_table(
+        tmp_path, pa.schema([("s", pa.string()), ("b", pa.binary()), ("ts", pa.timestamp("us"))]), ["s"]
+    )
     coded = pa.array(["x"]).dictionary_encode()
     table.append(pa.table({"s": coded, "b": pa.array([b"y"], pa.binary_view()), "ts": WHOLE.cast(pa.timestamp("ns"))}))
     assert [(r["s"], bytes(r["b"]), r["ts"].microsecond) for r in table.read().collect()] == [("x", b"y", 1)]
@@ -78,15 +80,15 @@ def test_rows_in_types_of_arrows_own_are_appended(spark: SparkSession, tmp_path:
 def test_what_others_wrote_to_the_nanosecond_is_never_cut(
     spark: SparkSession, tmp_path: Path, type_: pa.DataType
 ) -> None:
-    table = make(tmp_path, pa.schema([("id", pa.int64())]), [])
-    root = store_of(table).state().root
-    properties = {**store_of(table).state().properties}
+    table = create_lance_table(tmp_path, pa.schema([("id", pa.int64())]), [])
+    root = table_store(table).current_version().root
+    properties = {**table_store(table).current_version().properties}
     for at, numbers in enumerate((WHOLE, NANOS)):
         day = pa.array([n % 86_400_000_000_000 for n in numbers.to_pylist()], pa.int64())
         values = (day if pa.types.is_time(type_) else numbers).cast(type_)
         theirs = pa.table({"id": pa.array([at]), "x": values})
         lance.write_dataset(theirs, f"{table.uri}/data.lance", mode="append" if at else "create")
-        set_properties(root, {**properties, SCHEMA: schema_to_json(theirs.schema)})
+        set_namespace_properties(root, {**properties, SCHEMA_PROPERTY: schema_to_json(theirs.schema)})
         table.repair()
         assert table.read(columns=["id"]).count() == at + 1
         if pa.types.is_time(type_):
@@ -99,10 +101,10 @@ def test_what_others_wrote_to_the_nanosecond_is_never_cut(
 
 
 def test_vectors_of_half_floats_are_searched(tmp_path: Path) -> None:
-    from tests.formats.lance.tables import write
+    from tests.formats.lance.tables import commit_rows
 
-    table = make(tmp_path, pa.schema([("id", pa.int64()), ("v", pa.list_(pa.float16(), 2))]), [])
+    table = create_lance_table(tmp_path, pa.schema([("id", pa.int64()), ("v", pa.list_(pa.float16(), 2))]), [])
     numbers = pa.array(np.array([0, 0, 1, 1, 5, 5], np.float16))
     rows: Any = pa.table({"id": [0, 1, 2], "v": pa.FixedSizeListArray.from_arrays(numbers, 2)})
-    write(table, rows)
+    commit_rows(table, rows)
     assert table.search([1.0, 1.25], "v", 2)["id"].to_pylist() == [1, 0]

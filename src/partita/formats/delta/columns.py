@@ -1,4 +1,4 @@
-"""A Delta table's columns as its log has them: names for people, names in files, and those made from others."""
+"""The columns of a Delta table: logical and physical names, generated columns, and the schema of a new table."""
 
 from __future__ import annotations
 
@@ -10,51 +10,63 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from partita.algebra.schema import Schema, check_distinct
-from partita.algebra.spark_json import TEXT_LENGTHS, schema_from_json, schema_to_json
-from partita.algebra.spec import FIRST_FIELD_ID, PartitionField, PartitionSpec
-from partita.algebra.transforms import Family, PartitionFunction, Transform
+from partita.algebra.calendar import HOUR
+from partita.algebra.schema import Schema, check_distinct_names
+from partita.algebra.spark_json import CHAR_VARCHAR_KEY, schema_from_json, schema_to_json
+from partita.algebra.spec import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from partita.algebra.transforms import (
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    PartitionFunction,
+    Transform,
+    TransformFamily,
+    TruncateTransform,
+    YearTransform,
+)
 from partita.algebra.type_text import parse_type
-from partita.algebra.types import DATE, INT, STRING, CharType, Field, Kind, LogicalType, StructType
-from partita.arrow.schema import to_arrow
+from partita.algebra.types import DATE, INT, STRING, CharType, Field, LogicalType, StructType, TypeKind
+from partita.arrow.schema import to_arrow_type
 from partita.errors import SchemaError, SpecError, TableError
-from partita.formats.delta.log import Metadata, column_mapping_mode
-from partita.formats.delta.values.validation import PARTITIONABLE
+from partita.formats.delta.log import DeltaMetadata, column_mapping_mode
+from partita.formats.delta.values.validation import PARTITION_KINDS
 from partita.formats.field_ids import SPARK_FIELD_ID
 
-GENERATION = "delta.generationExpression"
-_PHYSICAL = "delta.columnMapping.physicalName"
-_ID = "delta.columnMapping.id"
+GENERATION_EXPRESSION = "delta.generationExpression"
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_COLUMN_ID = "delta.columnMapping.id"
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
-    """A column that is made from another by a function that Partita knows; `width` is that of a truncate."""
+class GeneratedColumn:
+    """A column that is made from another by a partition function."""
 
     name: str
-    function: str
+    transform: Transform
     source: str
-    width: int = 0
 
 
-def physical_schema(metadata: Metadata) -> Json:
-    """The schema with the names that files have, at every depth, and in `id` mode with Parquet's field ids."""
+def physical_schema(metadata: DeltaMetadata) -> Json:
+    """Return the schema with the physical names at every depth, and in `id` mode with Parquet's field ids."""
     mode = column_mapping_mode(metadata)
-    return metadata.schema if mode == "none" else _physical_struct(metadata.schema, with_ids=mode == "id")
+    return metadata.schema_json if mode == "none" else _physical_struct(metadata.schema_json, with_ids=mode == "id")
 
 
-def stored_arrow(metadata: Metadata) -> pa.Schema:
-    """The columns that files hold, which are all but the partition's, as Arrow writes them.
+def stored_arrow_schema(metadata: DeltaMetadata) -> pa.Schema:
+    """Return the Arrow schema of data files: all columns but the partition columns.
 
-    Every column may be null in a file, for what may not is the table's to say.
+    All columns are nullable in files; the table checks what may not be null.
     """
     mapped = column_mapping_mode(metadata) != "none"
-    names = (field["name"] for field in metadata.schema["fields"])
-    fields = _physical_struct(metadata.schema, with_ids=True)["fields"] if mapped else metadata.schema["fields"]
-    kept = [field for name, field in zip(names, fields, strict=True) if name not in metadata.partition_columns]
-    return pa.schema([_arrow_field(field) for field in kept])
+    names = (field["name"] for field in metadata.schema_json["fields"])
+    fields = (
+        _physical_struct(metadata.schema_json, with_ids=True)["fields"] if mapped else metadata.schema_json["fields"]
+    )
+    stored = [field for name, field in zip(names, fields, strict=True) if name not in metadata.partition_columns]
+    return pa.schema([_arrow_field(field) for field in stored])
 
 
 def _arrow_field(field: Json) -> pa.Field:
@@ -67,8 +79,8 @@ def _arrow_type(field: Json) -> pa.DataType:
     type_ = field["type"]
     if isinstance(type_, str):
         if type_.startswith("string"):
-            return pa.string()  # whatever its collation
-        return to_arrow(schema_from_json({"type": "struct", "fields": [field]}).fields[0].type)
+            return pa.string()  # of any collation
+        return to_arrow_type(schema_from_json({"type": "struct", "fields": [field]}).fields[0].type)
     if type_["type"] == "struct":
         return pa.struct([_arrow_field(inner) for inner in type_["fields"]])
     if type_["type"] == "array":
@@ -77,88 +89,121 @@ def _arrow_type(field: Json) -> pa.DataType:
     return pa.map_(_arrow_type(key), _arrow_type(value))
 
 
-def limited_columns(metadata: Metadata) -> dict[str, LogicalType]:
-    """The type of each column that has CHAR(n) or VARCHAR(n) in it; one that can't be read is a `TableError`."""
-    found = {}
-    for field in metadata.schema["fields"]:
-        text = (field.get("metadata") or {}).get(TEXT_LENGTHS)
+def length_limited_columns(metadata: DeltaMetadata) -> dict[str, LogicalType]:
+    """Return the type of each column that contains CHAR(n) or VARCHAR(n); raise `TableError` if it can't be parsed."""
+    types = {}
+    for field in metadata.schema_json["fields"]:
+        text = (field.get("metadata") or {}).get(CHAR_VARCHAR_KEY)
         if text is None:
             continue
         try:
-            found[field["name"]] = parse_type(str(text))
+            types[field["name"]] = parse_type(str(text))
         except SchemaError as error:
             raise TableError(
                 f"column {field['name']!r} limits the length of its texts in a way that Partita can't read, so the "
                 f"table is not written ({error}); write to it with delta-spark"
             ) from error
-    return found
+    return types
 
 
-def length_metadata(metadata: Metadata) -> dict[str, Json]:
-    """The metadata that tells Spark the lengths of texts, of each column that has any."""
-    given = {f["name"]: (f.get("metadata") or {}).get(TEXT_LENGTHS) for f in metadata.schema["fields"]}
-    return {name: {TEXT_LENGTHS: text} for name, text in given.items() if text is not None}
+def text_length_metadata(metadata: DeltaMetadata) -> dict[str, Json]:
+    """Return the field metadata of each column that contains CHAR(n) or VARCHAR(n), which tells Spark the lengths."""
+    return {name: {CHAR_VARCHAR_KEY: text} for name, text in _field_property(metadata, CHAR_VARCHAR_KEY).items()}
 
 
-def _is_char(field: Json) -> bool:
+def _is_char_field(field: Json) -> bool:
     return isinstance(schema_from_json({"type": "struct", "fields": [field]}).fields[0].type, CharType)
 
 
-def generated_columns(metadata: Metadata) -> dict[str, str]:
-    """The SQL of each column that is made from others."""
-    given = {f["name"]: (f.get("metadata") or {}).get(GENERATION) for f in metadata.schema["fields"]}
-    return {name: text for name, text in given.items() if text is not None}
+def generation_expressions(metadata: DeltaMetadata) -> dict[str, str]:
+    """Return the SQL expression of each generated column."""
+    return _field_property(metadata, GENERATION_EXPRESSION)
 
 
-_FORMS: Mapping[str, str] = {
-    "year": "YEAR({})",
-    "month": "DATE_FORMAT({}, 'yyyy-MM')",
-    "day": "CAST({} AS DATE)",
-    "hour": "DATE_FORMAT({}, 'yyyy-MM-dd-HH')",
-    "truncate": "SUBSTRING({}, 0, {})",
-}
-"""The SQL of the functions that delta-spark prunes by."""
-_TYPES: Mapping[str, LogicalType] = {"year": INT, "month": STRING, "day": DATE, "hour": STRING, "truncate": STRING}
-_SOURCE = r"\(\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>\w+))\s*"
-_PATTERNS = {
-    "year": re.compile(rf"(?i:YEAR){_SOURCE}\)"),
-    "month": re.compile(rf"(?i:DATE_FORMAT){_SOURCE},\s*'yyyy-MM'\s*\)"),
-    "day": re.compile(rf"(?i:CAST){_SOURCE}(?i:AS\s+DATE)\s*\)"),
-    "hour": re.compile(rf"(?i:DATE_FORMAT){_SOURCE},\s*'yyyy-MM-dd-HH'\s*\)"),
-    "truncate": re.compile(rf"(?i:SUBSTRING|SUBSTR){_SOURCE},\s*[01]\s*,\s*(?P<width>\d+)\s*\)"),
-}
-"""The same as others may write them; names ignore case, and patterns of dates don't."""
-_TAKES = {"hour": {"timestamp"}, "truncate": {"string"}}
+def _field_property(metadata: DeltaMetadata, key: str) -> dict[str, str]:
+    """Return a property of the fields' metadata by column, for the columns that have it."""
+    values = {f["name"]: (f.get("metadata") or {}).get(key) for f in metadata.schema_json["fields"]}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def known_generated(metadata: Metadata) -> list[Generated]:
-    """Those generated columns that Partita can fill and prune by on its own."""
-    fields = {f["name"].casefold(): f for f in metadata.schema["fields"]}
-    found = []
-    for name, text in generated_columns(metadata).items():
-        for function, pattern in _PATTERNS.items():
-            match = pattern.fullmatch(text.strip())
+@dataclass(frozen=True, slots=True)
+class _GenerationExpression:
+    """The SQL of a generated column that delta-spark prunes by, as Partita writes it and as others may write it.
+
+    In `pattern`, names ignore case and patterns of dates don't.
+    """
+
+    sql: str
+    pattern: re.Pattern[str]
+    result_type: LogicalType
+    source_types: frozenset[str]
+
+
+def _generation_expression(
+    sql: str, pattern: str, result_type: LogicalType, *source_types: str
+) -> _GenerationExpression:
+    return _GenerationExpression(sql, re.compile(pattern), result_type, frozenset(source_types))
+
+
+_SOURCE_PATTERN = r"\(\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>\w+))\s*"
+_GENERATION_EXPRESSIONS: Mapping[type[Transform], _GenerationExpression] = {
+    YearTransform: _generation_expression(
+        "YEAR({})", rf"(?i:YEAR){_SOURCE_PATTERN}\)", INT, "date", "timestamp"
+    ),
+    MonthTransform: _generation_expression(
+        "DATE_FORMAT({}, 'yyyy-MM')",
+        rf"(?i:DATE_FORMAT){_SOURCE_PATTERN},\s*'yyyy-MM'\s*\)",
+        STRING, "date", "timestamp",
+    ),
+    DayTransform: _generation_expression(
+        "CAST({} AS DATE)", rf"(?i:CAST){_SOURCE_PATTERN}(?i:AS\s+DATE)\s*\)", DATE, "date", "timestamp"
+    ),
+    HourTransform: _generation_expression(
+        "DATE_FORMAT({}, 'yyyy-MM-dd-HH')",
+        rf"(?i:DATE_FORMAT){_SOURCE_PATTERN},\s*'yyyy-MM-dd-HH'\s*\)",
+        STRING, "timestamp",
+    ),
+    TruncateTransform: _generation_expression(
+        "SUBSTRING({}, 0, {})",
+        rf"(?i:SUBSTRING|SUBSTR){_SOURCE_PATTERN},\s*[01]\s*,\s*(?P<parameter>\d+)\s*\)",
+        STRING, "string",
+    ),
+}  # fmt: skip
+
+
+def known_generated_columns(metadata: DeltaMetadata) -> list[GeneratedColumn]:
+    """Return the generated columns that Partita can compute and prune by itself."""
+    fields = {f["name"].casefold(): f for f in metadata.schema_json["fields"]}
+    columns = []
+    for name, text in generation_expressions(metadata).items():
+        for transform, expression in _GENERATION_EXPRESSIONS.items():
+            match = expression.pattern.fullmatch(text.strip())
             if match is None:
                 continue
-            written = match["plain"] or match["quoted"].replace("``", "`")
-            source = fields.get(written.casefold())
-            # What a CHAR column generates may be made of its values with or without the spaces behind them.
-            if source is None or _is_char(source):
+            source_name = match["plain"] or match["quoted"].replace("``", "`")
+            source = fields.get(source_name.casefold())
+            # Writers generate from a CHAR column with or without its trailing spaces.
+            if source is None or _is_char_field(source):
                 continue
-            if source["type"] in _TAKES.get(function, {"date", "timestamp"}):
-                width = int(match["width"]) if function == "truncate" else 0
-                found.append(Generated(name, function, source["name"], width))
-    return found
+            if source["type"] in expression.source_types:
+                arguments = [int(match["parameter"])] if transform.parameter_name is not None else []
+                columns.append(GeneratedColumn(name, transform(*arguments), source["name"]))
+    return columns
 
 
-def created_schema(schema: Schema, functions: Iterable[PartitionFunction], *, mapped: bool) -> tuple[Json, list[str]]:
-    """The schema's JSON of a new table, with a generated column for each function, and its partition columns."""
-    _check_names(schema.fields, mapped=mapped)
+def new_table_schema(
+    schema: Schema, functions: Iterable[PartitionFunction], *, is_mapped: bool
+) -> tuple[Json, list[str]]:
+    """Return the schema of a new table as JSON, with a generated column for each function; and its partition columns.
+
+    Raises `SchemaError` for a column name and `SpecError` for a function that Delta can't have.
+    """
+    _check_column_names(schema.fields, is_mapped=is_mapped)
     document: dict[str, Any] = cast("dict[str, Any]", schema_to_json(schema))
     partitions = []
     for function in functions:
-        source = schema.find(function.source)
-        if function.transform.name == "identity":
+        source = schema.find_field(function.source)
+        if function.transform.is_identity:
             _check_partitionable(source)
             partitions.append(source.name)
             continue
@@ -168,60 +213,65 @@ def created_schema(schema: Schema, functions: Iterable[PartitionFunction], *, ma
         raise SpecError(f"a column is partitioned by twice: {', '.join(partitions)}")
     if len(partitions) == len(document["fields"]):
         raise SpecError("a Delta table needs a column that it is not partitioned by")
-    return (_numbered(document) if mapped else document), partitions
+    return (_assign_column_mapping(document) if is_mapped else document), partitions
 
 
-def column_spec(names: Iterable[str], schema: Schema) -> PartitionSpec:
-    """Delta partitions by columns, of more types than the other formats do."""
-    columns = enumerate((schema.find(name) for name in names), FIRST_FIELD_ID)
+def identity_spec(names: Iterable[str], schema: Schema) -> PartitionSpec:
+    """Return a spec of identity fields, of every type that Delta partitions by."""
+    columns = enumerate((schema.find_field(name) for name in names), PARTITION_FIELD_ID_START)
     return PartitionSpec(
-        0, tuple(PartitionField(c.name, c.name, Transform("identity"), at, c.type) for at, c in columns), Family.ICEBERG
+        0,
+        tuple(PartitionField(c.name, c.name, IdentityTransform(), field_id, c.type) for field_id, c in columns),
+        TransformFamily.ICEBERG,
     )
 
 
-_WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN_IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
-_NEEDS_MAPPING = frozenset(" ,;{}()\n\t=")
-"""What Delta refuses in the names of files' columns."""
+_INVALID_NAME_CHARACTERS = frozenset(" ,;{}()\n\t=")
+"""Characters that Delta refuses in physical column names."""
 
 
-def _check_names(fields: Sequence[Field], *, mapped: bool) -> None:
-    """Names that Delta refuses, or that Spark can't tell apart."""
-    check_distinct(field.name for field in fields)
+def _check_column_names(fields: Sequence[Field], *, is_mapped: bool) -> None:
+    """Raise `SchemaError` for names that Delta refuses, or that differ only in case."""
+    check_distinct_names(field.name for field in fields)
     for field in fields:
-        odd = "".join(sorted(_NEEDS_MAPPING & set(field.name)))
-        if odd and not mapped:
+        invalid = "".join(sorted(_INVALID_NAME_CHARACTERS & set(field.name)))
+        if invalid and not is_mapped:
             raise SchemaError(
-                f"column {field.name!r} has {odd!r} in its name, which Delta takes only with the property "
+                f"column {field.name!r} has {invalid!r} in its name, which Delta takes only with the property "
                 "delta.columnMapping.mode='name'"
             )
         if isinstance(field.type, StructType):
-            _check_names(field.type.fields, mapped=mapped)
+            _check_column_names(field.type.fields, is_mapped=is_mapped)
 
 
 def _check_partitionable(column: Field) -> None:
-    if column.type.kind not in PARTITIONABLE:
+    if column.type.kind not in PARTITION_KINDS:
         raise SpecError(f"column {column.name!r} of type {column.type} can't partition a Delta table")
 
 
 def _generated_field(function: PartitionFunction, source: Field, schema: Schema) -> dict[str, Any]:
-    name = function.transform.name
-    if name not in _FORMS or (name == "truncate" and source.type.kind is not Kind.STRING):
+    transform = function.transform
+    expression = _GENERATION_EXPRESSIONS.get(type(transform))
+    is_calendar = transform.time_unit is not None
+    if expression is None or (not is_calendar and source.type.kind is not TypeKind.STRING):
         raise SpecError(
             f"Delta partitions by columns, and has no {function}; add a column that holds it and partition by that, "
             "or use format='iceberg' or 'lance'"
         )
-    if name != "truncate" and source.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
+    if is_calendar and source.type.kind not in (TypeKind.DATE, TypeKind.TIMESTAMP):
         raise SpecError(f"{function} needs a date or a timestamp, and {source.name!r} is {source.type}")
-    if name == "hour" and source.type.kind is Kind.DATE:
+    if transform.time_unit == HOUR and source.type.kind is TypeKind.DATE:
         raise SpecError(f"{function}: a date has no hour")
     if any(function.name.casefold() == other.casefold() for other in schema.names):
         raise SpecError(f"partition column {function.name!r} has the name of another; give it another")
-    quoted = source.name if _WORD.fullmatch(source.name) else f"`{source.name.replace('`', '``')}`"
-    text = _FORMS[name].format(quoted, *([function.transform.width] if name == "truncate" else []))
-    made = cast("dict[str, Any]", schema_to_json(Schema((Field(function.name, _TYPES[name]),))))["fields"][0]
-    return {**made, "metadata": {GENERATION: text}}
+    quoted = source.name if _PLAIN_IDENTIFIER.fullmatch(source.name) else f"`{source.name.replace('`', '``')}`"
+    text = expression.sql.format(quoted, transform.parameter)
+    generated = Schema((Field(function.name, expression.result_type),))
+    schema_json = cast("dict[str, Any]", schema_to_json(generated))
+    return {**schema_json["fields"][0], "metadata": {GENERATION_EXPRESSION: text}}
 
 
 def _physical_struct(struct: Json, *, with_ids: bool) -> dict[str, Any]:
@@ -229,11 +279,11 @@ def _physical_struct(struct: Json, *, with_ids: bool) -> dict[str, Any]:
 
 
 def _physical_field(field: Json, *, with_ids: bool) -> dict[str, Any]:
-    given = field.get("metadata") or {}
-    metadata = {SPARK_FIELD_ID: given[_ID]} if with_ids and _ID in given else {}
-    metadata |= {key: value for key, value in given.items() if key.startswith("__")}
+    logical = field.get("metadata") or {}
+    metadata = {SPARK_FIELD_ID: logical[_COLUMN_ID]} if with_ids and _COLUMN_ID in logical else {}
+    metadata |= {key: value for key, value in logical.items() if key.startswith("__")}
     return {
-        "name": given.get(_PHYSICAL, field["name"]),
+        "name": logical.get(_PHYSICAL_NAME, field["name"]),
         "type": _physical_type(field["type"], with_ids=with_ids),
         "nullable": field.get("nullable", True),
         "metadata": metadata,
@@ -253,24 +303,24 @@ def _physical_type(type_: Any, *, with_ids: bool) -> Any:
     return {**type_, **inner}
 
 
-def _numbered(document: dict[str, Any]) -> dict[str, Any]:
-    """The schema with an id and a random physical name for each field, at every depth."""
-    for number, field in enumerate(_fields(document), 1):
-        field["metadata"] = {**(field.get("metadata") or {}), _ID: number, _PHYSICAL: f"col-{uuid4()}"}
+def _assign_column_mapping(document: dict[str, Any]) -> dict[str, Any]:
+    """Give each field of a schema, at every depth, a column id and a random physical name."""
+    for number, field in enumerate(_all_fields(document), 1):
+        field["metadata"] = {**(field.get("metadata") or {}), _COLUMN_ID: number, _PHYSICAL_NAME: f"col-{uuid4()}"}
     return document
 
 
-def greatest_id(document: Json) -> int:
-    """The greatest column id of a schema; 0 where it has none."""
-    return max(((field.get("metadata") or {}).get(_ID, 0) for field in _fields(document)), default=0)
+def max_column_id(document: Json) -> int:
+    """Return the greatest column id of a schema; 0 if it has none."""
+    return max(((field.get("metadata") or {}).get(_COLUMN_ID, 0) for field in _all_fields(document)), default=0)
 
 
-def _fields(node: Any) -> Iterator[dict[str, Any]]:
-    """Every field of a type, at every depth, each before those inside it."""
+def _all_fields(node: Any) -> Iterator[dict[str, Any]]:
+    """Return every field of a type, at every depth, each before those inside it."""
     if isinstance(node, str):
         return
     for field in node.get("fields", ()):
         yield field
-        yield from _fields(field["type"])
+        yield from _all_fields(field["type"])
     for key in ("elementType", "keyType", "valueType"):
-        yield from _fields(node.get(key, ""))
+        yield from _all_fields(node.get(key, ""))

@@ -1,157 +1,125 @@
-"""Committing to a Delta table beside others: one file of actions, and what to do when another writer was first.
+"""Commit actions to the log of a Delta table, and retry on top of the commits of other writers.
 
-Two appends never conflict. A change of what the table is (its schema, its settings, its protocol) conflicts with
-everything. A change that read some of the table conflicts with a commit that added to what it read, except blind
-appends where the table is `WriteSerializable`, and with one that took away a file that it read.
+`partita.formats.delta.conflicts` says which commits of others a retry may not be put on top of.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from partita.errors import Conflict
-from partita.formats.delta.log import Commit, DeltaLog, Snapshot, TableRoot, isolation
+from partita.formats.delta.conflicts import actions_of_kind, check_conflict
+from partita.formats.delta.log import DeltaCommit, DeltaLog, DeltaSnapshot, isolation_level
 
 Actions = Sequence[Mapping[str, Any]]
 
-_OPERATIONS = {
+_OPERATION_NAMES = {
     "append": "WRITE", "overwrite": "WRITE", "overwrite_partitions": "WRITE", "replace_partitions": "WRITE",
     "delete": "DELETE", "update": "UPDATE", "merge": "MERGE", "rewrite": "OPTIMIZE",
 }  # fmt: skip
-_MODES = {
+_WRITE_MODES = {
     "append": "Append", "overwrite": "Overwrite", "overwrite_partitions": "Overwrite",
     "replace_partitions": "Overwrite",
 }  # fmt: skip
-_METRICS = {
+_METRIC_NAMES = {
     "rows_deleted": "numDeletedRows", "rows_updated": "numUpdatedRows", "rows_inserted": "numOutputRows",
     "files_removed": "numRemovedFiles", "files_added": "numAddedFiles",
 }  # fmt: skip
-CHECKPOINT_INTERVAL = 10
+DEFAULT_CHECKPOINT_INTERVAL = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Attempt:
-    """What is to be committed, and what it may not meet.
+class PendingCommit:
+    """The actions of a commit, and what it read of the table.
 
-    `looked_at` are the paths of the files that were read. `touches` says whether files that another commit added are
-    among what was read; None where nothing was.
+    `matches_read` says whether any of some `add` actions, those of another commit, belongs to what was read; it is None
+    if nothing was read. `transaction` is the id and the number of an application's transaction. `read_paths` are the
+    paths of the files that were read, as the log has them.
     """
 
     operation: str
     actions: Actions
     parameters: Mapping[str, str]
     metrics: Mapping[str, int]
-    touches: Callable[[list[Mapping[str, Any]]], bool] | None = None
+    matches_read: Callable[[list[Mapping[str, Any]]], bool] | None = None
     transaction: tuple[str, int] | None = None
-    looked_at: frozenset[str] = frozenset()
+    read_paths: frozenset[str] = frozenset()
 
     @property
-    def removed(self) -> set[str]:
-        """The paths of the files that go."""
+    def removed_paths(self) -> set[str]:
+        """The paths of the files that the commit removes."""
         return {action["remove"]["path"] for action in self.actions if "remove" in action}
 
 
-def commit(log: DeltaLog, snapshot: Snapshot, attempt: Attempt) -> int:
-    """Commit on top of a snapshot, or of what others made of it since; the version.
+def commit_actions(log: DeltaLog, snapshot: DeltaSnapshot, pending: PendingCommit) -> int:
+    """Commit on top of a snapshot, or of the commits that others made since, and return the version.
 
-    A `Conflict` is raised before anything is written. An application's transaction that is there already is not made
-    again: its version comes back.
+    If another commit has recorded the application's transaction already, nothing is committed and the version of that
+    commit is returned. Raises `CommitConflict`, before anything is written, if a commit since the snapshot conflicts.
     """
     version = snapshot.version + 1
     interval = _checkpoint_interval(snapshot)
-    info = _info(snapshot, attempt)
-    while not log.commit(version, [info, *_transaction(attempt), *attempt.actions]):
+    commit_info = _commit_info_action(snapshot, pending)
+    while not log.write_commit(version, [commit_info, *_transaction_actions(pending), *pending.actions]):
         for other in log.commits_after(version - 1):
-            # A store may answer a repeated request that the file is there: then it is ours.
-            if _is_ours(other, info) or _is_same(other, attempt.transaction):
+            # An object store may answer a retried request with "exists": then the commit is our own.
+            if _is_own_commit(other, commit_info) or _has_transaction(other, pending.transaction):
                 return other.version
-            _check(other, attempt, isolation(snapshot.metadata), log.root)
+            check_conflict(other, pending, isolation_level(snapshot.metadata), log.table_root)
             version = other.version + 1
     if version % interval == 0:
-        log.checkpoint(version, snapshot)
+        log.write_checkpoint(version, snapshot)
     return version
 
 
-def _checkpoint_interval(snapshot: Snapshot) -> int:
-    """After how many versions there is a checkpoint; what says no number says nothing."""
-    given = str(snapshot.metadata.configuration.get("delta.checkpointInterval", ""))
-    return int(given) if given.isdecimal() and int(given) > 0 else CHECKPOINT_INTERVAL
+def _checkpoint_interval(snapshot: DeltaSnapshot) -> int:
+    """Return `delta.checkpointInterval`, or the default if the property is not a positive integer."""
+    text = str(snapshot.metadata.configuration.get("delta.checkpointInterval", ""))
+    return int(text) if text.isdecimal() and int(text) > 0 else DEFAULT_CHECKPOINT_INTERVAL
 
 
-def _is_ours(other: Commit, info: Mapping[str, Any]) -> bool:
-    return any(found.get("txnId") == info["commitInfo"]["txnId"] for found in _of(other, "commitInfo"))
+def _is_own_commit(other: DeltaCommit, commit_info: Mapping[str, Any]) -> bool:
+    own_id = commit_info["commitInfo"]["txnId"]
+    return any(info.get("txnId") == own_id for info in actions_of_kind(other, "commitInfo"))
 
 
-def _is_same(other: Commit, transaction: tuple[str, int] | None) -> bool:
+def _has_transaction(other: DeltaCommit, transaction: tuple[str, int] | None) -> bool:
     if transaction is None:
         return False
     application, number = transaction
-    return any(t["appId"] == application and t["version"] >= number for t in _of(other, "txn"))
+    return any(t["appId"] == application and t["version"] >= number for t in actions_of_kind(other, "txn"))
 
 
-def _check(other: Commit, attempt: Attempt, level: str, root: TableRoot) -> None:
-    for kind, what in (("metaData", "changed the table's metadata"), ("protocol", "changed the table's protocol")):
-        if any(_of(other, kind)):
-            raise Conflict(attempt.operation, what, other.version)
-    gone = _files(attempt.removed, root) & _files((r["path"] for r in _of(other, "remove")), root)
-    if gone:
-        raise Conflict(attempt.operation, f"took away a file that this one does ({min(gone)})", other.version)
-    changed = (remove["path"] for remove in _of(other, "remove") if remove.get("dataChange", True))
-    missed = _files(attempt.looked_at, root) & _files(changed, root)
-    if missed:
-        raise Conflict(attempt.operation, f"took away a file that this one read ({min(missed)})", other.version)
-    if attempt.touches is None or (level == "WriteSerializable" and _is_blind(other)):
-        return
-    added = [add for add in _of(other, "add") if add.get("dataChange", True)]
-    if added and attempt.touches(added):
-        raise Conflict(attempt.operation, "added rows to what this one read", other.version)
-
-
-def _files(paths: Iterable[str], root: TableRoot) -> set[str]:
-    """The files that these paths name, however they are spelled."""
-    return set(map(root.canonical_path, paths))
-
-
-def _is_blind(commit: Commit) -> bool:
-    """Whether the commit only added, and read nothing for it."""
-    return any(info.get("isBlindAppend") is True for info in _of(commit, "commitInfo"))
-
-
-def _of(commit: Commit, kind: str) -> Iterator[Mapping[str, Any]]:
-    return (action[kind] for action in commit.actions if action.get(kind) is not None)
-
-
-def _transaction(attempt: Attempt) -> list[Mapping[str, Any]]:
-    if attempt.transaction is None:
+def _transaction_actions(pending: PendingCommit) -> list[Mapping[str, Any]]:
+    if pending.transaction is None:
         return []
-    application, number = attempt.transaction
-    return [{"txn": {"appId": application, "version": number, "lastUpdated": now()}}]
+    application, number = pending.transaction
+    return [{"txn": {"appId": application, "version": number, "lastUpdated": current_millis()}}]
 
 
-def _info(snapshot: Snapshot, attempt: Attempt) -> Mapping[str, Any]:
-    parameters = {key: json.dumps(value) for key, value in attempt.parameters.items()}
-    if attempt.operation in _MODES:
-        parameters = {"mode": _MODES[attempt.operation], **parameters}
+def _commit_info_action(snapshot: DeltaSnapshot, pending: PendingCommit) -> Mapping[str, Any]:
+    parameters = {key: json.dumps(value) for key, value in pending.parameters.items()}
+    if pending.operation in _WRITE_MODES:
+        parameters = {"mode": _WRITE_MODES[pending.operation], **parameters}
     return {
         "commitInfo": {
-            "timestamp": now(),
-            "operation": _OPERATIONS.get(attempt.operation, attempt.operation),
+            "timestamp": current_millis(),
+            "operation": _OPERATION_NAMES.get(pending.operation, pending.operation),
             "operationParameters": parameters,
-            "operationMetrics": {_METRICS.get(key, key): str(value) for key, value in attempt.metrics.items()},
+            "operationMetrics": {_METRIC_NAMES.get(key, key): str(value) for key, value in pending.metrics.items()},
             "readVersion": snapshot.version,
-            "isolationLevel": isolation(snapshot.metadata),
-            "isBlindAppend": attempt.touches is None and not attempt.removed,
+            "isolationLevel": isolation_level(snapshot.metadata),
+            "isBlindAppend": pending.matches_read is None and not pending.removed_paths,
             "engineInfo": "Partita",
             "txnId": str(uuid4()),
         }
     }
 
 
-def now() -> int:
-    """Milliseconds from 1970."""
+def current_millis() -> int:
+    """Return the current time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000

@@ -1,6 +1,6 @@
-"""Iceberg's schemas as Partita's and as Arrow's, to and fro.
+"""Converting Iceberg schemas to and from Partita's, and to Arrow's.
 
-Columns are found by their ids: names change, and may come back as those of other columns.
+Columns are found by their ids: names change, and may be reused by other columns.
 
 | Iceberg | logical | Arrow, in data files |
 |---|---|---|
@@ -41,63 +41,63 @@ from partita.algebra.types import (
     DecimalType,
     Field,
     FixedType,
-    Kind,
     ListType,
     LogicalType,
     MapType,
     StructType,
-    decimal,
-    fixed,
-    list_of,
-    map_of,
-    other,
-    struct_of,
+    TypeKind,
+    decimal_type,
+    fixed_type,
+    list_type,
+    map_type,
+    other_type,
+    struct_type,
 )
-from partita.arrow.schema import to_arrow
+from partita.arrow.schema import to_arrow_type
 from partita.errors import SchemaError
-from partita.formats.field_ids import FIELD_ID
+from partita.formats.field_ids import ARROW_FIELD_ID
 
 
-def to_schema(schema: IcebergSchema) -> Schema:
-    """The columns of an Iceberg schema, under their current names."""
-    return Schema(tuple(_field(f) for f in schema.fields))
+def schema_from_iceberg(schema: IcebergSchema) -> Schema:
+    """Return the columns of an Iceberg schema under their current names."""
+    return Schema(tuple(_logical_field(f) for f in schema.fields))
 
 
-def to_logical(type_: iceberg.IcebergType) -> LogicalType:
-    """The logical type of an Iceberg type (see the module's head)."""
-    plain = _LOGICAL.get(type(type_))
-    if plain is not None:
-        return plain
+def logical_type_from_iceberg(type_: iceberg.IcebergType) -> LogicalType:
+    """Return the logical type of an Iceberg type (see the module's table)."""
+    primitive = _LOGICAL_TYPES.get(type(type_))
+    if primitive is not None:
+        return primitive
     if isinstance(type_, iceberg.DecimalType):
-        return decimal(type_.precision, type_.scale)
+        return decimal_type(type_.precision, type_.scale)
     if isinstance(type_, iceberg.FixedType):
-        return fixed(len(type_))
+        return fixed_type(len(type_))
     if isinstance(type_, iceberg.StructType):
-        return struct_of(*(_field(f) for f in type_.fields))
+        return struct_type(*(_logical_field(f) for f in type_.fields))
     if isinstance(type_, iceberg.ListType):
-        return list_of(to_logical(type_.element_type))
+        return list_type(logical_type_from_iceberg(type_.element_type))
     if isinstance(type_, iceberg.MapType):
-        return map_of(to_logical(type_.key_type), to_logical(type_.value_type))
-    return other(str(type_))
+        return map_type(logical_type_from_iceberg(type_.key_type), logical_type_from_iceberg(type_.value_type))
+    return other_type(str(type_))
 
 
-def from_schema(schema: Schema) -> IcebergSchema:
-    """A new Iceberg schema of these columns, with ids from 1: columns first, then what is inside of them."""
+def schema_to_iceberg(schema: Schema) -> IcebergSchema:
+    """Return a new Iceberg schema with ids from 1 on: columns first, then their nested fields."""
     ids = count(1)
     numbered = [(next(ids), f) for f in schema]
-    return IcebergSchema(*(_nested_field(number, f, ids) for number, f in numbered))
+    return IcebergSchema(*(_iceberg_field(field_id, f, ids) for field_id, f in numbered))
 
 
 def field_ids(schema: IcebergSchema) -> dict[str, int]:
-    """The id of each column by its name; what is inside of one is behind a dot: `a.b`, `list.element`, `map.value`."""
+    """Return the id of each column by its path; nested fields follow a dot: `a.b`, `list.element`, `map.value`."""
     return dict(index_by_name(schema))
 
 
 def stored_schema(schema: IcebergSchema) -> IcebergSchema:
-    """The schema under the names that Partita's data files have: the table's, but for names with a `${`.
+    """Return the schema with the column names of Partita's data files: the table's, except names that contain `${`.
 
-    Hadoop takes that for a variable in the schema that Spark hands to its Parquet reader. Such names are sanitised as
-    Iceberg's own writers do, and differ from those of their siblings.
+    Hadoop would take that for a variable in the schema that Spark hands to its Parquet reader. Such names are sanitised
+    as Iceberg's own writers do, and made distinct from their siblings.
     """
     if not any("${" in name for name in schema.column_names):
         return schema
@@ -105,15 +105,15 @@ def stored_schema(schema: IcebergSchema) -> IcebergSchema:
 
 
 def _stored_struct(struct: iceberg.StructType) -> iceberg.StructType:
-    taken = {f.name.lower() for f in struct.fields}
+    used_names = {f.name.lower() for f in struct.fields}
     fields = []
     for f in struct.fields:
         name = f.name
         if "${" in name:
             name = make_compatible_name(name)
-            while name.lower() in taken:
+            while name.lower() in used_names:
                 name += "_"
-            taken.add(name.lower())
+            used_names.add(name.lower())
         fields.append(iceberg.NestedField(f.field_id, name, _stored_type(f.field_type), required=f.required))
     return iceberg.StructType(*fields)
 
@@ -129,23 +129,23 @@ def _stored_type(type_: iceberg.IcebergType) -> iceberg.IcebergType:
     return type_
 
 
-def stored_arrow(schema: IcebergSchema) -> pa.Schema:
-    """The Arrow schema of data files, with the id of every field at every level, and null only where it may be."""
+def stored_arrow_schema(schema: IcebergSchema) -> pa.Schema:
+    """Return the Arrow schema of data files, with field ids at every level; required columns are not nullable."""
     return pa.schema([_arrow_field(f) for f in stored_schema(schema).fields])
 
 
 def arrow_type(type_: iceberg.IcebergType) -> pa.DataType:
-    """The Arrow type of an Iceberg type in data files; one that Partita doesn't compute with is a `SchemaError`."""
+    """Return the Arrow type of an Iceberg type in data files; raise `SchemaError` for a type without one."""
     if isinstance(type_, iceberg.StructType):
         return pa.struct([_arrow_field(f) for f in type_.fields])
     if isinstance(type_, iceberg.ListType):
         return pa.list_(_arrow_field(type_.element_field))
     if isinstance(type_, iceberg.MapType):
         return pa.map_(_arrow_field(type_.key_field), _arrow_field(type_.value_field))
-    return to_arrow(to_logical(type_))
+    return to_arrow_type(logical_type_from_iceberg(type_))
 
 
-_LOGICAL: dict[type[iceberg.IcebergType], LogicalType] = {
+_LOGICAL_TYPES: dict[type[iceberg.IcebergType], LogicalType] = {
     iceberg.BooleanType: BOOLEAN,
     iceberg.IntegerType: INT,
     iceberg.LongType: LONG,
@@ -160,45 +160,45 @@ _LOGICAL: dict[type[iceberg.IcebergType], LogicalType] = {
     iceberg.BinaryType: BINARY,
 }
 
-_ICEBERG: dict[Kind, Callable[[], iceberg.IcebergType]] = {
-    **{type_.kind: make for make, type_ in _LOGICAL.items()},
-    Kind.BYTE: iceberg.IntegerType,
-    Kind.SHORT: iceberg.IntegerType,
+_ICEBERG_TYPES: dict[TypeKind, Callable[[], iceberg.IcebergType]] = {
+    **{type_.kind: make for make, type_ in _LOGICAL_TYPES.items()},
+    TypeKind.BYTE: iceberg.IntegerType,
+    TypeKind.SHORT: iceberg.IntegerType,
 }
 
 
-def _field(field: iceberg.NestedField) -> Field:
-    return Field(field.name, to_logical(field.field_type), not field.required)
+def _logical_field(field: iceberg.NestedField) -> Field:
+    return Field(field.name, logical_type_from_iceberg(field.field_type), not field.required)
 
 
-def _nested_field(number: int, field: Field, ids: Iterator[int]) -> iceberg.NestedField:
+def _iceberg_field(field_id: int, field: Field, ids: Iterator[int]) -> iceberg.NestedField:
     try:
-        type_ = _from_logical(field.type, ids)
+        type_ = _iceberg_type(field.type, ids)
     except SchemaError as error:
         raise SchemaError(f"column {field.name!r}: {error}") from None
-    return iceberg.NestedField(number, field.name, type_, required=not field.nullable)
+    return iceberg.NestedField(field_id, field.name, type_, required=not field.nullable)
 
 
-def _from_logical(type_: LogicalType, ids: Iterator[int]) -> iceberg.IcebergType:
+def _iceberg_type(type_: LogicalType, ids: Iterator[int]) -> iceberg.IcebergType:
     if isinstance(type_, DecimalType):
         return iceberg.DecimalType(type_.precision, type_.scale)
     if isinstance(type_, FixedType):
         return iceberg.FixedType(type_.length)
     if isinstance(type_, StructType):
-        numbered = [(next(ids), f) for f in type_.fields]
-        return iceberg.StructType(*(_nested_field(number, f, ids) for number, f in numbered))
+        fields = [(next(ids), f) for f in type_.fields]
+        return iceberg.StructType(*(_iceberg_field(field_id, f, ids) for field_id, f in fields))
     if isinstance(type_, ListType):
-        return iceberg.ListType(next(ids), _from_logical(type_.element, ids), element_required=False)
+        return iceberg.ListType(next(ids), _iceberg_type(type_.element, ids), element_required=False)
     if isinstance(type_, MapType):
         key, value = next(ids), next(ids)
         return iceberg.MapType(
-            key, _from_logical(type_.key, ids), value, _from_logical(type_.value, ids), value_required=False
+            key, _iceberg_type(type_.key, ids), value, _iceberg_type(type_.value, ids), value_required=False
         )
-    if type_.kind not in _ICEBERG:
+    if type_.kind not in _ICEBERG_TYPES:
         raise SchemaError(f"Iceberg has no type for {type_}")
-    return _ICEBERG[type_.kind]()
+    return _ICEBERG_TYPES[type_.kind]()
 
 
 def _arrow_field(field: iceberg.NestedField) -> pa.Field:
-    number = {FIELD_ID: str(field.field_id).encode()}
-    return pa.field(field.name, arrow_type(field.field_type), not field.required, number)
+    metadata = {ARROW_FIELD_ID: str(field.field_id).encode()}
+    return pa.field(field.name, arrow_type(field.field_type), not field.required, metadata)

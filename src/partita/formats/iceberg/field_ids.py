@@ -1,4 +1,4 @@
-"""What the files of an Iceberg table call its columns: by the names of Partita's files, by the footers of others'."""
+"""The columns of an Iceberg table's files, with their names: from the names of Partita's files, else from footers."""
 
 from __future__ import annotations
 
@@ -10,64 +10,67 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.errors import SchemaError, UnsupportedFeature
-from partita.formats.field_ids import FileColumns, columns_of, known_columns, read_columns
-from partita.formats.iceberg.columns import stored_arrow
+from partita.formats.field_ids import FileColumns, cached_columns, file_columns_from, read_file_columns
+from partita.formats.iceberg.columns import stored_arrow_schema
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 
-NAME_MAPPING = "schema.name-mapping.default"
-"""The property of a table that may have files without field ids."""
+NAME_MAPPING_PROPERTY = "schema.name-mapping.default"
+"""The property of tables that may have files without field ids."""
 
-_SUFFIX = re.compile(r"-([0-9a-f]{16})\.parquet")
-_SUFFIX_LENGTH = len("-0123456789abcdef.parquet")
+_FINGERPRINT_SUFFIX = re.compile(r"-([0-9a-f]{16})\.parquet")
+_FINGERPRINT_SUFFIX_LENGTH = len("-0123456789abcdef.parquet")
 
 
 def file_columns(io: FileIO, metadata: TableMetadata, files: pa.Table) -> list[FileColumns]:
-    """The columns of each of some files of a table, which have `path` and `file_size`.
+    """Return the columns of each file; `files` has `path` and `file_size`.
 
-    A file that says nothing of field ids is refused, for its columns could be found by name alone.
+    Raises `UnsupportedFeature` for a file without field ids, whose columns could be found by name only.
     """
     paths = files["path"]
-    suffixes = pc.utf8_slice_codeunits(paths, start=-_SUFFIX_LENGTH).combine_chunks().dictionary_encode()
-    known = [_columns_by_name(metadata, suffix) for suffix in suffixes.dictionary.to_pylist()]
-    found: list[FileColumns | None] = [known[code] for code in suffixes.indices.to_pylist()]
-    others = [number for number, columns in enumerate(found) if columns is None]
-    if others:
-        rows = files.select(["path", "file_size"]).take(pa.array(others)).to_pylist()
-        read = read_columns(_opening(io), [(row["path"], row["file_size"]) for row in rows])
-        for number, columns, row in zip(others, read, rows, strict=True):
-            if not columns.top_level or (NAME_MAPPING in metadata.properties and not columns.is_complete):
+    suffixes = pc.utf8_slice_codeunits(paths, start=-_FINGERPRINT_SUFFIX_LENGTH).combine_chunks().dictionary_encode()
+    columns_by_suffix = [_columns_from_suffix(metadata, suffix) for suffix in suffixes.dictionary.to_pylist()]
+    columns_by_file: list[FileColumns | None] = [columns_by_suffix[code] for code in suffixes.indices.to_pylist()]
+    unknown_indices = [index for index, columns in enumerate(columns_by_file) if columns is None]
+    if unknown_indices:
+        rows = files.select(["path", "file_size"]).take(pa.array(unknown_indices)).to_pylist()
+        footer_columns = read_file_columns(_file_opener(io), [(row["path"], row["file_size"]) for row in rows])
+        for index, columns, row in zip(unknown_indices, footer_columns, rows, strict=True):
+            if not columns.top_level_ids or (NAME_MAPPING_PROPERTY in metadata.properties and not columns.has_all_ids):
                 what = f"files without field ids, such as {row['path']}; rewrite them with the engine that added them"
                 raise UnsupportedFeature((what,), "reading")
-            found[number] = columns
-    return [columns for columns in found if columns is not None]
+            columns_by_file[index] = columns
+    return [columns for columns in columns_by_file if columns is not None]
 
 
-def check_have_column(io: FileIO, files: Sequence[tuple[str, int]], field_id: int, name: str) -> None:
-    """Refuse files that leave out a column because their partition says its value."""
-    for (path, _), columns in zip(files, read_columns(_opening(io), files), strict=True):
-        if field_id not in columns.top_level:
-            what = f"files that leave out their partition's column {name!r}, such as {path}; rewrite them with the "
-            raise UnsupportedFeature((f"{what}engine that added them",), "reading")
+def check_files_have_column(io: FileIO, files: Sequence[tuple[str, int]], field_id: int, column_name: str) -> None:
+    """Raise `UnsupportedFeature` for files that leave out a partition column because their partition has its value."""
+    for (path, _), columns in zip(files, read_file_columns(_file_opener(io), files), strict=True):
+        if field_id not in columns.top_level_ids:
+            feature = (
+                f"files that leave out their partition column {column_name!r}, such as {path}; rewrite them with the "
+                "engine that added them"
+            )
+            raise UnsupportedFeature((feature,), "reading")
 
 
-def _opening(io: FileIO) -> Callable[[str], Any]:
+def _file_opener(io: FileIO) -> Callable[[str], Any]:
     return lambda path: io.new_input(path).open()
 
 
-def _columns_by_name(metadata: TableMetadata, suffix: str) -> FileColumns | None:
-    """The columns of a file whose name ends so, where a schema of the table has that fingerprint."""
-    match = _SUFFIX.fullmatch(suffix)
+def _columns_from_suffix(metadata: TableMetadata, suffix: str) -> FileColumns | None:
+    """Return the columns of a file by the schema fingerprint in its name, if a schema of the table has it."""
+    match = _FINGERPRINT_SUFFIX.fullmatch(suffix)
     if match is None:
         return None
-    found = known_columns(match[1])
-    if found is not None:
-        return found
+    cached = cached_columns(match[1])
+    if cached is not None:
+        return cached
     for schema in metadata.schemas:
         try:
-            columns = columns_of(stored_arrow(schema))
+            columns = file_columns_from(stored_arrow_schema(schema))
         except SchemaError:  # a type that Partita doesn't write
             continue
         if columns.fingerprint == match[1]:

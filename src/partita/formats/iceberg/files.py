@@ -1,4 +1,4 @@
-"""Files of an Iceberg table: where new ones go, how old ones are copied and marked, what a manifest says of them."""
+"""Files of an Iceberg table: where new ones are written, how they are copied, and their manifest entries."""
 
 from __future__ import annotations
 
@@ -11,122 +11,133 @@ from uuid import uuid4
 import pyarrow as pa
 
 from partita.algebra.spec import PartitionField, PartitionSpec
-from partita.formats.iceberg.metrics import Described, metrics_of
+from partita.formats.iceberg.metrics import IcebergMetricsCollector, metrics_from_json
 from partita.formats.iceberg.object_store import storage_at
-from partita.formats.iceberg.values import directory, parse, text_of
-from partita.formats.parquet import Footer, ParquetSink, pieces
+from partita.formats.iceberg.values import parse_partition_text, partition_directory, partition_text
+from partita.formats.parquet import FileFooter, ParquetSink, read_row_groups
 from partita.storage import Storage
 
 if TYPE_CHECKING:
     import numpy as np
     from pyiceberg.manifest import DataFile
 
-_PATH, _POSITION = 2147483546, 2147483545
-"""The ids of the columns of position-delete files, which the specification reserves."""
-DELETES = pa.schema(
+FILE_PATH_FIELD_ID, POS_FIELD_ID = 2147483546, 2147483545
+"""The reserved field ids of the columns of position-delete files."""
+POSITION_DELETE_SCHEMA = pa.schema(
     [
-        pa.field("file_path", pa.string(), nullable=False, metadata={b"PARQUET:field_id": str(_PATH).encode()}),
-        pa.field("pos", pa.int64(), nullable=False, metadata={b"PARQUET:field_id": str(_POSITION).encode()}),
+        pa.field(
+            "file_path", pa.string(), nullable=False, metadata={b"PARQUET:field_id": str(FILE_PATH_FIELD_ID).encode()}
+        ),
+        pa.field("pos", pa.int64(), nullable=False, metadata={b"PARQUET:field_id": str(POS_FIELD_ID).encode()}),
     ]
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
-    """Where a table's data files are: the folder as its metadata names it, and how it is reached.
+class DataFolder:
+    """The folder of a table's data files: its URI in the table's metadata, and its storage.
 
-    `owner` is what the names of new files begin with (`partita.formats.iceberg.data_path`).
+    `file_name_prefix` begins the names of new files (`partita.formats.iceberg.locations.data_file_prefix`).
     """
 
     uri: str
     storage: Storage
-    owner: str = ""
+    file_name_prefix: str = ""
 
-    def new(self, above: str, task: str, kind: str = "") -> str:
-        """The path of a new file in a directory of the folder, which no other has."""
-        name = f"{self.owner}{task}-{uuid4()}{kind}.parquet"
-        return f"{above}/{name}" if above else name
+    def new_file_path(self, partition_folder: str, task: str, suffix: str = "") -> str:
+        """Return a unique path for a new file in a partition folder."""
+        name = f"{self.file_name_prefix}{task}-{uuid4()}{suffix}.parquet"
+        return f"{partition_folder}/{name}" if partition_folder else name
 
-    def named(self, path: str) -> str:
-        """A path in the folder, as manifests name it."""
+    def file_location(self, path: str) -> str:
+        """Return the location of a path in the folder, as manifests name it."""
         return f"{self.uri}/{path}"
 
 
 @dataclass(frozen=True, slots=True)
 class IcebergTarget:
-    """Where new data files go: a folder for each partition.
+    """Where new data files are written: one folder per partition.
 
-    The names of the files end with the fingerprint of their columns (`partita.formats.field_ids`).
+    File names end with the fingerprint of the file's columns (`partita.formats.field_ids`).
     """
 
-    folder: Folder
-    stored: pa.Schema
-    fingerprint: str
-    fields: tuple[PartitionField, ...]
-    described: Described
-    compression: str
+    folder: DataFolder
+    file_schema: pa.Schema
+    schema_fingerprint: str
+    partition_fields: tuple[PartitionField, ...]
+    metrics_collector: IcebergMetricsCollector
+    compression_codec: str
 
-    def text(self, value: pa.Scalar) -> str | None:
-        """A partition value, as `partita.formats.iceberg.values` reads it again."""
-        return text_of(value)
+    def partition_text(self, value: pa.Scalar) -> str | None:
+        """Return a partition value as text that `partita.formats.iceberg.values` parses."""
+        return partition_text(value)
 
-    def open(self, partition: tuple[str | None, ...], task: str) -> ParquetSink:
-        """A new file in that partition."""
-        path = self.folder.new(directory(self.fields, partition), task, f"-{self.fingerprint}")
-        settings = {"compression": self.compression, "store_decimal_as_integer": True}
-        return ParquetSink(self.folder.storage, path, self.stored, self.described, settings)
+    def open_sink(self, partition: tuple[str | None, ...], task: str) -> ParquetSink:
+        """Open a new file in a partition."""
+        path = self.folder.new_file_path(
+            partition_directory(self.partition_fields, partition), task, f"-{self.schema_fingerprint}"
+        )
+        settings = {"compression": self.compression_codec, "store_decimal_as_integer": True}
+        return ParquetSink(self.folder.storage, path, self.file_schema, self.metrics_collector, settings)
 
 
 @dataclass(frozen=True, slots=True)
 class IcebergCopier:
-    """How files of the current spec are copied, within their partition."""
+    """Copies data files of the current spec within their partition."""
 
     target: IcebergTarget
-    options: tuple[tuple[str, str], ...]
+    storage_options: tuple[tuple[str, str], ...]
     paths: tuple[str, ...]
     partitions: tuple[tuple[str | None, ...], ...]
 
-    def pieces(self, file: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a file."""
+    def read_batches(self, file: int) -> Iterator[pa.RecordBatch]:
+        """Yield the row groups of a file."""
         above, _, name = self.paths[file].rpartition("/")
-        return pieces(storage_at(above, dict(self.options)), name, self.target.stored, by_id=True)
+        return read_row_groups(storage_at(above, dict(self.storage_options)), name, self.target.file_schema, by_id=True)
 
-    def partition(self, file: int) -> tuple[str | None, ...]:
-        """The texts of its partition."""
+    def file_partition_texts(self, file: int) -> tuple[str | None, ...]:
+        """Return the partition values of a file as text."""
         return self.partitions[file]
 
-    def open(self, file: int, task: str) -> ParquetSink:
-        """A new file in the same partition."""
-        return self.target.open(self.partitions[file], task)
+    def open_sink(self, file: int, task: str) -> ParquetSink:
+        """Open a new file in the partition of a file."""
+        return self.target.open_sink(self.partitions[file], task)
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergMarker:
-    """How rows are marked as gone: a position-delete file for each group, which is a partition of a spec.
+class IcebergPositionDeleteWriter:
+    """Writes position-delete files, one per group of a spec and a partition.
 
-    `paths` are those of the data files by their places; `partitions` and `directories` are those of the groups.
+    `paths` are keyed by the index of the data file; `partitions` and `directories` are indexed by group.
     """
 
-    folder: Folder
+    folder: DataFolder
     paths: Mapping[int, str]
     partitions: tuple[tuple[str | None, ...], ...]
     directories: tuple[str, ...]
-    compression: str
+    compression_codec: str
 
-    def mark(self, group: int, places: np.ndarray, rows: np.ndarray, task: str) -> dict[str, object]:
-        """Write the positions, sorted by path and row."""
-        files, codes = _codes(places)
-        paths = [self.paths[place] for place in files]
-        # Readers expect the order of the paths, and places have another.
+    def write_deletes(
+        self, group: int, file_indices: np.ndarray, row_indices: np.ndarray, task: str
+    ) -> dict[str, object]:
+        """Write the deleted positions of a group, sorted by path and row."""
+        group_indices, codes = _dictionary_codes(file_indices)
+        paths = [self.paths[index] for index in group_indices]
+        # Readers expect the order of paths, which may differ from the order of file indices.
         table = pa.table(
-            [pa.DictionaryArray.from_arrays(codes, pa.array(paths, pa.string())).cast(pa.string()), pa.array(rows)],
-            schema=DELETES,
+            [
+                pa.DictionaryArray.from_arrays(codes, pa.array(paths, pa.string())).cast(pa.string()),
+                pa.array(row_indices),
+            ],
+            schema=POSITION_DELETE_SCHEMA,
         )
         if paths != sorted(paths):
             table = table.sort_by([("file_path", "ascending"), ("pos", "ascending")])
-        path = self.folder.new(self.directories[group], task, "-deletes")
-        describe = _Pointing(group, tuple(int(place) for place in files), min(paths), max(paths))
-        sink = ParquetSink(self.folder.storage, path, DELETES, describe, {"compression": self.compression})
+        path = self.folder.new_file_path(self.directories[group], task, "-deletes")
+        details = _PositionDeleteDetails(group, tuple(int(index) for index in group_indices), min(paths), max(paths))
+        sink = ParquetSink(
+            self.folder.storage, path, POSITION_DELETE_SCHEMA, details, {"compression": self.compression_codec}
+        )
         try:
             sink.write(table)
         except BaseException:
@@ -135,60 +146,60 @@ class IcebergMarker:
         return {**sink.close(), "partition": list(self.partitions[group])}
 
 
-def _codes(places: np.ndarray) -> tuple[list[int], pa.Array]:
-    encoded = pa.array(places).dictionary_encode()
+def _dictionary_codes(file_indices: np.ndarray) -> tuple[list[int], pa.Array]:
+    encoded = pa.array(file_indices).dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices
 
 
 @dataclass(frozen=True, slots=True)
-class _Pointing:
-    """What is told of a position-delete file: its group, the places that it points into, the ends of their paths."""
+class _PositionDeleteDetails:
+    """The details of a position-delete file: its group, the indices of its data files, the bounds of their paths."""
 
     group: int
-    places: tuple[int, ...]
-    least: str
-    greatest: str
+    file_indices: tuple[int, ...]
+    min_path: str
+    max_path: str
 
-    def __call__(self, footer: Footer) -> str:
-        size = footer.metadata.serialized_size
-        told = {"group": self.group, "places": self.places, "least": self.least, "greatest": self.greatest}
-        return json.dumps({**told, "footer": size})
-
-
-def new_data_file(told: Mapping[str, Any], folder: Folder, spec: PartitionSpec) -> DataFile:
-    """What a manifest says of a data file that an executor told of; in no sort order, whatever the table's is."""
-    return _file(told, folder, spec, content=0, **metrics_of(told["details"]))
+    def __call__(self, footer: FileFooter) -> str:
+        footer_size = footer.metadata.serialized_size
+        details = {"group": self.group, "places": self.file_indices, "least": self.min_path, "greatest": self.max_path}
+        return json.dumps({**details, "footer": footer_size})
 
 
-def new_delete_file(told: Mapping[str, Any], folder: Folder, spec: PartitionSpec) -> DataFile:
-    """What a manifest says of a position-delete file that an executor told of."""
-    pointing = json.loads(told["details"])
-    least, greatest = pointing["least"], pointing["greatest"]
-    return _file(
-        told,
+def new_data_file(written_file: Mapping[str, Any], folder: DataFolder, spec: PartitionSpec) -> DataFile:
+    """Return the manifest description of a data file that an executor wrote; it declares no sort order."""
+    return _new_file(written_file, folder, spec, content=0, **metrics_from_json(written_file["details"]))
+
+
+def new_delete_file(written_file: Mapping[str, Any], folder: DataFolder, spec: PartitionSpec) -> DataFile:
+    """Return the manifest description of a position-delete file that an executor wrote."""
+    details = json.loads(written_file["details"])
+    min_path, max_path = details["least"], details["greatest"]
+    return _new_file(
+        written_file,
         folder,
         spec,
         content=1,
-        lower_bounds={_PATH: least.encode()},
-        upper_bounds={_PATH: greatest.encode()},
-        referenced_data_file=least if least == greatest else None,
+        lower_bounds={FILE_PATH_FIELD_ID: min_path.encode()},
+        upper_bounds={FILE_PATH_FIELD_ID: max_path.encode()},
+        referenced_data_file=min_path if min_path == max_path else None,
     )
 
 
-def _file(told: Mapping[str, Any], folder: Folder, spec: PartitionSpec, **more: Any) -> DataFile:
+def _new_file(written_file: Mapping[str, Any], folder: DataFolder, spec: PartitionSpec, **file_fields: Any) -> DataFile:
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
 
-    texts = told["partition"] or ()
-    more["content"] = DataFileContent(more["content"])
+    texts = written_file["partition"] or ()
+    file_fields["content"] = DataFileContent(file_fields["content"])
     file = DataFile.from_args(
         _table_format_version=3,
-        file_path=folder.named(told["path"]),
+        file_path=folder.file_location(written_file["path"]),
         file_format=FileFormat.PARQUET,
-        partition=Record(*(parse(text, field) for text, field in zip(texts, spec.fields, strict=True))),
-        record_count=told["rows"],
-        file_size_in_bytes=told["bytes"],
-        **more,
+        partition=Record(*(parse_partition_text(text, field) for text, field in zip(texts, spec.fields, strict=True))),
+        record_count=written_file["rows"],
+        file_size_in_bytes=written_file["bytes"],
+        **file_fields,
     )
     file.spec_id = spec.spec_id
     return file

@@ -1,4 +1,4 @@
-"""How much a change minds what others commit, and whether that is among what it read."""
+"""Isolation levels, and whether files of concurrent commits are among what an operation read."""
 
 from __future__ import annotations
 
@@ -9,76 +9,87 @@ import numpy as np
 import pyarrow as pa
 
 from partita.algebra.predicate import Predicate
-from partita.arrow.buffers import one_array
+from partita.arrow.buffers import dense_array
 from partita.errors import TableError, value_repr
-from partita.formats.chosen import Chosen
+from partita.formats.file_plan import prune_files, referenced_columns
 from partita.formats.iceberg.columns import field_ids
-from partita.formats.iceberg.state import IcebergState, state_of
-from partita.formats.iceberg.values import plain_array
-from partita.formats.plan import named_in, pruned_files
+from partita.formats.iceberg.state import IcebergTableVersion, current_table_version
+from partita.formats.iceberg.values import partition_array
+from partita.formats.partition_selection import PartitionSelection
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry
     from pyiceberg.table import Table
 
-Read = Predicate | Chosen
+ReadScope = Predicate | PartitionSelection
 
-_LEVELS = {"delete": "write.delete", "update": "write.update", "merge": "write.merge"}
+_PROPERTY_PREFIXES = {"delete": "write.delete", "update": "write.update", "merge": "write.merge"}
 
 
-def level_of(state: IcebergState, operation: str) -> str:
-    """The isolation level of an operation, as the table's properties say."""
-    name = f"{_LEVELS[operation]}.isolation-level" if operation in _LEVELS else None
-    level = "serializable" if name is None else state.table.metadata.properties.get(name, "serializable").casefold()
+def isolation_level(table_version: IcebergTableVersion, operation: str) -> str:
+    """Return the isolation level of an operation from the table's properties."""
+    name = f"{_PROPERTY_PREFIXES[operation]}.isolation-level" if operation in _PROPERTY_PREFIXES else None
+    level = (
+        "serializable" if name is None else table_version.table.metadata.properties.get(name, "serializable").casefold()
+    )
     if level not in ("serializable", "snapshot"):
         raise TableError(f"{name} is serializable or snapshot, not {value_repr(level)}")
     return level
 
 
-def touches(base: IcebergState, table: Table, entries: list[ManifestEntry], read: Read) -> bool:
-    """Whether any of those files can hold what was read: rows of a predicate, or partitions of the spec of `base`.
+def may_match_read(
+    base_version: IcebergTableVersion, table: Table, entries: list[ManifestEntry], read_scope: ReadScope
+) -> bool:
+    """Return whether one of the files can hold what was read: rows of a predicate, or chosen partitions.
 
-    A file of manifests that may list it is judged by its partition and its statistics, any other by its partition
-    alone. The table
-    may have other columns under the names of what was read by now, and then nothing can be told.
+    A file that the current manifests list is judged by its partition and its statistics, any other by its partition
+    alone. If the columns that were read have other ids by now, nothing can be told, and the answer is True.
     """
-    now = state_of(table, read)
-    if not _means_the_same(read, base, now):
+    current_version = current_table_version(table, read_scope)
+    if not _has_same_column_ids(read_scope, base_version, current_version):
         return True
-    paths = one_array(now.files["path"]).to_pylist()
-    wanted = {entry.data_file.file_path for entry in entries}
-    here = np.array([path in wanted for path in paths], bool)
-    if here.any() and _touched(now, here, read):
+    paths = dense_array(current_version.files["path"]).to_pylist()
+    entry_paths = {entry.data_file.file_path for entry in entries}
+    file_mask = np.array([path in entry_paths for path in paths], bool)
+    if file_mask.any() and _may_match_files(current_version, file_mask, read_scope):
         return True
-    known = set(paths)
-    gone = [entry for entry in entries if entry.data_file.file_path not in known]
-    return bool(gone) and _touched(_of_partitions(now, gone), np.ones(len(gone), bool), read)
+    current_paths = set(paths)
+    removed_entries = [entry for entry in entries if entry.data_file.file_path not in current_paths]
+    return bool(removed_entries) and _may_match_files(
+        _version_of_entries(current_version, removed_entries), np.ones(len(removed_entries), bool), read_scope
+    )
 
 
-def _means_the_same(read: Read, base: IcebergState, now: IcebergState) -> bool:
-    before, after = (field_ids(state.table.schema()) for state in (base, now))
-    names = named_in(read, base.schema) if isinstance(read, Predicate) else [field.source for field in read.fields]
-    return all(before.get(name) == after.get(name) for name in names)
+def _has_same_column_ids(
+    read_scope: ReadScope, base_version: IcebergTableVersion, current_version: IcebergTableVersion
+) -> bool:
+    base_ids, current_ids = (field_ids(version.table.schema()) for version in (base_version, current_version))
+    names = (
+        referenced_columns(read_scope, base_version.schema)
+        if isinstance(read_scope, Predicate)
+        else [field.source for field in read_scope.fields]
+    )
+    return all(base_ids.get(name) == current_ids.get(name) for name in names)
 
 
-def _touched(state: IcebergState, rows: np.ndarray, read: Read) -> bool:
-    if isinstance(read, Predicate):
-        return bool(pruned_files(state, read).may_match.to_numpy(zero_copy_only=False)[rows].any())
-    return read.touches(state.specs, state.partitions.filter(pa.array(rows)))
+def _may_match_files(table_version: IcebergTableVersion, file_mask: np.ndarray, read_scope: ReadScope) -> bool:
+    if isinstance(read_scope, Predicate):
+        return bool(prune_files(table_version, read_scope).may_match.to_numpy(zero_copy_only=False)[file_mask].any())
+    return read_scope.may_match(table_version.spec_history, table_version.partitions.filter(pa.array(file_mask)))
 
 
-def _of_partitions(state: IcebergState, entries: list[ManifestEntry]) -> IcebergState:
-    """A state of those files, of which only the partitions are known."""
-    ids = pa.array([entry.data_file.spec_id for entry in entries], pa.int32())
-    columns = {name: [None] * len(entries) for name in state.partitions.column_names if name != "spec_id"}
-    for at, entry in enumerate(entries):
-        spec = state.specs.spec(entry.data_file.spec_id)
-        for place, field in enumerate(spec.fields):
-            columns[state.specs.column_name(spec, field)][at] = entry.data_file.partition[place]
-    types = {f.name: f.type for f in state.partitions.schema}
+def _version_of_entries(table_version: IcebergTableVersion, entries: list[ManifestEntry]) -> IcebergTableVersion:
+    """Return a table version of those files, of which only the partitions are known."""
+    spec_ids = pa.array([entry.data_file.spec_id for entry in entries], pa.int32())
+    columns = {name: [None] * len(entries) for name in table_version.partitions.column_names if name != "spec_id"}
+    for index, entry in enumerate(entries):
+        spec = table_version.spec_history.spec(entry.data_file.spec_id)
+        for position, field in enumerate(spec.fields):
+            columns[table_version.spec_history.column_name(spec, field)][index] = entry.data_file.partition[position]
+    types = {f.name: f.type for f in table_version.partitions.schema}
     partitions = pa.table(
-        {name: plain_array(values, types[name]) for name, values in columns.items()} | {"spec_id": ids}
+        {name: partition_array(values, types[name]) for name, values in columns.items()} | {"spec_id": spec_ids}
     )
     paths = pa.array([entry.data_file.file_path for entry in entries])
-    files = pa.table({"path": paths, "spec_id": ids, "bytes": pa.array([0] * len(entries))})
-    return replace(state, files=files, partitions=partitions, statistics=lambda *_: {})
+    files = pa.table({"path": paths, "spec_id": spec_ids, "bytes": pa.array([0] * len(entries))})
+    return replace(table_version, files=files, partitions=partitions, statistics=lambda *_: {})

@@ -1,7 +1,7 @@
-"""What a manifest says of a file's columns, from the footer of the file.
+"""Column metrics of new data files for their manifest entries, from the Parquet footers.
 
-Bounds are Iceberg's single values in binary (specification, appendix D); of texts and bytes as many as the table's
-`write.metadata.metrics` say, and never inside the values.
+Bounds are Iceberg's binary single values (specification, appendix D). `write.metadata.metrics` of the table says how
+much of strings and binaries is kept; columns inside lists and maps have no metrics.
 """
 
 from __future__ import annotations
@@ -15,168 +15,191 @@ from dataclasses import dataclass
 from typing import Any
 
 from partita.algebra.schema import Schema
-from partita.algebra.types import BYTES, INTEGERS, DecimalType, Kind, LogicalType, StructType
+from partita.algebra.types import BINARY_KINDS, INTEGER_KINDS, DecimalType, LogicalType, StructType, TypeKind
 from partita.errors import TableError, value_repr
-from partita.formats.iceberg.properties import number_in
-from partita.formats.parquet import Floats, Footer, column_chunks
+from partita.formats.iceberg.properties import int_property
+from partita.formats.parquet import FileFooter, FloatStatistics, column_chunks
 
-_DEFAULT = "truncate(16)"
-_INFERRED = 100
-"""How many columns have bounds unless the table names them."""
+_DEFAULT_METRICS_MODE = "truncate(16)"
+_MAX_INFERRED_COLUMNS = 100
+"""Columns that get bounds unless the table's properties name them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """A column that is measured: its id, its type, and how much of its bounds is kept; None is all, 0 is none."""
+class MetricsColumn:
+    """A column with metrics: its id, its type, and the width of its bounds; None keeps all of them, 0 none."""
 
     field_id: int
     type: LogicalType
-    width: int | None
+    truncate_width: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """The metrics of files, for the columns of a table by their path in files."""
+class IcebergMetricsCollector:
+    """Collects the metrics of a file; `columns` are keyed by their path in files."""
 
-    columns: Mapping[str, Measured]
+    columns: Mapping[str, MetricsColumn]
 
-    def __call__(self, footer: Footer) -> str:
-        metrics: dict[str, dict[int, Any]] = {name: {} for name in _NAMES}
+    def __call__(self, footer: FileFooter) -> str:
+        metrics: dict[str, dict[int, Any]] = {name: {} for name in _METRIC_FIELDS}
         for path, chunks in column_chunks(footer.metadata).items():
             column = self.columns.get(path)
             if column is not None:
-                self._measure(column, chunks, footer.floats.get(path), metrics)
-        offsets = [_offset(footer.metadata.row_group(at)) for at in range(footer.metadata.num_row_groups)]
+                self._collect_column_metrics(column, chunks, footer.float_statistics.get(path), metrics)
+        offsets = [
+            _row_group_offset(footer.metadata.row_group(index)) for index in range(footer.metadata.num_row_groups)
+        ]
         return json.dumps({**metrics, "split_offsets": offsets})
 
-    def _measure(
-        self, column: Measured, chunks: list[Any], floats: Floats | None, metrics: dict[str, dict[int, Any]]
+    def _collect_column_metrics(
+        self,
+        column: MetricsColumn,
+        chunks: list[Any],
+        floats: FloatStatistics | None,
+        metrics: dict[str, dict[int, Any]],
     ) -> None:
-        number = column.field_id
-        metrics["column_sizes"][number] = sum(chunk.total_compressed_size for chunk in chunks)
-        metrics["value_counts"][number] = sum(chunk.num_values for chunk in chunks)
+        field_id = column.field_id
+        metrics["column_sizes"][field_id] = sum(chunk.total_compressed_size for chunk in chunks)
+        metrics["value_counts"][field_id] = sum(chunk.num_values for chunk in chunks)
         if floats is not None:
-            metrics["null_value_counts"][number] = floats.nulls
-            metrics["nan_value_counts"][number] = floats.nans
-            ends: tuple[Any, Any] | None = (floats.least, floats.greatest)
+            metrics["null_value_counts"][field_id] = floats.null_count
+            metrics["nan_value_counts"][field_id] = floats.nan_count
+            bounds: tuple[Any, Any] | None = (floats.min_value, floats.max_value)
         else:
-            found = [chunk.statistics for chunk in chunks]
-            if any(s is None or not s.has_null_count for s in found):
+            statistics = [chunk.statistics for chunk in chunks]
+            if any(s is None or not s.has_null_count for s in statistics):
                 return
-            metrics["null_value_counts"][number] = sum(s.null_count for s in found)
-            ends = _ends([s for s in found if s.num_values], column.type)
-        if ends is not None and column.width != 0:
-            for name, end in (("lower_bounds", lower_bound), ("upper_bounds", upper_bound)):
-                value = ends[name == "upper_bounds"]
-                bound = None if value is None else end(value, column.type, column.width)
+            metrics["null_value_counts"][field_id] = sum(s.null_count for s in statistics)
+            bounds = _min_and_max([s for s in statistics if s.num_values], column.type)
+        if bounds is not None and column.truncate_width != 0:
+            for metric, encode_bound in (("lower_bounds", lower_bound), ("upper_bounds", upper_bound)):
+                value = bounds[metric == "upper_bounds"]
+                bound = None if value is None else encode_bound(value, column.type, column.truncate_width)
                 if bound is not None:
-                    metrics[name][number] = base64.b64encode(bound).decode()
+                    metrics[metric][field_id] = base64.b64encode(bound).decode()
 
 
-_NAMES = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+_METRIC_FIELDS = (
+    "column_sizes",
+    "value_counts",
+    "null_value_counts",
+    "nan_value_counts",
+    "lower_bounds",
+    "upper_bounds",
+)
 
 
-def metrics_of(details: str) -> dict[str, Any]:
-    """The metrics as the fields of a manifest's entry, from the text that an executor told."""
-    told = json.loads(details)
-    metrics: dict[str, Any] = {name: {int(number): value for number, value in told[name].items()} for name in _NAMES}
+def metrics_from_json(details: str) -> dict[str, Any]:
+    """Parse the metrics that an executor returned into fields of a manifest entry."""
+    document = json.loads(details)
+    metrics: dict[str, Any] = {
+        name: {int(field_id): value for field_id, value in document[name].items()} for name in _METRIC_FIELDS
+    }
     for name in ("lower_bounds", "upper_bounds"):
-        metrics[name] = {number: base64.b64decode(text) for number, text in metrics[name].items()}
-    return {**metrics, "split_offsets": told["split_offsets"]}
+        metrics[name] = {field_id: base64.b64decode(text) for field_id, text in metrics[name].items()}
+    return {**metrics, "split_offsets": document["split_offsets"]}
 
 
-def measured_columns(schema: Schema, ids: Mapping[str, int], properties: Mapping[str, str]) -> dict[str, Measured]:
-    """The columns that are measured, by their paths in the table: all that are not inside of a list or a map."""
+def metrics_columns(
+    schema: Schema, field_ids: Mapping[str, int], properties: Mapping[str, str]
+) -> dict[str, MetricsColumn]:
+    """Return the columns with metrics by their paths in the table: all that are not inside a list or a map."""
     default = properties.get("write.metadata.metrics.default")
-    inferred = number_in(properties, "write.metadata.metrics.max-inferred-column-defaults", _INFERRED)
-    found: dict[str, Measured] = {}
-    for at, (path, type_) in enumerate(_leaves(schema.fields, "")):
-        usual = default if default is not None else _DEFAULT if at < inferred else "none"
-        mode = properties.get(f"write.metadata.metrics.column.{path}", usual)
-        width = _width(mode)
+    max_inferred = int_property(
+        properties, "write.metadata.metrics.max-inferred-column-defaults", _MAX_INFERRED_COLUMNS
+    )
+    columns: dict[str, MetricsColumn] = {}
+    for index, (path, type_) in enumerate(_leaf_columns(schema.fields, "")):
+        default_mode = default if default is not None else _DEFAULT_METRICS_MODE if index < max_inferred else "none"
+        mode = properties.get(f"write.metadata.metrics.column.{path}", default_mode)
+        width = _truncate_width(mode)
         if mode != "none":
-            found[path] = Measured(ids[path], type_, width)
-    return found
+            columns[path] = MetricsColumn(field_ids[path], type_, width)
+    return columns
 
 
-def _leaves(fields: Any, above: str) -> list[tuple[str, LogicalType]]:
+def _leaf_columns(fields: Any, parent_path: str) -> list[tuple[str, LogicalType]]:
     leaves: list[tuple[str, LogicalType]] = []
     for f in fields:
         if isinstance(f.type, StructType):
-            leaves += _leaves(f.type.fields, f"{above}{f.name}.")
-        elif f.type.kind not in (Kind.LIST, Kind.MAP):
-            leaves.append((f"{above}{f.name}", f.type))
+            leaves += _leaf_columns(f.type.fields, f"{parent_path}{f.name}.")
+        elif f.type.kind not in (TypeKind.LIST, TypeKind.MAP):
+            leaves.append((f"{parent_path}{f.name}", f.type))
     return leaves
 
 
-def _width(mode: str) -> int | None:
-    cut = re.fullmatch(r"truncate\((\d+)\)", mode)
-    if cut is not None:
-        return int(cut[1])
+def _truncate_width(mode: str) -> int | None:
+    match = re.fullmatch(r"truncate\((\d+)\)", mode)
+    if match is not None:
+        return int(match[1])
     if mode not in ("none", "counts", "full"):
-        raise TableError(f"write.metadata.metrics is none, counts, truncate(n) or full, not {value_repr(mode)}")
+        raise TableError(f"write.metadata.metrics must be none, counts, truncate(n) or full, not {value_repr(mode)}")
     return None if mode == "full" else 0
 
 
-def _offset(group: Any) -> int:
+def _row_group_offset(group: Any) -> int:
     first = group.column(0)
     return int(first.dictionary_page_offset if first.has_dictionary_page else first.data_page_offset)
 
 
-def _ends(found: list[Any], type_: LogicalType) -> tuple[Any, Any] | None:
-    if not found or any(not s.has_min_max for s in found):
+def _min_and_max(chunk_statistics: list[Any], type_: LogicalType) -> tuple[Any, Any] | None:
+    if not chunk_statistics or any(not s.has_min_max for s in chunk_statistics):
         return None
-    return min(_plain(s.min_raw, type_) for s in found), max(_plain(s.max_raw, type_) for s in found)
+    return min(_comparable_bound(s.min_raw, type_) for s in chunk_statistics), max(
+        _comparable_bound(s.max_raw, type_) for s in chunk_statistics
+    )
 
 
-def _plain(raw: Any, type_: LogicalType) -> Any:
-    """An end as what compares: numbers, unscaled ones for decimals, and bytes."""
-    if isinstance(type_, DecimalType) and isinstance(raw, bytes):
-        return int.from_bytes(raw, "big", signed=True)
-    return raw.encode() if isinstance(raw, str) else raw
+def _comparable_bound(raw_bound: Any, type_: LogicalType) -> Any:
+    """Return a bound in a form that compares: numbers, unscaled ones for decimals, and bytes."""
+    if isinstance(type_, DecimalType) and isinstance(raw_bound, bytes):
+        return int.from_bytes(raw_bound, "big", signed=True)
+    return raw_bound.encode() if isinstance(raw_bound, str) else raw_bound
 
 
 def lower_bound(value: Any, type_: LogicalType, width: int | None) -> bytes | None:
-    """The least value in binary, cut to a width."""
-    if type_.kind is Kind.STRING and width is not None:
+    """Encode the least value, truncated to a width."""
+    if type_.kind is TypeKind.STRING and width is not None:
         return bytes(value).decode()[:width].encode()
-    return bytes(value[:width]) if type_.kind in BYTES else _binary(value, type_)
+    return bytes(value[:width]) if type_.kind in BINARY_KINDS else _single_value_bytes(value, type_)
 
 
 def upper_bound(value: Any, type_: LogicalType, width: int | None) -> bytes | None:
-    """The greatest value in binary; what is cut ends one higher, and there is none where it can't."""
-    if type_.kind is Kind.STRING and width is not None:
+    """Encode the greatest value; a truncated one is incremented, and None if that is impossible."""
+    if type_.kind is TypeKind.STRING and width is not None:
         text = bytes(value).decode()
-        return text.encode() if len(text) <= width else _raised_text(text[:width])
-    if type_.kind in BYTES:
-        return bytes(value) if width is None or len(value) <= width else _raised_bytes(value[:width])
-    return _binary(value, type_)
+        return text.encode() if len(text) <= width else _increment_text(text[:width])
+    if type_.kind in BINARY_KINDS:
+        return bytes(value) if width is None or len(value) <= width else _increment_bytes(value[:width])
+    return _single_value_bytes(value, type_)
 
 
-def _raised_text(text: str) -> bytes | None:
-    for at in reversed(range(len(text))):
-        code = ord(text[at]) + 1
+def _increment_text(text: str) -> bytes | None:
+    for index in reversed(range(len(text))):
+        code = ord(text[index]) + 1
         if code == 0xD800:
-            code = 0xE000  # what lies between is no character
+            code = 0xE000  # the code points between are surrogates
         if code <= 0x10FFFF:
-            return (text[:at] + chr(code)).encode()
+            return (text[:index] + chr(code)).encode()
     return None
 
 
-def _raised_bytes(octets: bytes) -> bytes | None:
+def _increment_bytes(octets: bytes) -> bytes | None:
     stripped = octets.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
 
 
-_FORMS = {Kind.LONG: "<q", Kind.TIME: "<q", Kind.TIMESTAMP: "<q", Kind.TIMESTAMP_NTZ: "<q", Kind.DATE: "<i",
-          Kind.FLOAT: "<f", Kind.DOUBLE: "<d", Kind.BOOLEAN: "<?"}  # fmt: skip
+_STRUCT_FORMATS = {
+    TypeKind.LONG: "<q", TypeKind.TIME: "<q", TypeKind.TIMESTAMP: "<q", TypeKind.TIMESTAMP_NTZ: "<q",
+    TypeKind.DATE: "<i", TypeKind.FLOAT: "<f", TypeKind.DOUBLE: "<d", TypeKind.BOOLEAN: "<?",
+}  # fmt: skip
 
 
-def _binary(value: Any, type_: LogicalType) -> bytes | None:
+def _single_value_bytes(value: Any, type_: LogicalType) -> bytes | None:
     if isinstance(type_, DecimalType):
         return int(value).to_bytes(int(value + (value < 0)).bit_length() // 8 + 1, "big", signed=True)
-    if type_.kind in INTEGERS and type_.kind is not Kind.LONG:
+    if type_.kind in INTEGER_KINDS and type_.kind is not TypeKind.LONG:
         return struct.pack("<i", value)
-    if type_.kind in _FORMS:
-        return struct.pack(_FORMS[type_.kind], value)
+    if type_.kind in _STRUCT_FORMATS:
+        return struct.pack(_STRUCT_FORMATS[type_.kind], value)
     return bytes(value) if isinstance(value, bytes) else None

@@ -1,4 +1,4 @@
-"""Where files are as Iceberg names them, and how an object store is reached, given what a catalog says."""
+"""Storage of Iceberg locations, with the object store options that a catalog's properties give."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from partita.storage import Storage
 
-_NAMES = {
+_OPTION_NAMES = {
     "s3.endpoint": "aws_endpoint",
     "s3.access-key-id": "aws_access_key_id",
     "s3.secret-access-key": "aws_secret_access_key",
@@ -20,15 +20,15 @@ _NAMES = {
 
 
 def storage_at(uri: str, options: Mapping[str, str]) -> Storage:
-    """A folder as Iceberg's metadata names it: what is a URI of a local file there has nothing encoded."""
-    return Storage.at(f"/{uri.removeprefix('file:').lstrip('/')}" if uri.startswith("file:/") else uri, options)
+    """Return the storage of a folder as Iceberg's metadata names it: in its `file:` URIs nothing is percent-encoded."""
+    return Storage.from_uri(f"/{uri.removeprefix('file:').lstrip('/')}" if uri.startswith("file:/") else uri, options)
 
 
-def store_options(uri: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """The options of the store that a URI is in; a local disk has none."""
+def storage_options(uri: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the object store of a URI; a local disk has none."""
     if "://" not in uri or uri.startswith("file:"):
         return {}
-    options = {_NAMES[name]: value for name, value in properties.items() if name in _NAMES}
+    options = {_OPTION_NAMES[name]: value for name, value in properties.items() if name in _OPTION_NAMES}
     if options.get("aws_endpoint", "").startswith("http://"):
         options["aws_allow_http"] = "true"
     return options

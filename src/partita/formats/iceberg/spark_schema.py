@@ -1,4 +1,4 @@
-"""An Iceberg schema as Spark's, in Spark's JSON."""
+"""Iceberg schemas as Spark's JSON schemas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyiceberg import types as iceberg
 from partita.errors import UnsupportedFeature
 from partita.formats.field_ids import SPARK_FIELD_ID
 
-_NAMES: dict[type[iceberg.IcebergType], str] = {
+_SPARK_TYPE_NAMES: dict[type[iceberg.IcebergType], str] = {
     iceberg.BooleanType: "boolean", iceberg.IntegerType: "integer", iceberg.LongType: "long",
     iceberg.FloatType: "float", iceberg.DoubleType: "double", iceberg.DateType: "date",
     iceberg.TimestampType: "timestamp_ntz", iceberg.TimestamptzType: "timestamp", iceberg.StringType: "string",
@@ -18,48 +18,52 @@ _NAMES: dict[type[iceberg.IcebergType], str] = {
 }  # fmt: skip
 
 
-def spark_json(fields: Iterable[iceberg.NestedField], *, by_id: bool, doing: str) -> dict[str, Any]:
-    """The struct of some columns; with `by_id`, each field says its id, by which it is found in files.
+def spark_struct_json(fields: Iterable[iceberg.NestedField], *, by_id: bool, action: str) -> dict[str, Any]:
+    """Return the Spark struct of some columns; with `by_id`, each field has its id, by which it is found in files.
 
-    A type that Spark doesn't have is an `UnsupportedFeature` for what is being done.
+    Raises `UnsupportedFeature`, naming the `action`, for a type that Spark lacks.
     """
-    return _struct(fields, _Context(doing, by_id))
+    return _struct_json(fields, _SparkSchemaContext(action, by_id))
 
 
-class _Context:
-    def __init__(self, doing: str, by_id: bool) -> None:
-        self.doing = doing
+class _SparkSchemaContext:
+    def __init__(self, action: str, by_id: bool) -> None:
+        self.action = action
         self.by_id = by_id
 
 
-def _struct(fields: Iterable[iceberg.NestedField], context: _Context, above: str = "") -> dict[str, Any]:
-    return {"type": "struct", "fields": [_field(f, context, above) for f in fields]}
+def _struct_json(
+    fields: Iterable[iceberg.NestedField], context: _SparkSchemaContext, parent_path: str = ""
+) -> dict[str, Any]:
+    return {"type": "struct", "fields": [_field_json(f, context, parent_path) for f in fields]}
 
 
-def _field(field: iceberg.NestedField, context: _Context, above: str) -> dict[str, Any]:
-    name = f"{above}{field.name}"
+def _field_json(field: iceberg.NestedField, context: _SparkSchemaContext, parent_path: str) -> dict[str, Any]:
+    name = f"{parent_path}{field.name}"
     return {
         "name": field.name,
-        "type": _type(field.field_type, context, name),
-        # Files are read as they are: a required column that is null in one is for the engine that wrote it.
+        "type": _type_json(field.field_type, context, name),
+        # Files are read as they are: nulls in a required column are left to the engine that wrote them.
         "nullable": context.by_id or not field.required,
         "metadata": {SPARK_FIELD_ID: field.field_id} if context.by_id else {},
     }
 
 
-def _type(type_: iceberg.IcebergType, context: _Context, name: str) -> Any:
+def _type_json(type_: iceberg.IcebergType, context: _SparkSchemaContext, column_path: str) -> Any:
     if isinstance(type_, iceberg.DecimalType):
         return f"decimal({type_.precision},{type_.scale})"
     if isinstance(type_, iceberg.StructType):
-        return _struct(type_.fields, context, f"{name}.")
+        return _struct_json(type_.fields, context, f"{column_path}.")
     if isinstance(type_, iceberg.ListType):
-        element = _type(type_.element_type, context, f"{name}.element")
+        element = _type_json(type_.element_type, context, f"{column_path}.element")
         return {"type": "array", "elementType": element, "containsNull": context.by_id or not type_.element_required}
     if isinstance(type_, iceberg.MapType):
-        key, value = (_type(t, context, f"{name}.{part}") for t, part in
+        key, value = (_type_json(t, context, f"{column_path}.{part}") for t, part in
                       ((type_.key_type, "key"), (type_.value_type, "value")))  # fmt: skip
         is_nullable = context.by_id or not type_.value_required
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": is_nullable}
-    if type(type_) not in _NAMES:
-        raise UnsupportedFeature((f"the type {type_} of column {name!r}, which Spark doesn't have",), context.doing)
-    return _NAMES[type(type_)]
+    if type(type_) not in _SPARK_TYPE_NAMES:
+        raise UnsupportedFeature(
+            (f"the type {type_} of column {column_path!r}, which Spark doesn't have",), context.action
+        )
+    return _SPARK_TYPE_NAMES[type(type_)]

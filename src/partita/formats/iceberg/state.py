@@ -13,211 +13,303 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 
-from partita.algebra.parse import Condition, Where
+from partita.algebra.predicate import PredicateLike, UnboundPredicate
 from partita.algebra.spec import SpecHistory
-from partita.arrow.buffers import Bools, one_array
-from partita.arrow.groups import distinct
-from partita.arrow.prune import Statistics
-from partita.arrow.spec import spec_columns
+from partita.arrow.buffers import Bools, dense_array
+from partita.arrow.distinct_rows import distinct_rows
+from partita.arrow.prune import ColumnStatistics, spec_columns
 from partita.errors import StorageError, UnsupportedFeature
-from partita.formats.chosen import Chosen
-from partita.formats.containment import Place, check_no_links
+from partita.formats.containment import FolderLocation, check_no_links_outside
+from partita.formats.file_plan import plan_files
 from partita.formats.iceberg.columns import field_ids
-from partita.formats.iceberg.deletes import LOCATED, applicable, is_vector
+from partita.formats.iceberg.delete_file_index import DELETE_MATCH_COLUMNS, applicable_deletes, is_deletion_vector
+from partita.formats.iceberg.history import NO_SNAPSHOT
+from partita.formats.iceberg.locations import check_metadata_folder
 from partita.formats.iceberg.manifests import (
     DATA,
-    MANIFESTS,
-    OPENED,
-    PARTITION,
-    live_entries,
-    manifest_list,
+    MANIFEST_FILE_SCHEMA,
+    MANIFEST_READ_COLUMNS,
+    PARTITION_PREFIX,
+    read_live_entries,
+    read_manifest_list,
 )
-from partita.formats.iceberg.manifests.summaries import needed, needed_by_partitions
-from partita.formats.iceberg.specs import spec_history
+from partita.formats.iceberg.manifests.evaluator import may_match_partitions, may_match_predicate
+from partita.formats.iceberg.specs import partition_arrow_type, spec_history
 from partita.formats.iceberg.statistics import file_statistics
-from partita.formats.plan import State, make_plan
+from partita.formats.iceberg.targets import data_folder
+from partita.formats.iceberg.transaction import check_writable, has_transaction
+from partita.formats.iceberg.values import parse_partition_text, partition_array
+from partita.formats.partition_selection import PartitionSelection
+from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
+from partita.formats.table_version import TableVersion
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-NO_SNAPSHOT = -1
-"""The version of a table that nothing was written to."""
+    from partita.formats.iceberg.spark.rows import IcebergRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class IcebergState(State):
+class IcebergTableVersion(TableVersion):
     """An Iceberg table at one snapshot; the version is the snapshot's id.
 
-    `entries` has a row for each data file, in the order of `files`, and `deletes` one for each delete file: columns of
-    `partita.formats.iceberg.manifests.ENTRIES`. Where `is_part` is true, some data files are left out: those that a
-    predicate doesn't need, with all others of their partitions, or all.
+    `data_entries` has a row for each data file, in the order of `files`, and `delete_entries` one for each delete file:
+    columns of `partita.formats.iceberg.manifests.ENTRIES`. If `is_partial`, some data files are left out: those that a
+    predicate doesn't need, with all others of their partitions, or all. `opened_location` is the folder that the user
+    opened or created the table in, if there is one.
     """
 
     table: Table
-    entries: pa.Table
-    deletes: pa.Table
-    is_part: bool = False
+    data_entries: pa.Table
+    delete_entries: pa.Table
+    is_partial: bool = False
+    opened_location: str | None = None
 
-    def with_every_file(self) -> IcebergState:
-        """The same snapshot, with all of its manifests, unless it was expired meanwhile."""
-        if not self.is_part:
+    @property
+    def uri(self) -> str:
+        """The table's location."""
+        return self.table.location()
+
+    def with_all_files(self) -> IcebergTableVersion:
+        """Return this snapshot with all of its manifests; an error if it was expired meanwhile."""
+        if not self.is_partial:
             return self
-        with _not_expired(self.version):
-            return state_of(self.table)
+        with _explain_expired_snapshot(self.version):
+            return current_table_version(self.table, None, self.opened_location)
 
-    def with_files_for(self, read: Where | Condition | Chosen) -> IcebergState:
-        """The same snapshot, with every manifest that may list what is read, or others of the same partitions.
+    def with_files_for(self, read_scope: PredicateLike | UnboundPredicate | PartitionSelection) -> IcebergTableVersion:
+        """Return this snapshot with every manifest that may list what is read, or other files of the same partitions.
 
-        All files of a partition are there, because a delete file may speak of any of them.
+        All files of a partition are included, because a delete file may apply to any of them.
         """
-        if not self.is_part:
+        if not self.is_partial:
             return self
-        with _not_expired(self.version):
-            listed = _listed(self.table)
-            wanted = _needed(listed, self.specs, read)
-            found = _opened(self.table, self.specs, listed, wanted)
-            if isinstance(read, Chosen) or not found.deletes.num_rows:
-                return found
-            whole = wanted | _with_partitions(listed, found, make_plan(found, read).kept)
-            return found if (whole == wanted).all() else _opened(self.table, self.specs, listed, whole)
+        with _explain_expired_snapshot(self.version):
+            manifests = _current_manifests(self.table)
+            is_needed = _needed_manifests(manifests, self.spec_history, read_scope)
+            version = self._with_manifests(manifests, is_needed)
+            if isinstance(read_scope, PartitionSelection) or not version.delete_entries.num_rows:
+                return version
+            file_indices = plan_files(version, read_scope).file_indices
+            is_related = is_needed | _manifests_of_partitions(manifests, version, file_indices)
+            return version if (is_related == is_needed).all() else self._with_manifests(manifests, is_related)
 
-    def outside(self, places: np.ndarray) -> pa.Array:
-        """The paths of those data files that are not below the table's location, links resolved."""
-        paths = self.files["path"].take(pa.array(places)).to_pylist()
-        place = Place.at(self.table.location())
-        return pa.array([path for path in paths if place.relative(path) is None or place.leaves(path)], pa.string())
+    def _with_manifests(self, manifests: pa.Table, is_needed: Bools) -> IcebergTableVersion:
+        return _version_from_manifests(self.table, self.spec_history, manifests, is_needed, self.opened_location)
 
-    def check_links(self, paths: Iterable[str]) -> None:
+    def check_writable(self, *, removes: bool) -> None:  # noqa: ARG002 - of the interface
+        """Raise an error for features and transforms that Partita doesn't write, and for a folder it may not own."""
+        check_writable(self.table.metadata)
+        check_metadata_folder(self.table, self.opened_location)
+        for field in self.spec.fields:
+            if not field.transform.is_known:
+                raise UnsupportedFeature((f"the partition transform {field.transform}",), "writing")
+
+    def has_transaction(self, transaction: tuple[str, int]) -> bool:
+        """Return whether the table's properties have that number of the application, or a later one."""
+        return has_transaction(self.table.metadata, transaction)
+
+    def commit(self, change: TableChange) -> int:
+        """Commit one snapshot."""
+        from partita.formats.iceberg.commit import commit_change
+
+        return commit_change(self, change)
+
+    def written_partitions(self, written_files: pa.Table) -> pa.Table:
+        """Parse the partition texts of written files."""
+        columns = {"spec_id": spec_id_column(self.spec.spec_id, written_files.num_rows)}
+        texts_by_field = written_partition_texts(written_files, len(self.spec.fields))
+        for field, texts in zip(self.spec.fields, texts_by_field, strict=True):
+            encoded = texts.dictionary_encode()
+            values = [parse_partition_text(text, field) for text in encoded.dictionary.to_pylist()]
+            columns[self.spec_history.column_name(self.spec, field)] = partition_array(
+                values, partition_arrow_type(field)
+            ).take(encoded.indices)
+        return pa.table(columns)
+
+    def discard_files(self, written_files: pa.Table) -> None:
+        """Delete the files from the table's data folder."""
+        data_folder(self.table).storage.delete(written_files["path"].to_pylist())
+
+    def rows(self) -> IcebergRows:
+        """Return the rows of this version on Spark."""
+        from partita.formats.iceberg.spark.rows import IcebergRows
+
+        return IcebergRows(self)
+
+    def outside_paths(self, file_indices: np.ndarray) -> pa.Array:
+        """Return the paths of those data files that are not below the table's location, links resolved."""
+        paths = self.files["path"].take(pa.array(file_indices)).to_pylist()
+        place = FolderLocation.from_uri(self.table.location())
+        return pa.array(
+            [path for path in paths if place.relative_path(path) is None or place.has_link_outside(path)], pa.string()
+        )
+
+    def check_no_symlinks(self, paths: Iterable[str]) -> None:
         """Refuse files that a symbolic link takes out of the table's location, before they are read."""
-        check_no_links(Place.at(self.table.location()), paths)
+        check_no_links_outside(FolderLocation.from_uri(self.table.location()), paths)
 
-    def delete_index(self, places: np.ndarray) -> pa.Table:
+    def delete_index(self, file_indices: np.ndarray) -> pa.Table:
         """Which delete files can apply to the data files at some places.
 
         `place` is a data file's place in `files`, and `delete` the row in `deletes`; ordered by the places' order.
         """
-        left, right = applicable(_located(self.entries, places), self.deletes, self.specs)
-        return pa.table({"place": np.asarray(places, np.int64)[left], "delete": right})
+        left, right = applicable_deletes(
+            _delete_match_columns(self.data_entries, file_indices), self.delete_entries, self.spec_history
+        )
+        return pa.table({"place": np.asarray(file_indices, np.int64)[left], "delete": right})
 
 
-def state_without_files(table: Table) -> IcebergState:
-    """The table at its current snapshot, without any file: no manifest is opened."""
+def table_version_without_files(table: Table, opened_location: str | None = None) -> IcebergTableVersion:
+    """Return the table at its current snapshot without any file: no manifest is opened."""
     check_readable(table)
     history = spec_history(table.metadata)
-    none = live_entries(table.io, MANIFESTS.empty_table(), history)
-    return _state(table, history, none, none, is_part=table.metadata.current_snapshot() is not None)
+    none = read_live_entries(table.io, MANIFEST_FILE_SCHEMA.empty_table(), history)
+    has_files = table.metadata.current_snapshot() is not None
+    return _version_from_entries(table, history, none, none, is_partial=has_files, opened_location=opened_location)
 
 
-def state_of(table: Table, read: Where | Condition | Chosen | None = None) -> IcebergState:
-    """The table at its current snapshot; what can't be read right is refused.
+def current_table_version(
+    table: Table,
+    read_scope: PredicateLike | UnboundPredicate | PartitionSelection | None = None,
+    opened_location: str | None = None,
+) -> IcebergTableVersion:
+    """Return the table at its current snapshot; raises `UnsupportedFeature` if it can't be read correctly.
 
-    With a predicate or partitions to read, data files whose manifest says that it can list none of them are left out,
-    and their manifests unopened. All delete files are there: one that is of another partition than its data file has
-    to be noticed.
+    With a predicate or partitions to read, manifests whose summaries exclude them are not opened, and their data files
+    left out. All delete files are included: one of another partition than its data file must be noticed.
     """
     check_readable(table)
-    history, manifests = spec_history(table.metadata), _listed(table)
-    return _opened(table, history, manifests, None if read is None else _needed(manifests, history, read))
+    history, manifests = spec_history(table.metadata), _current_manifests(table)
+    is_needed = None if read_scope is None else _needed_manifests(manifests, history, read_scope)
+    return _version_from_manifests(table, history, manifests, is_needed, opened_location)
 
 
-def _listed(table: Table) -> pa.Table:
+def _current_manifests(table: Table) -> pa.Table:
     """The manifests of the current snapshot."""
     snapshot = table.metadata.current_snapshot()
-    return MANIFESTS.empty_table() if snapshot is None else manifest_list(table.io, snapshot)
+    return MANIFEST_FILE_SCHEMA.empty_table() if snapshot is None else read_manifest_list(table.io, snapshot)
 
 
-def _needed(manifests: pa.Table, history: SpecHistory, read: Where | Condition | Chosen) -> Bools:
+def _needed_manifests(
+    manifests: pa.Table, history: SpecHistory, read_scope: PredicateLike | UnboundPredicate | PartitionSelection
+) -> Bools:
     """The manifests that may list a data file of what is read, and all manifests of deletes."""
-    has_deletes: Bools = manifests["content"].to_numpy() != _DATA_MANIFEST
-    if isinstance(read, Chosen):
-        return has_deletes | needed_by_partitions(manifests, history, read)
-    return has_deletes | needed(manifests, history, read)
+    has_deletes: Bools = manifests["content"].to_numpy() != _DATA_MANIFEST_CONTENT
+    if isinstance(read_scope, PartitionSelection):
+        return has_deletes | may_match_partitions(manifests, history, read_scope)
+    return has_deletes | may_match_predicate(manifests, history, read_scope)
 
 
-def _with_partitions(manifests: pa.Table, state: IcebergState, places: np.ndarray) -> Bools:
+def _manifests_of_partitions(
+    manifests: pa.Table, table_version: IcebergTableVersion, file_indices: np.ndarray
+) -> Bools:
     """The manifests that may list a file of the same spec and partition as one of the files at some places."""
     found = np.zeros(manifests.num_rows, bool)
-    ids, partitions = manifests["spec_id"].to_numpy(), state.partitions.take(pa.array(places))
-    for spec in state.specs.specs:
+    ids, partitions = manifests["spec_id"].to_numpy(), table_version.partitions.take(pa.array(file_indices))
+    for spec in table_version.spec_history.specs:
         own = partitions.filter(pc.equal(partitions["spec_id"], spec.spec_id))
         if own.num_rows:
-            values = distinct(spec_columns(state.specs, spec, own))
-            may_hold = needed_by_partitions(manifests, state.specs, Chosen(spec.fields, values))
+            values = distinct_rows(spec_columns(table_version.spec_history, spec, own))
+            may_hold = may_match_partitions(
+                manifests, table_version.spec_history, PartitionSelection(spec.fields, values)
+            )
             found |= (ids == spec.spec_id) & may_hold
     return found
 
 
-def _opened(table: Table, history: SpecHistory, manifests: pa.Table, wanted: Bools | None) -> IcebergState:
-    """The files of those of a snapshot's manifests that are wanted; None stands for all."""
-    every_manifest = wanted is None or bool(wanted.all())
-    opened = manifests if every_manifest else manifests.select(OPENED).filter(pa.array(wanted))
-    every = live_entries(table.io, opened, history)
+def _version_from_manifests(
+    table: Table,
+    history: SpecHistory,
+    manifests: pa.Table,
+    is_needed: Bools | None,
+    opened_location: str | None,
+) -> IcebergTableVersion:
+    """Return the version with the files of the needed manifests; None stands for all."""
+    every_manifest = is_needed is None or bool(is_needed.all())
+    opened = manifests if every_manifest else manifests.select(MANIFEST_READ_COLUMNS).filter(pa.array(is_needed))
+    every = read_live_entries(table.io, opened, history)
     is_data = every["content"].to_numpy() == DATA
     if is_data.all():
         entries, deletes = every, every.slice(0, 0)
     else:
         entries, deletes = every.filter(pa.array(is_data)), every.filter(pa.array(~is_data))
-    return _state(table, history, entries, deletes, is_part=not every_manifest)
+    return _version_from_entries(
+        table, history, entries, deletes, is_partial=not every_manifest, opened_location=opened_location
+    )
 
 
-_DATA_MANIFEST = 0
+_DATA_MANIFEST_CONTENT = 0
 
 
 @contextmanager
-def _not_expired(version: int) -> Iterator[None]:
+def _explain_expired_snapshot(snapshot_id: int) -> Iterator[None]:
     """Say of metadata that can't be read that its snapshot may be gone."""
     try:
         yield
     except StorageError as error:
-        raise StorageError(f"snapshot {version} can't be read any more, so plan anew: {error}") from error
+        raise StorageError(f"snapshot {snapshot_id} can't be read any more, so plan anew: {error}") from error
 
 
-def _state(table: Table, history: SpecHistory, entries: pa.Table, deletes: pa.Table, *, is_part: bool) -> IcebergState:
+def _version_from_entries(  # noqa: PLR0913 - what it is made of
+    table: Table,
+    history: SpecHistory,
+    data_entries: pa.Table,
+    delete_entries: pa.Table,
+    *,
+    is_partial: bool,
+    opened_location: str | None,
+) -> IcebergTableVersion:
     snapshot = table.metadata.current_snapshot()
-    fields = [name for name in entries.column_names if name.startswith(PARTITION)]
-    partitions = entries.select([*fields, "spec_id"])
-    return IcebergState(
+    fields = [name for name in data_entries.column_names if name.startswith(PARTITION_PREFIX)]
+    partitions = data_entries.select([*fields, "spec_id"])
+    return IcebergTableVersion(
         NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id,
         history.schema,
         history,
-        pa.table({"path": entries["path"], "spec_id": entries["spec_id"], "bytes": entries["file_size"]}),
-        partitions.rename_columns([*(name.removeprefix(PARTITION) for name in fields), "spec_id"]),
-        partial(_statistics, table, entries, history),
-        partial(_row_counts, entries, deletes, history),
+        pa.table(
+            {"path": data_entries["path"], "spec_id": data_entries["spec_id"], "bytes": data_entries["file_size"]}
+        ),
+        partitions.rename_columns([*(name.removeprefix(PARTITION_PREFIX) for name in fields), "spec_id"]),
+        partial(_column_statistics, table, data_entries, history),
+        partial(_row_counts, data_entries, delete_entries, history),
         table,
-        entries,
-        deletes,
-        is_part,
+        data_entries,
+        delete_entries,
+        is_partial,
+        opened_location,
     )
 
 
-def _statistics(
-    table: Table, entries: pa.Table, history: SpecHistory, columns: Sequence[str], places: np.ndarray | None
-) -> Mapping[str, Statistics]:
-    return file_statistics(entries, history.schema, field_ids(table.schema()), columns, places)
+def _column_statistics(
+    table: Table, data_entries: pa.Table, history: SpecHistory, columns: Sequence[str], file_indices: np.ndarray | None
+) -> Mapping[str, ColumnStatistics]:
+    return file_statistics(data_entries, history.schema, field_ids(table.schema()), columns, file_indices)
 
 
-def _row_counts(entries: pa.Table, deletes: pa.Table, history: SpecHistory, places: np.ndarray) -> pa.Array:
+def _row_counts(
+    data_entries: pa.Table, delete_entries: pa.Table, history: SpecHistory, file_indices: np.ndarray
+) -> pa.Array:
     """How many rows the files have; where deletes may apply, only a deletion vector says how many."""
-    counts = one_array(entries["record_count"].take(pa.array(places)))
-    if not deletes.num_rows:
+    counts = dense_array(data_entries["record_count"].take(pa.array(file_indices)))
+    if not delete_entries.num_rows:
         return counts
-    left, right = applicable(_located(entries, places), deletes, history)
+    left, right = applicable_deletes(_delete_match_columns(data_entries, file_indices), delete_entries, history)
     if not len(left):
         return counts
-    vectors = is_vector(deletes)
-    gone, unknown = np.zeros(len(places), np.int64), np.zeros(len(places), bool)
-    sizes = deletes["record_count"].to_numpy()
+    vectors = is_deletion_vector(delete_entries)
+    gone, unknown = np.zeros(len(file_indices), np.int64), np.zeros(len(file_indices), bool)
+    sizes = delete_entries["record_count"].to_numpy()
     np.add.at(gone, left, np.where(vectors[right], sizes[right], 0))
     unknown[left[~vectors[right]]] = True
-    unknown |= np.bincount(left, minlength=len(places)) > 1
+    unknown |= np.bincount(left, minlength=len(file_indices)) > 1
     return pa.array(counts.to_numpy() - gone, pa.int64(), mask=unknown)
 
 
-def _located(entries: pa.Table, places: np.ndarray) -> pa.Table:
+def _delete_match_columns(entries: pa.Table, file_indices: np.ndarray) -> pa.Table:
     """What tells which deletes apply to the files at some places."""
-    fields = [name for name in entries.column_names if name.startswith(PARTITION)]
-    return entries.select([*LOCATED, *fields]).take(pa.array(places))
+    fields = [name for name in entries.column_names if name.startswith(PARTITION_PREFIX)]
+    return entries.select([*DELETE_MATCH_COLUMNS, *fields]).take(pa.array(file_indices))
 
 
 # --- what can be read
@@ -225,34 +317,38 @@ def _located(entries: pa.Table, places: np.ndarray) -> pa.Table:
 
 def check_readable(table: Table) -> None:
     """Refuse a table that needs what Partita doesn't read right, by name."""
-    needs = [f"format version {table.metadata.format_version}"] if table.metadata.format_version > _NEWEST else []
+    needs = (
+        [f"format version {table.metadata.format_version}"]
+        if table.metadata.format_version > _NEWEST_FORMAT_VERSION
+        else []
+    )
     for field in table.schema().fields:
-        needs += _unreadable(field, field.name)
+        needs += _unreadable_features(field, field.name)
     if needs:
         raise UnsupportedFeature(tuple(dict.fromkeys(needs)), "reading")
 
 
-_NEWEST = 3
-_READABLE = (
+_NEWEST_FORMAT_VERSION = 3
+_READABLE_TYPES = (
     iceberg.BooleanType, iceberg.IntegerType, iceberg.LongType, iceberg.FloatType, iceberg.DoubleType,
     iceberg.DecimalType, iceberg.DateType, iceberg.TimeType, iceberg.TimestampType, iceberg.TimestamptzType,
     iceberg.StringType, iceberg.UUIDType, iceberg.BinaryType, iceberg.FixedType,
 )  # fmt: skip
 
 
-def _unreadable(field: iceberg.NestedField, name: str) -> Iterator[str]:
+def _unreadable_features(field: iceberg.NestedField, name: str) -> Iterator[str]:
     if field.initial_default is not None:
         yield f"the initial default of column {name!r}"
     type_ = field.field_type
-    if isinstance(type_, _READABLE):
+    if isinstance(type_, _READABLE_TYPES):
         return
     if isinstance(type_, iceberg.StructType):
         for inner in type_.fields:
-            yield from _unreadable(inner, f"{name}.{inner.name}")
+            yield from _unreadable_features(inner, f"{name}.{inner.name}")
     elif isinstance(type_, iceberg.ListType):
-        yield from _unreadable(type_.element_field, f"{name}.element")
+        yield from _unreadable_features(type_.element_field, f"{name}.element")
     elif isinstance(type_, iceberg.MapType):
-        yield from _unreadable(type_.key_field, f"{name}.key")
-        yield from _unreadable(type_.value_field, f"{name}.value")
+        yield from _unreadable_features(type_.key_field, f"{name}.key")
+        yield from _unreadable_features(type_.value_field, f"{name}.value")
     else:
         yield f"the type {type_} of column {name!r}"

@@ -1,21 +1,21 @@
-"""What files say of their columns, from the bounds and counts of manifests (specification, "Data File Fields").
+"""Column statistics of files, from the bounds and counts of manifests (specification, "Data File Fields").
 
 Columns are found by their ids. Bounds are bytes of the type that the column had when the file was written
-(specification, appendix D), which may be narrower than the type that it has now. Bytes that are none of the type say
-nothing.
+(specification, appendix D), which may be narrower than its current type. Bytes that don't fit the type are ignored.
 
 | column | bytes |
 |---|---|
 | boolean | one, 0 is false |
-| int, long | four or eight, the least significant first |
+| int, long | four or eight, little-endian |
 | float, double | four or eight |
 | date; time, timestamps | four; eight, or the four of a date |
-| decimal | the unscaled value, the most significant first, as few as hold it |
-| string, binary | the bytes; a cut one is an end still |
-| fixed | the bytes; one that was cut is filled up with zeros, and an end still |
+| decimal | the unscaled value, big-endian, as few bytes as hold it |
+| string, binary | the bytes; a truncated bound is still a bound |
+| fixed | the bytes; a truncated bound is padded with zeros, and still a bound |
 | uuid | sixteen |
 
-NaN is in no bounds, and above all to Spark: `partita.arrow.prune` takes no upper bound of a float for that reason.
+Bounds never contain NaN, which Spark sorts above all numbers: so `partita.arrow.prune` ignores the upper bound of
+floats.
 """
 
 from __future__ import annotations
@@ -28,67 +28,93 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.algebra.calendar import DAY
+from partita.algebra.calendar import MICROS_PER_DAY
 from partita.algebra.schema import Schema
-from partita.algebra.types import BITS, NESTED, DecimalType, Field, FixedType, Kind, LogicalType, StructType
-from partita.arrow.buffers import Array, Bools, Ints, Octets, Runs, null_mask
-from partita.arrow.prune import Statistics
-from partita.arrow.schema import to_arrow
+from partita.algebra.types import (
+    INTEGER_BITS,
+    NESTED_KINDS,
+    DecimalType,
+    Field,
+    FixedType,
+    LogicalType,
+    StructType,
+    TypeKind,
+)
+from partita.arrow.buffers import Array, BinaryBuffers, Bools, Ints, Octets, null_mask
+from partita.arrow.prune import ColumnStatistics
+from partita.arrow.schema import to_arrow_type
 
 
 def file_statistics(
-    entries: pa.Table, schema: Schema, ids: Mapping[str, int], columns: Sequence[str], places: Ints | None = None
-) -> dict[str, Statistics]:
-    """What the files say of the columns of those names, and of what is inside of structs among them.
+    entries: pa.Table,
+    schema: Schema,
+    field_ids: Mapping[str, int],
+    columns: Sequence[str],
+    file_indices: Ints | None = None,
+) -> dict[str, ColumnStatistics]:
+    """Return the statistics of those columns, and of fields of structs among them.
 
-    `entries` are rows of `partita.formats.iceberg.manifests.ENTRIES`, `ids` those of the columns, and `places` the
-    rows that are asked for, in ascending order; None is all.
+    `entries` have columns of `MANIFEST_ENTRY_SCHEMA`, `field_ids` are keyed by column path, and `file_indices` selects
+    rows in ascending order; None selects all.
     """
-    wanted = frozenset(columns)
-    fields = [leaf for f in schema if f.name in wanted for leaf in _leaves(f)]
-    return {f.name: _statistics(entries, ids[f.name], f.type, places) for f in fields if f.name in ids}
+    names = frozenset(columns)
+    fields = [leaf for field in schema if field.name in names for leaf in _leaf_fields(field)]
+    return {
+        field.name: _column_statistics(entries, field_ids[field.name], field.type, file_indices)
+        for field in fields
+        if field.name in field_ids
+    }
 
 
-def _leaves(field: Field) -> Iterator[Field]:
+def _leaf_fields(field: Field) -> Iterator[Field]:
     if isinstance(field.type, StructType):
         for inner in field.type.fields:
-            yield from _leaves(Field(f"{field.name}.{inner.name}", inner.type))
-    elif field.type.kind not in NESTED | {Kind.OTHER}:
+            yield from _leaf_fields(Field(f"{field.name}.{inner.name}", inner.type))
+    elif field.type.kind not in NESTED_KINDS | {TypeKind.OTHER}:
         yield field
 
 
-def _statistics(entries: pa.Table, number: int, type_: LogicalType, places: Ints | None) -> Statistics:
-    nulls = of_column(entries["null_value_counts"], number, places)
-    # A column outside of lists and maps has one value a row, null or not.
-    rows = entries["record_count"] if places is None else entries["record_count"].take(pa.array(places))
-    lower, upper = (
-        decoded(of_column(entries[name], number, places), type_) for name in ("lower_bounds", "upper_bounds")
+def _column_statistics(
+    entries: pa.Table, field_id: int, type_: LogicalType, file_indices: Ints | None
+) -> ColumnStatistics:
+    null_counts = column_metric(entries["null_value_counts"], field_id, file_indices)
+    # A column outside of lists and maps has one value per row, null included.
+    row_counts = (
+        entries["record_count"] if file_indices is None else entries["record_count"].take(pa.array(file_indices))
     )
-    if type_.kind is Kind.UUID:
-        lower, upper = _in_order(lower, upper)
-    return Statistics(lower, upper, nulls, rows)
+    lower, upper = (
+        decode_bounds(column_metric(entries[name], field_id, file_indices), type_)
+        for name in ("lower_bounds", "upper_bounds")
+    )
+    if type_.kind is TypeKind.UUID:
+        lower, upper = _drop_unordered_bounds(lower, upper)
+    return ColumnStatistics(lower, upper, null_counts, row_counts)
 
 
-def _in_order(lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Ends that some writers took by another order than that of bytes are none."""
-    good = pc.less_equal(lower.cast(pa.binary()), upper.cast(pa.binary()))
-    nothing = pa.scalar(None, lower.type)
-    return pc.if_else(good, lower, nothing), pc.if_else(good, upper, nothing)
+def _drop_unordered_bounds(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Drop bounds of UUIDs where lower is above upper: some writers used another order than that of the bytes."""
+    is_ordered = pc.less_equal(lower.cast(pa.binary()), upper.cast(pa.binary()))
+    null = pa.scalar(None, lower.type)
+    return pc.if_else(is_ordered, lower, null), pc.if_else(is_ordered, upper, null)
 
 
-def of_column(maps: pa.ChunkedArray, number: int, places: Ints | None = None) -> Array:
-    """The value of that key in each of many maps, or in those at some places; null where one hasn't it."""
-    found, start = [], 0
+def column_metric(maps: pa.ChunkedArray, field_id: int, file_indices: Ints | None = None) -> Array:
+    """Return the value of a column id in each map, or in the maps of some files; null where a map lacks it."""
+    values, start = [], 0
     for chunk in maps.chunks:
         end = start + len(chunk)
-        rows = slice(None) if places is None else places[slice(*np.searchsorted(places, (start, end)))] - start
-        found.append(_looked_up(chunk, number, rows))
+        rows = (
+            slice(None)
+            if file_indices is None
+            else file_indices[slice(*np.searchsorted(file_indices, (start, end)))] - start
+        )
+        values.append(_map_values_by_key(chunk, field_id, rows))
         start = end
-    return pa.concat_arrays(found) if found else pa.array([], maps.type.item_type)
+    return pa.concat_arrays(values) if values else pa.array([], maps.type.item_type)
 
 
-def _looked_up(maps: pa.MapArray, number: int, rows: Ints | slice) -> Array:
-    """Only items of `rows` are copied, for a copy of all maps takes longer than all else."""
+def _map_values_by_key(maps: pa.MapArray, key: int, rows: Ints | slice) -> Array:
+    """Return the value of a key in each of those rows; only their items are copied, since copying all maps is slow."""
     offsets = maps.offsets.to_numpy()
     starts = offsets[:-1][rows]
     if not len(starts) or offsets[0] == offsets[-1]:
@@ -96,186 +122,196 @@ def _looked_up(maps: pa.MapArray, number: int, rows: Ints | slice) -> Array:
     keys = maps.keys.to_numpy()
     width = int(offsets[1] - offsets[0])
     if width and maps.null_count == 0 and bool((np.diff(offsets) == width).all()):
-        # Writers put the same columns into every file, so that a key has the same place in each map.
+        # Writers usually put the same columns into every file, so a key has the same position in each map.
         first = int(offsets[0])
-        (found,) = np.nonzero(keys[first : first + width] == number)
-        place = first + int(found[0]) if len(found) else None
-        if place is not None and bool((keys[place : int(offsets[-1]) : width] == number).all()):
-            return maps.items.take(pa.array(starts + (place - first)))
+        (matches,) = np.nonzero(keys[first : first + width] == key)
+        position = first + int(matches[0]) if len(matches) else None
+        if position is not None and bool((keys[position : int(offsets[-1]) : width] == key).all()):
+            return maps.items.take(pa.array(starts + (position - first)))
     first = int(offsets[0])
-    places = np.flatnonzero(keys[first : int(offsets[-1])] == number) + first
-    owners = np.searchsorted(offsets, places, side="right") - 1
-    at = np.full(len(maps), -1, np.int64)
-    at[owners[::-1]] = places[::-1]
-    missing = (at < 0) | null_mask(maps)
-    return maps.items.take(pa.array(at[rows], mask=missing[rows]))
+    positions = np.flatnonzero(keys[first : int(offsets[-1])] == key) + first
+    owner_rows = np.searchsorted(offsets, positions, side="right") - 1
+    position_by_row = np.full(len(maps), -1, np.int64)
+    position_by_row[owner_rows[::-1]] = positions[::-1]
+    missing = (position_by_row < 0) | null_mask(maps)
+    return maps.items.take(pa.array(position_by_row[rows], mask=missing[rows]))
 
 
-# --- bytes, by type
+# --- decoding bounds by type
 
 
-def decoded(octets: Array, type_: LogicalType) -> Array:
-    """The values that bytes stand for, as an Arrow array of the type's own; null where they stand for none."""
-    return _DECODERS.get(type_.kind, _nothing)(octets, type_)
+def decode_bounds(octets: Array, type_: LogicalType) -> Array:
+    """Decode binary bounds into an Arrow array of the type; null where the bytes don't fit the type."""
+    return _DECODERS.get(type_.kind, _null_bounds)(octets, type_)
 
 
-def _nothing(octets: Array, type_: LogicalType) -> Array:
-    return pa.nulls(len(octets), to_arrow(type_) if type_.kind is not Kind.OTHER else pa.null())
+def _null_bounds(octets: Array, type_: LogicalType) -> Array:
+    return pa.nulls(len(octets), to_arrow_type(type_) if type_.kind is not TypeKind.OTHER else pa.null())
 
 
-def _booleans(octets: Array, _: LogicalType) -> Array:
-    values, known = _numbers(octets, {1: np.dtype(np.uint8)})
-    return pa.array(values != 0, mask=~known)
+def _decode_booleans(octets: Array, _: LogicalType) -> Array:
+    values, is_valid = _decode_numbers(octets, {1: np.dtype(np.uint8)})
+    return pa.array(values != 0, mask=~is_valid)
 
 
-def _integers(octets: Array, type_: LogicalType) -> Array:
-    values, known = _numbers(octets, {4: np.dtype("<i4"), 8: np.dtype("<i8")})
-    half = 1 << (BITS[type_.kind] - 1)
-    fits = known & (values >= -half) & (values <= half - 1)
-    return pa.array(np.where(fits, values, 0), pa.int64(), mask=~fits).cast(to_arrow(type_))
+def _decode_integers(octets: Array, type_: LogicalType) -> Array:
+    values, is_valid = _decode_numbers(octets, {4: np.dtype("<i4"), 8: np.dtype("<i8")})
+    half = 1 << (INTEGER_BITS[type_.kind] - 1)
+    fits = is_valid & (values >= -half) & (values <= half - 1)
+    return pa.array(np.where(fits, values, 0), pa.int64(), mask=~fits).cast(to_arrow_type(type_))
 
 
-def _floats(octets: Array, type_: LogicalType) -> Array:
+def _decode_floats(octets: Array, type_: LogicalType) -> Array:
     widths: dict[int, np.dtype[Any]] = {4: np.dtype("<f4")}
-    if type_.kind is Kind.DOUBLE:
+    if type_.kind is TypeKind.DOUBLE:
         widths[8] = np.dtype("<f8")
-    values, known = _numbers(octets, widths, np.float64)
-    return pa.array(values, pa.float64(), mask=~known).cast(to_arrow(type_))
+    values, is_valid = _decode_numbers(octets, widths, np.float64)
+    return pa.array(values, pa.float64(), mask=~is_valid).cast(to_arrow_type(type_))
 
 
-def _dates(octets: Array, _: LogicalType) -> Array:
-    values, known = _numbers(octets, {4: np.dtype("<i4")})
-    return pa.array(values.astype(np.int32), pa.int32(), mask=None if known.all() else ~known).view(pa.date32())
+def _decode_dates(octets: Array, _: LogicalType) -> Array:
+    values, is_valid = _decode_numbers(octets, {4: np.dtype("<i4")})
+    return pa.array(values.astype(np.int32), pa.int32(), mask=None if is_valid.all() else ~is_valid).view(pa.date32())
 
 
-def _micros(octets: Array, type_: LogicalType) -> Array:
-    values, known = _numbers(octets, {8: np.dtype("<i8")})
-    if type_.kind is not Kind.TIME:
-        days, dates = _numbers(octets, {4: np.dtype("<i4")})
-        dates &= np.abs(days) < _LAST_DAY
-        values, known = np.where(dates, days * DAY, values), known | dates
-    return pa.array(values, pa.int64(), mask=~known).cast(to_arrow(type_))
+def _decode_micros(octets: Array, type_: LogicalType) -> Array:
+    values, is_valid = _decode_numbers(octets, {8: np.dtype("<i8")})
+    if type_.kind is not TypeKind.TIME:
+        days, is_date = _decode_numbers(octets, {4: np.dtype("<i4")})
+        is_date &= np.abs(days) < _MAX_DAY
+        values, is_valid = np.where(is_date, days * MICROS_PER_DAY, values), is_valid | is_date
+    return pa.array(values, pa.int64(), mask=~is_valid).cast(to_arrow_type(type_))
 
 
-_LAST_DAY = 2**63 // DAY - 1
+_MAX_DAY = 2**63 // MICROS_PER_DAY - 1
 
 
-def _decimals(octets: Array, type_: LogicalType) -> Array:
-    """Sixteen bytes each, the least significant first, filled up with the sign."""
-    runs = Runs.of(octets)
-    known = (runs.lengths >= 1) & (runs.lengths <= 16) & ~null_mask(octets)
-    ends = runs.offsets[1:]
-    wide = np.zeros((len(runs), 16), np.uint8)
-    if len(runs.octets):
-        sign = runs.octets[np.where(known, runs.offsets[:-1], 0)] >= 0x80
+def _decode_decimals(octets: Array, type_: LogicalType) -> Array:
+    """Decode decimals via sixteen little-endian bytes each, filled up with the sign."""
+    buffers = BinaryBuffers.from_array(octets)
+    is_valid = (buffers.lengths >= 1) & (buffers.lengths <= 16) & ~null_mask(octets)
+    ends = buffers.offsets[1:]
+    padded = np.zeros((len(buffers), 16), np.uint8)
+    if len(buffers.octets):
+        sign = buffers.octets[np.where(is_valid, buffers.offsets[:-1], 0)] >= 0x80
         for byte in range(16):
-            here = known & (runs.lengths > byte)
-            wide[:, byte] = np.where(here, runs.octets[np.where(here, ends - 1 - byte, 0)], np.where(sign, 255, 0))
-    made = pa.Array.from_buffers(to_arrow(type_), len(runs), [_bits(known), pa.py_buffer(wide.tobytes())])
-    return _within_digits(made, cast("DecimalType", type_))
+            has_byte = is_valid & (buffers.lengths > byte)
+            padded[:, byte] = np.where(
+                has_byte, buffers.octets[np.where(has_byte, ends - 1 - byte, 0)], np.where(sign, 255, 0)
+            )
+    decimals = pa.Array.from_buffers(
+        to_arrow_type(type_), len(buffers), [_validity_bitmap(is_valid), pa.py_buffer(padded.tobytes())]
+    )
+    return _drop_excess_digits(decimals, cast("DecimalType", type_))
 
 
-def _within_digits(decimals: Array, type_: DecimalType) -> Array:
-    """Values of more digits than the type has say nothing."""
-    if type_.precision == _MOST_DIGITS:
+def _drop_excess_digits(decimals: Array, type_: DecimalType) -> Array:
+    """Drop values with more digits than the type has."""
+    if type_.precision == _MAX_PRECISION:
         return decimals
-    unscaled = decimals.view(pa.decimal128(_MOST_DIGITS, 0))
+    unscaled = decimals.view(pa.decimal128(_MAX_PRECISION, 0))
     limit = pa.scalar(Decimal(10**type_.precision), unscaled.type)
     fits = pc.and_(pc.less(unscaled, limit), pc.greater(unscaled, pc.negate(limit)))
     return pc.if_else(fits, decimals, pa.scalar(None, decimals.type))
 
 
-_MOST_DIGITS = 38
+_MAX_PRECISION = 38
 
 
-def _strings(octets: Array, _: LogicalType) -> Array:
+def _decode_strings(octets: Array, _: LogicalType) -> Array:
     try:
         return octets.cast(pa.string())
     except pa.ArrowException:
-        return pa.array([_text(value) for value in octets.to_pylist()], pa.string())
+        return pa.array([_decode_text(value) for value in octets.to_pylist()], pa.string())
 
 
-def _text(octets: bytes | None) -> str | None:
+def _decode_text(octets: bytes | None) -> str | None:
     try:
         return None if octets is None else octets.decode()
     except UnicodeDecodeError:
         return None
 
 
-def _binaries(octets: Array, _: LogicalType) -> Array:
+def _decode_binaries(octets: Array, _: LogicalType) -> Array:
     return octets
 
 
-def _fixed(octets: Array, type_: LogicalType) -> Array:
+def _decode_fixed(octets: Array, type_: LogicalType) -> Array:
     length = cast("FixedType", type_).length
-    runs = Runs.of(octets)
-    known = (runs.lengths <= length) & ~null_mask(octets)
-    filled = np.zeros((len(runs), length), np.uint8)
-    if len(runs.octets):
+    buffers = BinaryBuffers.from_array(octets)
+    is_valid = (buffers.lengths <= length) & ~null_mask(octets)
+    padded = np.zeros((len(buffers), length), np.uint8)
+    if len(buffers.octets):
         for byte in range(length):
-            here = known & (runs.lengths > byte)
-            filled[:, byte] = np.where(here, runs.octets[np.where(here, runs.offsets[:-1] + byte, 0)], 0)
-    return pa.Array.from_buffers(pa.binary(length), len(runs), [_bits(known), pa.py_buffer(filled.tobytes())])
+            has_byte = is_valid & (buffers.lengths > byte)
+            padded[:, byte] = np.where(has_byte, buffers.octets[np.where(has_byte, buffers.offsets[:-1] + byte, 0)], 0)
+    return pa.Array.from_buffers(
+        pa.binary(length), len(buffers), [_validity_bitmap(is_valid), pa.py_buffer(padded.tobytes())]
+    )
 
 
-def _uuids(octets: Array, _: LogicalType) -> Array:
-    whole = pc.equal(pc.binary_length(octets), 16)
-    return pc.if_else(whole, octets, pa.scalar(None, octets.type)).cast(pa.binary(16))
+def _decode_uuids(octets: Array, _: LogicalType) -> Array:
+    has_length = pc.equal(pc.binary_length(octets), 16)
+    return pc.if_else(has_length, octets, pa.scalar(None, octets.type)).cast(pa.binary(16))
 
 
-_DECODERS: dict[Kind, Callable[[Array, LogicalType], Array]] = {
-    Kind.BOOLEAN: _booleans,
-    Kind.INT: _integers,
-    Kind.LONG: _integers,
-    Kind.FLOAT: _floats,
-    Kind.DOUBLE: _floats,
-    Kind.DATE: _dates,
-    Kind.TIME: _micros,
-    Kind.TIMESTAMP: _micros,
-    Kind.TIMESTAMP_NTZ: _micros,
-    Kind.DECIMAL: _decimals,
-    Kind.STRING: _strings,
-    Kind.BINARY: _binaries,
-    Kind.FIXED: _fixed,
-    Kind.UUID: _uuids,
+_DECODERS: dict[TypeKind, Callable[[Array, LogicalType], Array]] = {
+    TypeKind.BOOLEAN: _decode_booleans,
+    TypeKind.INT: _decode_integers,
+    TypeKind.LONG: _decode_integers,
+    TypeKind.FLOAT: _decode_floats,
+    TypeKind.DOUBLE: _decode_floats,
+    TypeKind.DATE: _decode_dates,
+    TypeKind.TIME: _decode_micros,
+    TypeKind.TIMESTAMP: _decode_micros,
+    TypeKind.TIMESTAMP_NTZ: _decode_micros,
+    TypeKind.DECIMAL: _decode_decimals,
+    TypeKind.STRING: _decode_strings,
+    TypeKind.BINARY: _decode_binaries,
+    TypeKind.FIXED: _decode_fixed,
+    TypeKind.UUID: _decode_uuids,
 }
 
 
-def _numbers(octets: Array, widths: Mapping[int, np.dtype[Any]], into: Any = np.int64) -> tuple[Any, Bools]:
-    """The numbers that runs of those widths are, and where there is one."""
-    for width, kind in widths.items():
-        whole = _of_width(octets, width)
-        if whole is not None:
-            return whole.view(kind).astype(into, copy=False), np.ones(len(octets), bool)
-    runs = Runs.of(octets)
-    lengths, valid = runs.lengths, ~null_mask(octets)
-    values = np.zeros(len(runs), into)
-    known = np.zeros(len(runs), bool)
-    for width, kind in widths.items():
+def _decode_numbers(
+    octets: Array, widths: Mapping[int, np.dtype[Any]], result_dtype: Any = np.int64
+) -> tuple[Any, Bools]:
+    """Return the numbers of binaries that have one of the widths, and a mask of where there is one."""
+    for width, dtype in widths.items():
+        packed = _fixed_width_bytes(octets, width)
+        if packed is not None:
+            return packed.view(dtype).astype(result_dtype, copy=False), np.ones(len(octets), bool)
+    buffers = BinaryBuffers.from_array(octets)
+    lengths, valid = buffers.lengths, ~null_mask(octets)
+    values = np.zeros(len(buffers), result_dtype)
+    is_decoded = np.zeros(len(buffers), bool)
+    for width, dtype in widths.items():
         of_width = valid & (lengths == width)
         if of_width.any():
-            values[of_width] = _gathered(runs.octets, runs.offsets[:-1][of_width], width).view(kind).ravel()
-            known |= of_width
-    return values, known
+            values[of_width] = _gather_bytes(buffers.octets, buffers.offsets[:-1][of_width], width).view(dtype).ravel()
+            is_decoded |= of_width
+    return values, is_decoded
 
 
-def _of_width(octets: Array, width: int) -> Octets | None:
-    """The bytes of an array whose every value is there and has that width, as one run; None of any other."""
+def _fixed_width_bytes(octets: Array, width: int) -> Octets | None:
+    """Return the bytes of an array as one run if no value is null and all have that width, else None."""
     if octets.null_count or octets.type != pa.binary() or not len(octets):
         return None
     _, offsets, content = octets.buffers()
-    ends = np.frombuffer(offsets, np.int32, len(octets) + 1, octets.offset * 4)
-    if int(ends[-1] - ends[0]) != width * len(octets) or not bool((np.diff(ends) == width).all()):
+    value_offsets = np.frombuffer(offsets, np.int32, len(octets) + 1, octets.offset * 4)
+    if int(value_offsets[-1] - value_offsets[0]) != width * len(octets) or not bool(
+        (np.diff(value_offsets) == width).all()
+    ):
         return None
-    return np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
+    return np.frombuffer(content, np.uint8)[value_offsets[0] : value_offsets[-1]]
 
 
-def _gathered(octets: Octets, starts: Ints, width: int) -> Any:
-    """So many bytes from each start, one row each."""
+def _gather_bytes(octets: Octets, starts: Ints, width: int) -> Any:
+    """Return `width` bytes from each start, one row per start."""
     if len(starts) * width == len(octets):
         return np.ascontiguousarray(octets).reshape(-1, width)
     return np.ascontiguousarray(octets[starts[:, None] + np.arange(width)])
 
 
-def _bits(known: Bools) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(known, bitorder="little").tobytes())
+def _validity_bitmap(is_valid: Bools) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(is_valid, bitorder="little").tobytes())

@@ -1,14 +1,14 @@
-"""The table's own log: one write after the other, each all or nothing over all of its leaves.
+"""The log of a Lance table: one write after the other, each atomic over all of its leaves.
 
 ```text
-_partita/log/00000000000000000007.json        what write 7 is about to do to which leaves, in full
-_partita/log/00000000000000000007.done.json   how it ended: the versions of the leaves after it, or that it was undone
-_partita/log/00000000000000000020.arrow       a checkpoint: all leaves with their versions after write 20
+_partita/log/00000000000000000007.json        intent: what write 7 does to which leaves, in full
+_partita/log/00000000000000000007.done.json   outcome: the versions of the leaves after it, or that it was undone
+_partita/log/00000000000000000020.arrow       checkpoint: the versions of all leaves after write 20
 ```
 
-Each file is written once, if it isn't there yet. A number without its ending is a write that runs, or that was killed:
-until it has ended no other begins, and whoever opens the table next ends it (`partita.formats.lance.writes`). Readers
-need only what has ended.
+Each file is written once, with put-if-absent. An intent without an outcome is a write that is running or was killed: no
+other write begins before it has ended, and whoever opens the table next finishes it (`partita.formats.lance.commit`).
+Readers only need outcomes.
 """
 
 from __future__ import annotations
@@ -27,30 +27,33 @@ from pyarrow import ipc
 
 from partita.errors import TableError
 from partita.formats.containment import check_inside
-from partita.formats.transactions import outlived
+from partita.formats.run_transactions import expired_applications
 from partita.storage import Storage
-from partita.untrusted import parse_json_object, reading
+from partita.untrusted_input import parse_json_object, translate_read_errors
 
-FOLDER = "_partita/log"
-EVERY = 20
-"""Writes between two checkpoints."""
-MANY = 1000
-"""Leaves in one write that make a checkpoint worth it at once."""
+LOG_FOLDER = "_partita/log"
+CHECKPOINT_INTERVAL = 20
+"""Number of writes between two checkpoints."""
+CHECKPOINT_LEAF_COUNT = 1000
+"""Number of leaves of one write from which on it gets a checkpoint of its own."""
 
-PINS = pa.schema([("id", pa.string()), ("version", pa.int64()), ("rows", pa.int64()), ("bytes", pa.int64())])
-"""The version of each leaf that finished writes made, by its id under the root, and what it holds."""
+LEAF_VERSION_SCHEMA = pa.schema(
+    [("id", pa.string()), ("version", pa.int64()), ("rows", pa.int64()), ("bytes", pa.int64())]
+)
+"""The committed version of each leaf, by its id under the root, with its rows and bytes."""
 
-Pinned: TypeAlias = tuple[str, int, int | None, int | None]
-"""A row of `PINS`."""
+LeafVersion: TypeAlias = tuple[str, int, int | None, int | None]
+"""A row of `LEAF_VERSION_SCHEMA`: id, version, rows, bytes."""
 
-_NAME = re.compile(r"(\d{20})(\.done\.json|\.json|\.arrow)$")
+_LOG_FILE_PATTERN = re.compile(r"(\d{20})(\.done\.json|\.json|\.arrow)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
-    """What a write is about to do: `leaves` are operations as `partita.formats.lance.operations` reads them.
+class WriteIntent:
+    """What a write is about to do; `leaves` are operations as JSON (`partita.formats.lance.operations`).
 
-    `schema` are the columns that the table has from then on, as its root says them, where it gets others.
+    `write` is the id of the write, `at` the time in milliseconds since 1970, `owner` the process that began it.
+    `schema` is the new schema of the table, as its root namespace has it, or None if the write doesn't change it.
     """
 
     number: int
@@ -65,33 +68,33 @@ class Intent:
     schema: str | None = None
 
     def as_json(self) -> bytes:
-        """The file."""
+        """Return the content of the log file."""
         document = {name: getattr(self, name) for name in self.__slots__ if name != "number"}
         return json.dumps(document, ensure_ascii=False).encode()
 
     @classmethod
-    def of(cls, number: int, data: bytes) -> Intent:
-        """The write that a file says."""
-        with reading(f"write {number} of the Lance table's log"):
+    def from_json(cls, number: int, data: bytes) -> WriteIntent:
+        """Parse the content of an intent file."""
+        with translate_read_errors(f"write {number} of the Lance table's log"):
             document = parse_json_object(data)
-            transaction = _transaction(document.pop("transaction"))
+            transaction = _transaction_from_json(document.pop("transaction"))
             leaves = tuple(document.pop("leaves"))
             return cls(number=number, leaves=leaves, transaction=transaction, **document)
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How a write ended.
+class WriteOutcome:
+    """How a write ended: finished, or undone for a `reason`.
 
-    `leaves` are rows of `PINS`; a leaf whose rows are None is no longer in the table. An undone write names its leaves
-    in `suspects`: those that it made have True there.
+    `leaves` are the leaf versions after a finished write; a leaf with None for its rows was dropped. `suspects` are the
+    leaves of an undone write, with True for those that it created.
     """
 
     number: int
     finished: bool
     operation: str
     at: int
-    leaves: tuple[Pinned, ...] = ()
+    leaves: tuple[LeafVersion, ...] = ()
     suspects: Mapping[str, bool] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
@@ -99,201 +102,204 @@ class Ending:
     reason: str | None = None
 
     def as_json(self) -> bytes:
-        """The file."""
+        """Return the content of the log file."""
         document = {name: getattr(self, name) for name in self.__slots__ if name != "number"}
         return json.dumps(document, ensure_ascii=False).encode()
 
     @classmethod
-    def of(cls, number: int, data: bytes) -> Ending:
-        """The ending that a file says."""
-        with reading(f"the end of write {number} of the Lance table's log"):
+    def from_json(cls, number: int, data: bytes) -> WriteOutcome:
+        """Parse the content of an outcome file."""
+        with translate_read_errors(f"the end of write {number} of the Lance table's log"):
             document = parse_json_object(data)
-            transaction = _transaction(document.pop("transaction"))
+            transaction = _transaction_from_json(document.pop("transaction"))
             leaves = tuple((*leaf,) for leaf in document.pop("leaves"))
             return cls(number=number, leaves=leaves, transaction=transaction, **document)
 
 
-def _transaction(given: Any) -> tuple[str, int] | None:
-    if given is None:
+def _transaction_from_json(document: Any) -> tuple[str, int] | None:
+    if document is None:
         return None
-    application, number = given
+    application, number = document
     return str(application), int(number)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """What the log says up to one write.
+class LogSnapshot:
+    """The state of the log after one write.
 
-    `suspects` are leaves that an undone write may have left commits in, True where it also made them; `dropped` those
-    that are no longer in the table, with the versions that dropping them made.
+    `suspects` are leaves in which an undone write may have left commits, with True for those that it created; `dropped`
+    are leaves that were dropped, with the versions that dropped them.
     """
 
     version: int
-    pins: pa.Table
+    leaf_versions: pa.Table
     transactions: Mapping[str, int] = field(default_factory=dict)
     suspects: Mapping[str, bool] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
 
-    def pinned(self, ids: pa.Array) -> pa.Table:
-        """The pins of some leaves, null where they have none; quick where they are all of them in their order."""
-        own = self.pins["id"].combine_chunks()
-        found = self.pins.select(["version", "rows", "bytes"])
-        return found if own.equals(ids) else found.take(pc.index_in(ids, value_set=own))
+    def leaf_versions_of(self, ids: pa.Array) -> pa.Table:
+        """Return version, rows and bytes of some leaves, null for unknown ones; fast if `ids` are all, in order."""
+        all_ids = self.leaf_versions["id"].combine_chunks()
+        versions = self.leaf_versions.select(["version", "rows", "bytes"])
+        return versions if all_ids.equals(ids) else versions.take(pc.index_in(ids, value_set=all_ids))
 
-    def ordered(self, ids: pa.Array) -> Known:
-        """The same with the pins of these leaves first, in their order."""
-        own = self.pins["id"].combine_chunks()
-        first = pc.index_in(ids, value_set=own).drop_null().to_numpy()
-        rest = np.setdiff1d(np.arange(len(own)), first)
-        return replace(self, pins=self.pins.take(pa.array(np.concatenate([first, rest]))))
+    def with_leaf_order(self, ids: pa.Array) -> LogSnapshot:
+        """Return the snapshot with the versions of these leaves first, in their order."""
+        all_ids = self.leaf_versions["id"].combine_chunks()
+        first = pc.index_in(ids, value_set=all_ids).drop_null().to_numpy()
+        rest = np.setdiff1d(np.arange(len(all_ids)), first)
+        return replace(self, leaf_versions=self.leaf_versions.take(pa.array(np.concatenate([first, rest]))))
 
-    def floors(self, ids: Sequence[str]) -> dict[str, int]:
-        """The versions of leaves that finished writes made, by id; 0 where only others have written."""
-        given = pa.array(ids, pa.string())
-        found = self.pins["version"].take(pc.index_in(given, value_set=self.pins["id"].combine_chunks())).to_pylist()
-        return {i: self.dropped.get(i, 0) if v is None else v for i, v in zip(ids, found, strict=True)}
+    def committed_versions(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the versions of leaves that finished writes made, by id; 0 if only other writers have written."""
+        indices = pc.index_in(pa.array(ids, pa.string()), value_set=self.leaf_versions["id"].combine_chunks())
+        versions = self.leaf_versions["version"].take(indices).to_pylist()
+        return {i: self.dropped.get(i, 0) if v is None else v for i, v in zip(ids, versions, strict=True)}
 
 
-NOTHING = Known(-1, PINS.empty_table())
+EMPTY_LOG_SNAPSHOT = LogSnapshot(-1, LEAF_VERSION_SCHEMA.empty_table())
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LanceLog:
     """The log of the table in a folder."""
 
     storage: Storage
 
-    def known(self, after: Known = NOTHING) -> tuple[Known, Intent | None]:
-        """What the log says now, and the write that has not ended, if there is one; `after` spares reading it again."""
-        check_inside(self.storage.uri, FOLDER, "the log")
-        with reading(f"the log of the Lance table at {self.storage.uri}"):
-            return self._known(after)
+    def read_latest(self, previous: LogSnapshot = EMPTY_LOG_SNAPSHOT) -> tuple[LogSnapshot, WriteIntent | None]:
+        """Return the current snapshot and the intent of an unfinished write; `previous` saves reading older files."""
+        check_inside(self.storage.uri, LOG_FOLDER, "the log")
+        with translate_read_errors(f"the log of the Lance table at {self.storage.uri}"):
+            return self._read_latest(previous)
 
-    def _known(self, after: Known) -> tuple[Known, Intent | None]:
-        names = self._names(after.version)
-        base = after
-        if (after.version, ".done.json") not in names:  # another table since, or nothing known yet
-            base, names = NOTHING, self._names()
+    def _read_latest(self, previous: LogSnapshot) -> tuple[LogSnapshot, WriteIntent | None]:
+        names = self._log_files(previous.version)
+        base = previous
+        if (previous.version, ".done.json") not in names:  # nothing known yet, or another table in its place
+            base, names = EMPTY_LOG_SNAPSHOT, self._log_files()
         last = max((n for n, kind in names if kind == ".done.json"), default=-1)
         checkpoint = max((n for n, kind in names if kind == ".arrow" and n <= last), default=-1)
         if checkpoint > base.version:
-            base = self._checkpoint(checkpoint)
-        endings = [self.ending(number) for number in range(base.version + 1, last + 1)]
-        open_number = last + 1
-        intent = self.intent(open_number) if (open_number, ".json") in names else None
-        return folded(base, [e for e in endings if e is not None]), intent
+            base = self._read_checkpoint(checkpoint)
+        outcomes = [self.write_outcome(number) for number in range(base.version + 1, last + 1)]
+        intent = self.write_intent(last + 1) if (last + 1, ".json") in names else None
+        return fold_outcomes(base, [outcome for outcome in outcomes if outcome is not None]), intent
 
-    def known_at(self, number: int) -> Known:
-        """What the log said after a write: how writes ended is never forgotten."""
-        with reading(f"the log of the Lance table at {self.storage.uri}"):
-            return self._known_at(number)
+    def snapshot_at(self, number: int) -> LogSnapshot:
+        """Return the snapshot after a write; outcomes are never deleted."""
+        with translate_read_errors(f"the log of the Lance table at {self.storage.uri}"):
+            return self._snapshot_at(number)
 
-    def _known_at(self, number: int) -> Known:
-        checkpoint = max((n for n, kind in self._names() if kind == ".arrow" and n <= number), default=-1)
-        base = self._checkpoint(checkpoint) if checkpoint >= 0 else NOTHING
-        endings = [self.ending(one) for one in range(base.version + 1, number + 1)]
-        return folded(base, [e for e in endings if e is not None])
+    def _snapshot_at(self, number: int) -> LogSnapshot:
+        checkpoint = max((n for n, kind in self._log_files() if kind == ".arrow" and n <= number), default=-1)
+        base = self._read_checkpoint(checkpoint) if checkpoint >= 0 else EMPTY_LOG_SNAPSHOT
+        outcomes = [self.write_outcome(n) for n in range(base.version + 1, number + 1)]
+        return fold_outcomes(base, [outcome for outcome in outcomes if outcome is not None])
 
-    def first(self) -> bytes | None:
-        """How the first write ended, in its own bytes; None before there is one."""
-        return self.storage.get(f"{_path(0)}.done.json")
+    def first_outcome_bytes(self) -> bytes | None:
+        """Return the content of the first outcome file; None if there is none."""
+        return self.storage.get(f"{_log_path(0)}.done.json")
 
-    def intent(self, number: int) -> Intent | None:
-        """What a write was about to do."""
-        data = self.storage.get(f"{_path(number)}.json")
-        return None if data is None else Intent.of(number, data)
+    def write_intent(self, number: int) -> WriteIntent | None:
+        """Return the intent of a write; None if there is none."""
+        data = self.storage.get(f"{_log_path(number)}.json")
+        return None if data is None else WriteIntent.from_json(number, data)
 
-    def ending(self, number: int) -> Ending | None:
-        """How a write ended."""
-        data = self.storage.get(f"{_path(number)}.done.json")
-        return None if data is None else Ending.of(number, data)
+    def write_outcome(self, number: int) -> WriteOutcome | None:
+        """Return the outcome of a write; None if it has not ended."""
+        data = self.storage.get(f"{_log_path(number)}.done.json")
+        return None if data is None else WriteOutcome.from_json(number, data)
 
-    def begin(self, intent: Intent) -> bool:
-        """Begin a write; False where that number is another's."""
-        return self.storage.put_new(f"{_path(intent.number)}.json", intent.as_json())
+    def begin_write(self, intent: WriteIntent) -> bool:
+        """Write an intent; return False if another write has that number."""
+        return self.storage.put_if_absent(f"{_log_path(intent.number)}.json", intent.as_json())
 
-    def end(self, ending: Ending) -> bool:
-        """End a write; False where another has ended it."""
-        return self.storage.put_new(f"{_path(ending.number)}.done.json", ending.as_json())
+    def end_write(self, outcome: WriteOutcome) -> bool:
+        """Write an outcome; return False if another process has ended the write."""
+        return self.storage.put_if_absent(f"{_log_path(outcome.number)}.done.json", outcome.as_json())
 
-    def checkpoint(self, known: Known) -> None:
-        """Spare readers the writes before; the transactions of runs that are long over are left out."""
+    def write_checkpoint(self, snapshot: LogSnapshot) -> None:
+        """Write a checkpoint, which saves readers the outcomes before; expired transactions of runs are left out."""
         out = io.BytesIO()
-        old = set(outlived(known.transactions))
-        transactions = {one: number for one, number in known.transactions.items() if one not in old}
-        extra = {"transactions": transactions, "suspects": known.suspects, "dropped": known.dropped}
-        table = known.pins.replace_schema_metadata({"partita": json.dumps(extra)})
+        expired = set(expired_applications(snapshot.transactions))
+        transactions = {app: number for app, number in snapshot.transactions.items() if app not in expired}
+        extra = {"transactions": transactions, "suspects": snapshot.suspects, "dropped": snapshot.dropped}
+        table = snapshot.leaf_versions.replace_schema_metadata({"partita": json.dumps(extra)})
         with ipc.new_file(out, table.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(table)
-        self.storage.put_new(f"{_path(known.version)}.arrow", out.getvalue())
+        self.storage.put_if_absent(f"{_log_path(snapshot.version)}.arrow", out.getvalue())
 
-    def endings(self) -> Iterator[Ending]:
-        """How every write ended, newest first."""
-        for number in sorted((n for n, kind in self._names() if kind == ".done.json"), reverse=True):
-            ending = self.ending(number)
-            if ending is not None:
-                yield ending
+    def write_outcomes(self) -> Iterator[WriteOutcome]:
+        """Return the outcomes of all writes, newest first."""
+        for number in sorted((n for n, kind in self._log_files() if kind == ".done.json"), reverse=True):
+            outcome = self.write_outcome(number)
+            if outcome is not None:
+                yield outcome
 
-    def forget(self, before: float) -> None:
-        """Remove what the writes before a time were about to do, and checkpoints that a later one stands for.
+    def remove_old_entries(self, before: float) -> None:
+        """Delete intents and checkpoints that are older than a time and precede the last checkpoint.
 
-        How writes ended stays.
+        Outcomes stay.
         """
-        names = self._names()
+        names = self._log_files()
         last = max((n for n, kind in names if kind == ".arrow"), default=-1)
-        paths = [f"{_path(number)}{kind}" for number, kind in names if kind != ".done.json" and number < last]
-        self.storage.delete([path for path in paths if self.storage.modified(path) < before])
+        paths = [f"{_log_path(number)}{kind}" for number, kind in names if kind != ".done.json" and number < last]
+        self.storage.delete([path for path in paths if self.storage.modified_time(path) < before])
 
-    def _checkpoint(self, number: int) -> Known:
-        data = self.storage.get(f"{_path(number)}.arrow")
+    def _read_checkpoint(self, number: int) -> LogSnapshot:
+        data = self.storage.get(f"{_log_path(number)}.arrow")
         if data is None:
             raise TableError(
-                f"the checkpoint of write {number} in {self.storage.uri} went while it was read; try again"
+                f"the checkpoint of write {number} in {self.storage.uri} was deleted while it was read; try again"
             )
         table = ipc.open_file(pa.BufferReader(data)).read_all()
         extra = parse_json_object(table.schema.metadata[b"partita"])
-        return Known(number, table.replace_schema_metadata(None), **extra)
+        return LogSnapshot(number, table.replace_schema_metadata(None), **extra)
 
-    def _names(self, first: int = 0) -> set[tuple[int, str]]:
-        after = _path(first) if first > 0 else ""
-        matches = (_NAME.search(path) for path, _ in self.storage.list(FOLDER, after))
+    def _log_files(self, first: int = 0) -> set[tuple[int, str]]:
+        after = _log_path(first) if first > 0 else ""
+        matches = (_LOG_FILE_PATTERN.search(path) for path, _ in self.storage.list_paths(LOG_FOLDER, after))
         return {(int(match[1]), match[2]) for match in matches if match}
 
 
-def folded(base: Known, endings: list[Ending]) -> Known:
-    """What is known after some more writes have ended."""
-    if not endings:
+def fold_outcomes(base: LogSnapshot, outcomes: list[WriteOutcome]) -> LogSnapshot:
+    """Return the snapshot after some more writes."""
+    if not outcomes:
         return base
-    changed: dict[str, Pinned] = {}
+    changed: dict[str, LeafVersion] = {}
     transactions, suspects, dropped = dict(base.transactions), dict(base.suspects), dict(base.dropped)
-    for ending in endings:
-        if ending.finished and ending.transaction:
-            application, number = ending.transaction
+    for outcome in outcomes:
+        if outcome.finished and outcome.transaction:
+            application, number = outcome.transaction
             transactions[application] = max(number, transactions.get(application, number))
-        suspects |= ending.suspects
-        for leaf in ending.leaves:
+        suspects |= outcome.suspects
+        for leaf in outcome.leaves:
             name, version, rows, _ = changed[leaf[0]] = leaf
             suspects.pop(name, None)
             dropped.pop(name, None)
             if rows is None:
                 dropped[name] = version
-    return Known(endings[-1].number, _changed(base.pins, changed), transactions, suspects, dropped)
+    return LogSnapshot(
+        outcomes[-1].number, _update_leaf_versions(base.leaf_versions, changed), transactions, suspects, dropped
+    )
 
 
-def _changed(pins: pa.Table, changed: Mapping[str, Pinned]) -> pa.Table:
-    """The pins with some of them changed where they are, new ones behind, and without those of leaves that went."""
-    there = [leaf for leaf in changed.values() if leaf[2] is not None]
-    new = pa.Table.from_pylist([dict(zip(PINS.names, leaf, strict=True)) for leaf in there], PINS)
-    both = pa.concat_tables([pins, new])
-    order = np.arange(pins.num_rows)
-    at = pc.index_in(pins["id"].combine_chunks(), value_set=new["id"].combine_chunks())
-    known = at.is_valid().to_numpy(zero_copy_only=False)
-    order[known] = pins.num_rows + at.drop_null().to_numpy()
-    rest = np.setdiff1d(np.arange(pins.num_rows, both.num_rows), order)
-    taken = both.take(pa.array(np.concatenate([order, rest])))
-    gone = pa.array([leaf[0] for leaf in changed.values() if leaf[2] is None], pa.string())
-    return taken.filter(pc.invert(pc.is_in(taken["id"], value_set=gone))) if len(gone) else taken
+def _update_leaf_versions(leaf_versions: pa.Table, changed: Mapping[str, LeafVersion]) -> pa.Table:
+    """Replace changed leaf versions in place, append new ones, and remove those of dropped leaves."""
+    existing = [leaf for leaf in changed.values() if leaf[2] is not None]
+    new = pa.Table.from_pylist(
+        [dict(zip(LEAF_VERSION_SCHEMA.names, leaf, strict=True)) for leaf in existing], LEAF_VERSION_SCHEMA
+    )
+    both = pa.concat_tables([leaf_versions, new])
+    order = np.arange(leaf_versions.num_rows)
+    indices = pc.index_in(leaf_versions["id"].combine_chunks(), value_set=new["id"].combine_chunks())
+    is_changed = indices.is_valid().to_numpy(zero_copy_only=False)
+    order[is_changed] = leaf_versions.num_rows + indices.drop_null().to_numpy()
+    rest = np.setdiff1d(np.arange(leaf_versions.num_rows, both.num_rows), order)
+    updated = both.take(pa.array(np.concatenate([order, rest])))
+    dropped = pa.array([leaf[0] for leaf in changed.values() if leaf[2] is None], pa.string())
+    return updated.filter(pc.invert(pc.is_in(updated["id"], value_set=dropped))) if len(dropped) else updated
 
 
-def _path(number: int) -> str:
-    return f"{FOLDER}/{number:020}"
+def _log_path(number: int) -> str:
+    return f"{LOG_FOLDER}/{number:020}"

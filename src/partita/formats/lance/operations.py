@@ -1,15 +1,16 @@
-"""What a write does to one leaf, as JSON that anyone can carry out: once, however often it is tried.
+"""The operations of a write on single leaves; they are logged as JSON, so that any process can finish a write.
 
-| kind | what it does |
+| kind | effect on the leaf |
 |---|---|
-| add | more fragments |
-| replace | these fragments in the place of all |
-| change | other deletions for some fragments, and more fragments |
-| drop | no fragments, and out of the manifest |
-| pin | nothing: the newest version counts |
-| widen | more columns, null in every row |
+| add | adds fragments |
+| replace | replaces all fragments |
+| change | replaces deletion files of some fragments, and adds fragments |
+| drop | removes all fragments, and the leaf from the manifest |
+| pin | none: its newest version becomes the committed one |
+| widen | adds columns, null in every row |
 
-The names of data files are new in each write, so a leaf that has one of them has had the operation already.
+An operation takes effect once, however often it is applied: the names of data files are unique, so a leaf that has one
+of them has had the operation already.
 """
 
 from __future__ import annotations
@@ -18,38 +19,40 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from partita.errors import Conflict, SchemaError, TableError
-from partita.formats.lance.leaf import (
-    TRIES,
-    WRITE,
-    Leaf,
+from partita.errors import CommitConflict, SchemaError, TableError
+from partita.formats.lance.leaf_dataset import (
+    MAX_COMMIT_ATTEMPTS,
+    WRITE_PROPERTY,
+    LeafDataset,
     commits_after,
+    data_file_names,
     field_ids,
-    files_in,
     fragment_json,
-    fragments_from,
+    fragments_from_json,
     fragments_of,
     next_fragment_id,
-    size_of,
-    translated,
-    undo,
+    row_count_and_bytes,
+    translate_lance_errors,
+    undo_commits,
 )
+from partita.formats.lance.namespace import ID_SEPARATOR
 from partita.formats.lance.schema_json import schema_from_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from lance import LanceDataset
 
-    from partita.formats.lance.log import Pinned
+    from partita.formats.lance.log import LeafVersion
+    from partita.formats.lance.state import LanceTableVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """One leaf of a write.
+class LeafOperation:
+    """What a write does to one leaf.
 
-    `names` lead from the root to the leaf; `make` where the leaf is new. `new` are fragments as JSON, `fields` the
-    numbers under which their files hold the columns. `before` and `after` are the fragments that change, by their
-    number; None for one that goes. `columns` are those that the leaf is to have, as JSON.
+    `names` is the path from the root namespace to the leaf; `make` says that the leaf is new. `new` are added fragments
+    as JSON, `fields` the field ids of the columns in their files. `before` and `after` are changed fragments by id, as
+    JSON; `after` is None for a removed one. `columns` is a schema of columns that the leaf gets, as JSON.
     """
 
     names: tuple[str, ...]
@@ -65,54 +68,64 @@ class Operation:
     @property
     def id(self) -> str:
         """The leaf's id under the root."""
-        return "$".join(self.names)
+        return ID_SEPARATOR.join(self.names)
 
     def as_json(self) -> dict[str, Any]:
-        """For the log."""
+        """Return the operation as the log has it."""
         return {"id": self.id, **asdict(self)}
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """From the log."""
-        given = {name: value for name, value in document.items() if name != "id"}
-        return cls(**{**given, "names": tuple(given["names"]), "new": tuple(given["new"])})
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Parse an operation of the log."""
+        fields = {name: value for name, value in document.items() if name != "id"}
+        return cls(**{**fields, "names": tuple(fields["names"]), "new": tuple(fields["new"])})
 
 
-def applied(leaf: Leaf, operation: Operation, write: str, floor: int, *, is_owner: bool) -> LanceDataset | None:
-    """The leaf after the operation, whoever carried it out; a leaf that others changed in its way is a `Conflict`.
+def leaf_operation(table_version: LanceTableVersion, file_index: int, kind: str) -> LeafOperation:
+    """Return an operation of a kind on an existing leaf."""
+    names = tuple(table_version.leaf_ids[file_index].as_py().split(ID_SEPARATOR))
+    return LeafOperation(names, table_version.leaf_locations[file_index].as_py(), kind)
 
-    None where a leaf is dropped whose folder is gone, or lies outside of the table. `floor` is the version that the
-    last finished write made, 0 where only others have written.
+
+def apply_operation(
+    leaf: LeafDataset, operation: LeafOperation, write_id: str, committed_version: int, *, is_owner: bool
+) -> LanceDataset | None:
+    """Apply an operation, unless it is applied already, and return the leaf after it.
+
+    Returns None for a dropped leaf whose folder is missing or outside of the table. `committed_version` is the version
+    of the last finished write, or 0 if only other writers have written. `is_owner` says that this process began the
+    write. Raises `CommitConflict` if another writer changed the leaf in a conflicting way.
     """
     if operation.kind == "drop" and not _is_inside(leaf):
-        return None  # it goes out of the table, and what is there is not the table's
-    for _ in range(TRIES):
-        found = leaf.find() if operation.kind == "drop" else leaf.open()
-        if found is None:
+        return None  # the leaf leaves the table; files outside of the table stay
+    for _ in range(MAX_COMMIT_ATTEMPTS):
+        dataset = leaf.open_if_exists() if operation.kind == "drop" else leaf.open()
+        if dataset is None:
             return None
-        dataset = found
-        commits = commits_after(dataset, floor)
-        mine = [v for v in commits.pending if commits.writes[v] == write]
-        if mine:
-            return leaf.open(mine[0])
-        if commits.pending:
-            undo(leaf, floor)
+        commits = commits_after(dataset, committed_version)
+        own_versions = [v for v in commits.pending_versions if commits.write_ids[v] == write_id]
+        if own_versions:
+            return leaf.open(own_versions[0])
+        if commits.pending_versions:
+            undo_commits(leaf, committed_version)
             continue
         if operation.columns is not None:
-            return widened(leaf, schema_from_json(operation.columns))
-        new = {file["path"] for fragment in operation.new for file in fragment["files"]}
-        if _is_nothing(operation, dataset) or new & files_in(fragments_of(dataset)):
+            return add_missing_columns(leaf, schema_from_json(operation.columns))
+        new_files = {file["path"] for fragment in operation.new for file in fragment["files"]}
+        if _is_no_op(operation, dataset) or new_files & data_file_names(fragments_of(dataset)):
             return dataset
-        committed = leaf.commit(dataset, _lance(dataset, operation, is_owner=is_owner), {WRITE: write})
+        committed = leaf.commit(
+            dataset, _lance_operation(dataset, operation, is_owner=is_owner), {WRITE_PROPERTY: write_id}
+        )
         if committed is None:
             continue
-        if committed.version > dataset.version + 1 and commits_after(committed, dataset.version).pending[:-1]:
-            return undo(leaf, dataset.version, lambda other: other != write)
+        if committed.version > dataset.version + 1 and commits_after(committed, dataset.version).pending_versions[:-1]:
+            return undo_commits(leaf, dataset.version, lambda other: other != write_id)
         return committed
-    raise Conflict(operation.kind, f"kept changing {operation.location}")
+    raise CommitConflict(operation.kind, f"kept changing {operation.location}")
 
 
-def _is_inside(leaf: Leaf) -> bool:
+def _is_inside(leaf: LeafDataset) -> bool:
     try:
         leaf.check_inside()
     except TableError:
@@ -120,69 +133,70 @@ def _is_inside(leaf: Leaf) -> bool:
     return True
 
 
-def widened(leaf: Leaf, columns: Iterable[pa.Field]) -> LanceDataset:
-    """The leaf with the columns that it lacks; one of another type is refused."""
-    with translated(leaf.location):
+def add_missing_columns(leaf: LeafDataset, columns: Iterable[pa.Field]) -> LanceDataset:
+    """Add the columns that a leaf lacks; raise `SchemaError` if it has one of another type."""
+    with translate_lance_errors(leaf.location):
         dataset = leaf.open()
-        there = {f.name: f.type for f in dataset.schema}
-        other = [f.name for f in columns if f.name in there and there[f.name] != f.type]
-        if other:
-            raise SchemaError(f"the leaf {leaf.location} has a column {other[0]!r} of another type")
-        missing = [f for f in columns if f.name not in there]
+        types = {f.name: f.type for f in dataset.schema}
+        differing = [f.name for f in columns if f.name in types and types[f.name] != f.type]
+        if differing:
+            raise SchemaError(f"the leaf {leaf.location} has a column {differing[0]!r} of another type")
+        missing = [f for f in columns if f.name not in types]
         if missing:
-            leaf.check_changeable()
+            leaf.check_no_symlinks()
             dataset.add_columns(missing)
     return leaf.open()
 
 
-def _is_nothing(operation: Operation, dataset: LanceDataset) -> bool:
+def _is_no_op(operation: LeafOperation, dataset: LanceDataset) -> bool:
     if operation.kind in ("replace", "drop"):
         return not operation.new and not dataset.get_fragments()
     return operation.kind == "pin" or not (operation.new or operation.before)
 
 
-def _lance(dataset: LanceDataset, operation: Operation, *, is_owner: bool) -> Any:
+def _lance_operation(dataset: LanceDataset, operation: LeafOperation, *, is_owner: bool) -> Any:
     from lance import LanceOperation
 
-    new = fragments_from(operation.new)
-    there = fragments_of(dataset)
-    _check(dataset, operation)
-    if operation.kind in ("replace", "drop") and there:
-        return LanceOperation.Update(removed_fragment_ids=[f.id for f in there], new_fragments=new)
+    new = fragments_from_json(operation.new)
+    existing = fragments_of(dataset)
+    _check_field_ids(dataset, operation)
+    if operation.kind in ("replace", "drop") and existing:
+        return LanceOperation.Update(removed_fragment_ids=[f.id for f in existing], new_fragments=new)
     if operation.kind == "change" and operation.before:
-        return _change(there, operation, new)
+        return _update_operation(existing, operation, new)
     if is_owner:
         return LanceOperation.Append(new)
-    # Two appends of the same would both be taken; of two merges the second is refused, and an append beside one too.
-    first = next_fragment_id(dataset)
-    for at, fragment in enumerate(new):
-        fragment.id = first + at
-    return LanceOperation.Merge([*there, *new], dataset.lance_schema)
+    # Another process may apply the same operation. Lance would take both appends, but rejects the second of two merges,
+    # and an append beside a merge.
+    first_id = next_fragment_id(dataset)
+    for index, fragment in enumerate(new):
+        fragment.id = first_id + index
+    return LanceOperation.Merge([*existing, *new], dataset.lance_schema)
 
 
-def _change(there: Sequence[Any], operation: Operation, new: Sequence[Any]) -> Any:
+def _update_operation(existing: Sequence[Any], operation: LeafOperation, new: Sequence[Any]) -> Any:
     from lance import LanceOperation
 
-    known = {str(fragment.id): fragment_json(fragment) for fragment in there}
-    for number, before in operation.before.items():
-        if known.get(number) != before:
-            raise Conflict("change", f"changed rows of {operation.location} that were to change")
-    gone = [int(number) for number, after in operation.after.items() if after is None]
-    updated = fragments_from([after for after in operation.after.values() if after is not None])
-    return LanceOperation.Update(removed_fragment_ids=gone, updated_fragments=updated, new_fragments=list(new))
+    fragments = {str(fragment.id): fragment_json(fragment) for fragment in existing}
+    for fragment_id, before in operation.before.items():
+        if fragments.get(fragment_id) != before:
+            raise CommitConflict("change", f"changed rows of {operation.location} that this write changes too")
+    removed_ids = [int(fragment_id) for fragment_id, after in operation.after.items() if after is None]
+    updated = fragments_from_json([after for after in operation.after.values() if after is not None])
+    return LanceOperation.Update(removed_fragment_ids=removed_ids, updated_fragments=updated, new_fragments=list(new))
 
 
-def _check(dataset: LanceDataset, operation: Operation) -> None:
-    """New files hold their columns under numbers that must be the leaf's."""
+def _check_field_ids(dataset: LanceDataset, operation: LeafOperation) -> None:
+    """Raise `CommitConflict` if the columns of new files have other field ids than those of the leaf."""
     ids = field_ids(dataset)
-    for name, number in operation.fields.items():
-        if ids.get(name) != number:
-            raise Conflict(operation.kind, f"made {operation.location} anew, with other columns")
+    for name, field_id in operation.fields.items():
+        if ids.get(name) != field_id:
+            raise CommitConflict(operation.kind, f"created {operation.location} anew, with other columns")
 
 
-def told(operation: Operation, dataset: LanceDataset | None) -> Pinned:
-    """A row of `partita.formats.lance.log.PINS` after the operation; without rows where the leaf is dropped."""
+def leaf_version_after(operation: LeafOperation, dataset: LanceDataset | None) -> LeafVersion:
+    """Return the version, rows and bytes of a leaf after an operation; rows are None if the leaf is dropped."""
     if dataset is None or operation.kind == "drop":
         return (operation.id, 0 if dataset is None else dataset.version, None, None)
-    rows, size = size_of(fragments_of(dataset))
+    rows, size = row_count_and_bytes(fragments_of(dataset))
     return (operation.id, dataset.version, rows, size)

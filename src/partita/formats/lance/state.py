@@ -1,172 +1,249 @@
-"""A Lance table at one version: what its manifest and its log say, as Arrow."""
+"""A Lance table at one version: what its manifest and its log say, as Arrow. A file of its plans is a leaf."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import partial
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.algebra.schema import Schema
-from partita.algebra.spec import PartitionSpec, SpecHistory
-from partita.algebra.spec_text import parse_spec
-from partita.arrow.schema import to_arrow, to_schema
-from partita.errors import PartitionValueError, TableError
-from partita.formats.containment import Place
-from partita.formats.lance.leaf import Leaf
-from partita.formats.lance.log import Intent, Known
-from partita.formats.lance.names import LEAF, results
-from partita.formats.lance.namespace import BETWEEN, PARTITION_COLUMNS, SCHEMA, Root, Tree
-from partita.formats.lance.schema_json import schema_from_json
-from partita.formats.plan import State
+from partita.algebra.spec import SpecHistory
+from partita.errors import TableError
+from partita.formats.containment import FolderLocation
+from partita.formats.lance.commit import THREADS, LanceCommitter, WriteRequest
+from partita.formats.lance.conflicts import conflict_reason
+from partita.formats.lance.definition import LanceTableDefinition, table_definition
+from partita.formats.lance.files import LanceTarget, leaf_identifier
+from partita.formats.lance.leaf_changes import leaf_operations
+from partita.formats.lance.leaf_dataset import LeafDataset, latest_committed_version
+from partita.formats.lance.leaf_partitions import leaf_partitions
+from partita.formats.lance.log import LanceLog, LogSnapshot, WriteIntent
+from partita.formats.lance.namespace import (
+    ID_SEPARATOR,
+    PARTITION_COLUMNS_PROPERTY,
+    SCHEMA_PROPERTY,
+    NamespaceTree,
+    RootNamespace,
+)
+from partita.formats.lance.values import partition_segment, partition_value_texts, values_from_names
+from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
+from partita.formats.table_version import TableVersion
 
-ONLY = "data"
-"""The leaf of a table that has no partition fields."""
+if TYPE_CHECKING:
+    import numpy as np
 
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """What the root namespace says: the columns in Arrow's types and in ours, and the partitioning."""
-
-    arrow: pa.Schema
-    schema: Schema
-    spec: PartitionSpec
-
-    @property
-    def left_out(self) -> frozenset[str]:
-        """The columns that leaves don't hold, for their names do: those of identity fields, unless that is all."""
-        known = {f.source for f in self.spec.fields if f.transform.name == "identity"}
-        names = {name for name in self.arrow.names if name in known}
-        return frozenset() if len(names) == len(self.arrow) else frozenset(names)
-
-    @property
-    def stored(self) -> pa.Schema:
-        """The columns of a leaf."""
-        return pa.schema([f for f in self.arrow if f.name not in self.left_out])
+    from partita.formats.lance.spark.rows import LanceRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LanceState(State):
-    """A Lance table at one version; the rows of `ids`, `locations` and `pins` are those of `files`.
+class LanceTableVersion(TableVersion):
+    """A Lance table at one version; `leaf_ids`, `leaf_locations` and `committed_versions` have the rows of `files`.
 
-    `pins` are the versions of the leaves that finished writes made, null where only others have written. `resolved` are
-    the versions that rows are read at, by place: filled as they are asked for, and then kept.
+    `committed_versions` are the leaf versions that finished writes of Partita made, null if only others have written.
+    `resolved_versions` caches the leaf versions that rows are read at, by file index.
     """
 
-    root: Root
+    root: RootNamespace
     properties: Mapping[str, str]
-    definition: Definition
-    known: Known
-    ids: pa.Array
-    locations: pa.Array
-    pins: pa.Array
-    unended: Intent | None = None
-    resolved: dict[int, int] = field(default_factory=dict)
+    definition: LanceTableDefinition
+    log: LanceLog
+    log_snapshot: LogSnapshot
+    leaf_ids: pa.Array
+    leaf_locations: pa.Array
+    committed_versions: pa.Array
+    unfinished_write: WriteIntent | None = None
+    resolved_versions: dict[int, int] = field(default_factory=dict)
 
-    def outside(self, places: np.ndarray) -> pa.Array:
-        """The folders outside of the namespace's folder that leaves at some places have files in, as clones do."""
-        own = Place.at(self.root.storage.uri)
-        leaves = (Leaf(self.root.storage, self.locations[place].as_py()) for place in places.tolist())
+    @property
+    def uri(self) -> str:
+        """The table's folder."""
+        return self.log.storage.uri
+
+    def outside_paths(self, file_indices: np.ndarray) -> pa.Array:
+        """Return the folders outside the namespace's folder that some leaves have files in, as clones do."""
+        location = FolderLocation.from_uri(self.root.storage.uri)
+        leaves = (self.leaf(index) for index in file_indices.tolist())
         bases = dict.fromkeys(base.path for leaf in leaves for base in leaf.open().base_paths().values())
-        return pa.array(own.outside(bases), pa.string())
+        return pa.array(location.outside_paths(bases), pa.string())
+
+    def has_transaction(self, transaction: tuple[str, int]) -> bool:
+        """Return whether the log has that number of the application, or a later one."""
+        application, number = transaction
+        return self.log_snapshot.transactions.get(application, -1) >= number
+
+    def commit(self, change: TableChange) -> int:
+        """Write the change to all leaves that it touches, as one write of the log."""
+        request = WriteRequest(
+            change.operation,
+            leaf_operations(self, change),
+            partial(conflict_reason, self, change),
+            change.parameters,
+            change.metrics,
+            change.transaction,
+        )
+        number = self.committer().commit(request, self.log_snapshot)
+        return self.version if number is None else number
+
+    def committer(self) -> LanceCommitter:
+        """Return what commits writes to the table."""
+        return LanceCommitter(self.root, self.log, self.definition.stored_schema)
+
+    def written_partitions(self, written_files: pa.Table) -> pa.Table:
+        """Parse the partition texts of written fragments."""
+        columns = {"spec_id": spec_id_column(self.spec.spec_id, written_files.num_rows)}
+        texts_by_field = written_partition_texts(written_files, len(self.spec.fields))
+        for partition_field, texts in zip(self.spec.fields, texts_by_field, strict=True):
+            encoded = pc.dictionary_encode(texts, null_encoding="encode")
+            segments = [partition_segment(partition_field.name, text) for text in encoded.dictionary.to_pylist()]
+            values = values_from_names(pa.array(segments, pa.string()), partition_field)
+            columns[partition_field.name] = values.take(encoded.indices)
+        return pa.table(columns)
+
+    def discard_files(self, written_files: pa.Table) -> None:
+        """Delete data files of written fragments; leaves stay, because others may be about to write to them."""
+        for file in written_files.to_pylist():
+            fragment = json.loads(file["details"]).get("fragment", {"files": ()})
+            self.root.storage.delete([f"{file['path']}/data/{data_file['path']}" for data_file in fragment["files"]])
+
+    def rows(self) -> LanceRows:
+        """Return the rows of this version on Spark."""
+        from partita.formats.lance.spark.rows import LanceRows
+
+        return LanceRows(self)
+
+    def write_target(self) -> LanceTarget:
+        """Return where new fragments go: to the leaf of their partition."""
+        foreign_locations = {
+            canonical_id: location
+            for canonical_id, leaf_id, location in zip(
+                self._canonical_leaf_ids(), self.leaf_ids.to_pylist(), self.leaf_locations.to_pylist(), strict=True
+            )
+            if canonical_id != leaf_id or location != self.root.leaf_location(canonical_id.split(ID_SEPARATOR))
+        }
+        return LanceTarget(self.root, self.spec.names, self.definition.stored_schema, foreign_locations)
+
+    def file_indices_by_id(self) -> dict[str, int]:
+        """Return the file indices of leaves by the ids that Partita gives their partitions."""
+        return {leaf_id: index for index, leaf_id in reversed(list(enumerate(self._canonical_leaf_ids())))}
+
+    def _canonical_leaf_ids(self) -> list[str]:
+        """Return the ids that Partita gives the partitions of the leaves."""
+        if not self.spec.fields or not len(self.leaf_ids):
+            return [str(leaf_id) for leaf_id in self.leaf_ids.to_pylist()]
+        columns = [
+            partition_value_texts(self.partitions[f.name].combine_chunks(), f).to_pylist() for f in self.spec.fields
+        ]
+        return [ID_SEPARATOR.join(leaf_identifier(self.spec.names, texts)) for texts in zip(*columns, strict=True)]
+
+    def leaf(self, file_index: int) -> LeafDataset:
+        """Return a leaf."""
+        return LeafDataset(self.root.storage, self.leaf_locations[file_index].as_py())
+
+    def committed_version(self, file_index: int) -> int:
+        """Return the leaf version that the last finished write of Partita made; 0 if only others have written."""
+        version: int | None = self.committed_versions[file_index].as_py()
+        return self.log_snapshot.dropped.get(self.leaf_ids[file_index].as_py(), 0) if version is None else version
+
+    def read_versions(self, file_indices: np.ndarray) -> list[int]:
+        """Return the leaf versions at which rows are read: with commits of others, without unfinished writes.
+
+        Leaves that a write touched meanwhile are looked at again, so that no part of it is read. A table version keeps
+        the versions that it returned first.
+        """
+        unresolved = [index for index in file_indices.tolist() if index not in self.resolved_versions]
+        self.resolved_versions.update(self._resolve_versions(unresolved))
+        return [self.resolved_versions[index] for index in file_indices.tolist()]
+
+    def _resolve_versions(self, file_indices: list[int]) -> dict[int, int]:
+        if not file_indices:
+            return {}
+        versions = self._latest_versions(file_indices)
+        latest, unfinished = self.log.read_latest(self.log_snapshot)
+        touched_ids = {leaf["id"] for leaf in unfinished.leaves} if unfinished is not None else set()
+        for number in range(self.version + 1, latest.version + 1):
+            outcome = self.log.write_outcome(number)
+            touched_ids |= (
+                {leaf[0] for leaf in outcome.leaves} | set(outcome.suspects) if outcome is not None else set()
+            )
+        touched = [index for index in file_indices if self.leaf_ids[index].as_py() in touched_ids]
+        return versions | self._latest_versions(touched, skip_uncommitted=True)
+
+    def _latest_versions(self, file_indices: Sequence[int], *, skip_uncommitted: bool = False) -> dict[int, int]:
+        doubtful_ids = set(self.log_snapshot.suspects)
+        if self.unfinished_write is not None:
+            doubtful_ids |= {leaf["id"] for leaf in self.unfinished_write.leaves}
+
+        def latest_version(file_index: int) -> int:
+            dataset = self.leaf(file_index).open()
+            is_foreign = self.committed_versions[file_index].as_py() is None
+            if is_foreign and not skip_uncommitted and self.leaf_ids[file_index].as_py() not in doubtful_ids:
+                return dataset.version
+            return latest_committed_version(dataset, self.committed_version(file_index))
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            return dict(zip(file_indices, pool.map(latest_version, file_indices), strict=True))
 
 
-@lru_cache(maxsize=64)
-def definition_of(schema: str, partition_columns: str) -> Definition:
-    """The table that the root's properties define."""
-    arrow = schema_from_json(schema)
-    logical = to_schema(arrow)
-    return Definition(arrow, logical, parse_spec(partition_columns, logical, "lance"))
-
-
-def state_of(tree: Tree, known: Known, unended: Intent | None) -> LanceState:
-    """The table that a manifest and a log say."""
-    for name in (SCHEMA, PARTITION_COLUMNS):
+def table_version_from(
+    tree: NamespaceTree, log: LanceLog, log_snapshot: LogSnapshot, unfinished_write: WriteIntent | None
+) -> LanceTableVersion:
+    """Return the table version that a manifest and a log describe."""
+    for name in (SCHEMA_PROPERTY, PARTITION_COLUMNS_PROPERTY):
         if name not in tree.properties:
             raise TableError(f"the root namespace {tree.root.id!r} has no property {name}")
-    definition = definition_of(tree.properties[SCHEMA], tree.properties[PARTITION_COLUMNS])
-    leaves = _without_unborn(tree.leaves, known, unended)
+    definition = table_definition(tree.properties[SCHEMA_PROPERTY], tree.properties[PARTITION_COLUMNS_PROPERTY])
+    leaves = _without_uncommitted_leaves(tree.leaves, log_snapshot, unfinished_write)
     ids, locations = leaves["id"].combine_chunks(), leaves["location"].combine_chunks()
-    pinned = known.pinned(ids)
+    pinned = log_snapshot.leaf_versions_of(ids)
     rows = pinned["rows"].combine_chunks()
-    numbers = pa.array(np.zeros(len(ids), np.int32))
-    files = pa.table({"path": _paths(locations, tree.root), "spec_id": numbers, "bytes": pinned["bytes"]})
+    files = pa.table(
+        {
+            "path": _relative_paths(locations, tree.root),
+            "spec_id": spec_id_column(0, len(ids)),
+            "bytes": pinned["bytes"],
+        }
+    )
     spec = definition.spec
-    return LanceState(
-        known.version,
+    return LanceTableVersion(
+        log_snapshot.version,
         definition.schema,
-        SpecHistory.start(spec, definition.schema),
+        SpecHistory.from_spec(spec, definition.schema),
         files,
         leaf_partitions(ids, locations, spec),
         lambda *_: {},
-        lambda places: rows.take(pa.array(places)),
+        lambda indices: rows.take(pa.array(indices)),
         tree.root,
         tree.properties,
         definition,
-        known,
+        log,
+        log_snapshot,
         ids,
         locations,
         pinned["version"].combine_chunks(),
-        unended,
+        unfinished_write,
     )
 
 
-def leaf_partitions(ids: pa.Array, locations: pa.Array, spec: PartitionSpec) -> pa.Table:
-    """The partitions of leaves, as `State.partitions` has them."""
-    return pa.table({**partition_values(ids, locations, spec), "spec_id": pa.array(np.zeros(len(ids), np.int32))})
-
-
-def partition_values(ids: pa.Array, locations: pa.Array, spec: PartitionSpec) -> dict[str, pa.Array]:
-    """The typed values that ids of leaves say, for each field."""
-    depth = len(spec.fields)
-    if not len(ids) or not depth:
-        return {f.name: pa.nulls(0, to_arrow(f.result_type)) for f in spec.fields}
-    names = pc.split_pattern(ids, BETWEEN)
-    wrong = pc.not_equal(pc.list_value_length(names), depth)
-    if wrong.true_count:
-        stray = ids.filter(wrong)[0].as_py()
-        raise TableError(f"the table {stray!r} is not {depth} levels below the root, as its leaves are; deregister it")
-    flat = names.flatten()
-    levels = [pc.take(flat, pa.array(np.arange(at, len(flat), depth))) for at in range(depth)] if depth > 1 else [flat]
-    levels[-1] = _without_ending(levels[-1], locations)
-    columns: dict[str, pa.Array] = {}
-    for one, level in zip(spec.fields, levels, strict=True):
-        try:
-            columns[one.name] = results(level, one)
-        except PartitionValueError as error:
-            raise TableError(f"the leaves have a name that the table's partitioning doesn't: {error}") from error
-    return columns
-
-
-def _without_ending(names: pa.Array, locations: pa.Array) -> pa.Array:
-    """The names of leaves without `.lance`, where others registered them by the names of folders.
-
-    Partita escapes the dot of a value that ends so; of others, one whose folder has the ending twice is such a value.
-    """
-    ends = pc.ends_with(names, LEAF)
-    if not ends.true_count:
-        return names
-    folders = pc.replace_substring_regex(locations, "^.*/", "")
-    whole = pc.and_(ends, pc.not_equal(folders, pc.binary_join_element_wise(names, LEAF, "")))
-    return pc.if_else(whole, pc.utf8_slice_codeunits(names, 0, -len(LEAF)), names)
-
-
-def _without_unborn(leaves: pa.Table, known: Known, unended: Intent | None) -> pa.Table:
-    """The leaves without those that a write made which has not ended, or was undone."""
-    unborn = [leaf for leaf, made in known.suspects.items() if made]
-    unborn += [leaf["id"] for leaf in unended.leaves if leaf["make"]] if unended is not None else []
+def _without_uncommitted_leaves(
+    leaves: pa.Table, log_snapshot: LogSnapshot, unfinished_write: WriteIntent | None
+) -> pa.Table:
+    """Leave out the leaves that an unfinished or undone write created."""
+    unborn = [leaf for leaf, made in log_snapshot.suspects.items() if made]
+    unborn += [leaf["id"] for leaf in unfinished_write.leaves if leaf["make"]] if unfinished_write is not None else []
     if not unborn:
         return leaves
-    pinned = set(known.pins["id"].to_pylist())
+    pinned = set(log_snapshot.leaf_versions["id"].to_pylist())
     hidden = pa.array([leaf for leaf in unborn if leaf not in pinned], pa.string())
     return leaves.filter(pc.invert(pc.is_in(leaves["id"], value_set=hidden)))
 
 
-def _paths(locations: pa.Array, root: Root) -> pa.Array:
-    """The locations inside the table's own folder."""
+def _relative_paths(locations: pa.Array, root: RootNamespace) -> pa.Array:
+    """Return the locations relative to the table's folder."""
     if not root.folder:
         return locations
     prefix = f"{root.folder}/"

@@ -1,108 +1,113 @@
-"""A Lance table: what every table does, and what leaves that are data sets of their own make possible."""
+"""`LanceTable`: a table, with the operations that only Lance tables have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from partita.algebra.parse import Where
+from partita.algebra.predicate import PredicateLike
 from partita.errors import SchemaError, SpecError, value_repr
 from partita.formats.conditions import current_condition
-from partita.formats.containment import Removed
-from partita.formats.lance import maintenance
-from partita.formats.lance.search import Wanted, search
-from partita.formats.table import GRACE, Table
+from partita.formats.containment import DeletedFiles
+from partita.formats.lance.columns import add_column
+from partita.formats.lance.optimize import compact_leaves, create_indices
+from partita.formats.lance.partitions import add_partitions, drop_partitions
+from partita.formats.lance.repair import externally_changed_leaves, repair_table, unregistered_leaves
+from partita.formats.lance.search import SearchRequest, search_vectors
+from partita.formats.table import ORPHAN_GRACE_PERIOD, Table
 
 if TYPE_CHECKING:
-    from partita.formats.lance.store import LanceStore
+    from partita.formats.lance.store import LanceTableStore
     from partita.spark.rows import DataFrame
 
 
 class LanceTable(Table):
-    """A partitioned table on a Lance namespace. Each partition is a leaf, a Lance data set that anyone can open.
+    """A partitioned table on a Lance namespace. Each partition is a leaf, a Lance dataset that any tool can open.
 
-    What others write to a leaf is read from then on; `partitions` and `plan` count it after the next write of ours to
-    that leaf, or `repair`.
+    `read` sees what other writers write to a leaf at once; `partitions` and `plan` count it after Partita's next write
+    to that leaf, or after `repair`.
     """
 
-    @property
-    def _lance(self) -> LanceStore:
-        return cast("LanceStore", self._store)
+    def __init__(self, name: str, store: LanceTableStore, time_zone: str = "UTC") -> None:
+        super().__init__(name, store, time_zone)
+        self._lance_store = store
 
     def add_partition(self, *partitions: Mapping[str, object]) -> int:
-        """Make empty partitions, each given by the values of its fields; returns how many are new."""
-        for one in partitions:
-            if not isinstance(one, Mapping) or not all(isinstance(name, str) for name in one):
-                raise SpecError(f"a partition is given by the values of its fields, by name, not {value_repr(one)}")
-        return maintenance.add_partitions(self._lance, partitions)
+        """Add empty partitions, each given by the values of its fields, and return how many are new."""
+        for values in partitions:
+            if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+                raise SpecError(f"a partition is given by the values of its fields, by name, not {value_repr(values)}")
+        return add_partitions(self._lance_store, partitions)
 
-    def drop_partition(self, where: Where) -> int:
-        """Take whole partitions away, and return how many; their files stay until `cleanup`."""
-        return maintenance.drop_partitions(self._lance, current_condition(where, self.time_zone))
+    def drop_partition(self, where: PredicateLike) -> int:
+        """Drop whole partitions, and return how many; their files stay until `cleanup`."""
+        return drop_partitions(self._lance_store, current_condition(where, self.time_zone))
 
-    def compact(self, where: Where | None = None, **options: Any) -> dict[str, int]:
-        """Put small fragments together, leaf by leaf; `options` are Lance's."""
-        return maintenance.compact(self._lance, self._current_condition(where), options)
+    def compact(self, where: PredicateLike | None = None, **options: Any) -> dict[str, int]:
+        """Merge small fragments, leaf by leaf; `options` are those of Lance's `compact_files`."""
+        return compact_leaves(self._lance_store, self._current_condition(where), options)
 
-    def index(
-        self, column: str, where: Where | None = None, *, kind: str | None = None, **options: Any
+    def create_index(
+        self, column: str, where: PredicateLike | None = None, *, kind: str | None = None, **options: Any
     ) -> dict[str, int]:
-        """Index a column in each leaf: vectors by IVF_PQ, other values by BTREE, or as `kind` says.
+        """Index a column in each leaf: vectors with IVF_PQ, other values with BTREE, or with the index `kind`.
 
-        `options` are Lance's.
+        `options` are those of Lance's `create_index` and `create_scalar_index`.
         """
         if not isinstance(kind, str | None):
-            raise SchemaError(f"kind is the name of an index, such as 'BTREE', not {value_repr(kind)}")
-        return maintenance.index(self._lance, column, self._current_condition(where), kind, options)
+            raise SchemaError(f"kind must be the name of an index type, such as 'BTREE', not {value_repr(kind)}")
+        return create_indices(self._lance_store, column, self._current_condition(where), kind, options)
 
-    def cleanup(self, older_than: timedelta = GRACE) -> Removed:
-        """Delete old versions of leaves, files that no version has, and dropped partitions; returns the paths.
+    def cleanup(self, older_than: timedelta = ORPHAN_GRACE_PERIOD) -> DeletedFiles:
+        """Delete old versions of leaves, orphans, and dropped partitions, and return the paths of the deleted files.
 
-        `left` of it maps what was left alone to the reason.
+        The attribute `left` of the result maps files that were left alone to the reason.
         """
         return self.remove_orphans(older_than)
 
-    def unregistered(self) -> pa.Table:
-        """The leaves in the table's folder that its manifest doesn't have, by path and partition values."""
-        return maintenance.unregistered(self._lance)
+    def unregistered_leaves(self) -> pa.Table:
+        """Return the leaves in the table's folder that its manifest lacks: path, id, and partition values."""
+        return unregistered_leaves(self._lance_store)
 
-    def behind(self, where: Where | None = None) -> pa.Table:
-        """The leaves that others wrote to since the last write of ours: path, version, newest."""
-        return maintenance.behind(self._lance, self._current_condition(where))
+    def externally_changed_leaves(self, where: PredicateLike | None = None) -> pa.Table:
+        """Return the leaves that other writers changed since Partita's last write: path, version, newest version."""
+        return externally_changed_leaves(self._lance_store, self._current_condition(where))
 
     def repair(self) -> dict[str, int]:
-        """Register the leaves that others laid out, and count what others wrote to any leaf."""
-        return maintenance.repair(self._lance)
+        """Register the leaves that other writers created, and count what they wrote to any leaf."""
+        return repair_table(self._lance_store)
 
     def add_column(self, field: pa.Field) -> None:
-        """Give the table one more nullable column, in every leaf."""
+        """Add a nullable column to the table and all of its leaves."""
         if not isinstance(field, pa.Field):
             raise SchemaError(
-                f'a column is a field of Arrow\'s, as pa.field("note", pa.string()), not {value_repr(field)}'
+                f'a column must be an Arrow field, as pa.field("note", pa.string()), not {value_repr(field)}'
             )
-        maintenance.add_column(self._lance, field)
+        add_column(self._lance_store, field)
 
     def search(
-        self, vector: Sequence[float], column: str, k: int = 10, where: Where | None = None,
+        self, vector: Sequence[float], column: str, k: int = 10, where: PredicateLike | None = None,
         *, columns: Sequence[str] | None = None, **options: Any,
     ) -> pa.Table:  # fmt: skip
-        """The k rows whose vectors are nearest, nearest first, with `_distance`; in this process.
+        """Return the k rows whose vectors are nearest, nearest first, with their `_distance`; runs in this process.
 
-        `options` are those of Lance's nearest: metric, nprobes, refine_factor.
+        `options` are those of Lance's `nearest`: metric, nprobes, refine_factor.
         """
         condition = self._current_condition(where)
-        return search(self._lance, Wanted(vector, column, k, condition, columns, options))
+        return search_vectors(self._lance_store, SearchRequest(vector, column, k, condition, columns, options))
 
     def search_on_spark(
-        self, vector: Sequence[float], column: str, k: int = 10, where: Where | None = None,
+        self, vector: Sequence[float], column: str, k: int = 10, where: PredicateLike | None = None,
         *, columns: Sequence[str] | None = None, **options: Any,
     ) -> DataFrame:  # fmt: skip
-        """The same as a job over the leaves."""
-        from partita.formats.lance.on_spark import search as search_on_spark
-        from partita.spark.session import started_in
+        """Return what `search` returns, as a Spark job over the leaves."""
+        from partita.formats.lance.spark.rows import search_on_spark
+        from partita.spark.session import new_session_time_zone
 
-        with started_in(self.time_zone):
-            return search_on_spark(self._lance, Wanted(vector, column, k, self._condition(where), columns, options))
+        with new_session_time_zone(self.time_zone):
+            return search_on_spark(
+                self._lance_store, SearchRequest(vector, column, k, self._evaluated_condition(where), columns, options)
+            )

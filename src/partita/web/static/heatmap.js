@@ -7,9 +7,9 @@
   const tip = document.getElementById("tip");
   const readout = document.getElementById("readout");
   const count = document.getElementById("map-count");
-  const STATES = ["current", "stale", "retry-failed", "missing", "failed", "running", "unexpected", "unknown"];
-  const WORDS = ["current", "stale", "last attempt failed", "missing", "failed", "running", "not expected", "not known"];
-  const WORST = [4, 2, 1, 7, 5, 6, 3, 0];
+  // The states by number, their labels, and their numbers from the worst on: as partita.status.states defines them.
+  const STATES = map.dataset.states.split(","), WORDS = map.dataset.labels.split(",");
+  const WORST = map.dataset.worstFirst.split(",").map(Number);
   const TOP = 20, MOST_HEIGHT = 440, MOST_CELL = 26, HIGH = 13, LIST_AFTER = 150;
   let bins = null, colours = null, shape = null, anchor = null, drag = null;
   let asking = 0, isWrong = false, isDue = false, waiting = null;

@@ -1,4 +1,4 @@
-"""Spellings of one file's path, and what replay, conflicts and maintenance make of them."""
+"""Different spellings of a file's path are one file for replay, conflict checks and maintenance."""
 
 from __future__ import annotations
 
@@ -14,14 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import partita as pt
-from partita.errors import Conflict
-from partita.formats.delta.commit import Attempt, commit
+from partita.errors import CommitConflict
+from partita.formats.delta.commit import PendingCommit, commit_actions
 from partita.formats.delta.log import DeltaLog, TableRoot
 from partita.storage import Storage
-from tests.formats.delta.log.logs import PROTOCOL, add, column, metadata, paths, remove, vector, write
+from tests.formats.delta.log.handwritten_logs import (
+    PROTOCOL_ACTION,
+    add_action,
+    deletion_vector,
+    file_paths,
+    metadata_action,
+    remove_action,
+    schema_field,
+    write_log,
+)
 
-_LOCAL = TableRoot.of(Storage("/data/t"))
-_BUCKET = TableRoot.of(Storage("s3://bucket/t"))
+_LOCAL = TableRoot.of(Storage.from_uri("/data/t"))
+_BUCKET = TableRoot.of(Storage.from_uri("s3://bucket/t"))
 
 
 @pytest.mark.parametrize(
@@ -53,9 +62,9 @@ _BUCKET = TableRoot.of(Storage("s3://bucket/t"))
 )
 def test_canonical_paths_of_a_local_table(path: str, canonical: str) -> None:
     assert _LOCAL.canonical_path(path) == canonical
-    found = _LOCAL.canonical_paths(pa.array([path, "y"]))
-    assert (["y"] if found is None else found.to_pylist()[1:]) == ["y"]
-    assert (path if found is None else found[0].as_py()) == canonical
+    paths = _LOCAL.canonical_paths(pa.array([path, "y"]))
+    assert (["y"] if paths is None else paths.to_pylist()[1:]) == ["y"]
+    assert (path if paths is None else paths[0].as_py()) == canonical
 
 
 @pytest.mark.parametrize(
@@ -76,10 +85,10 @@ def test_canonical_paths_in_an_object_store(path: str, canonical: str) -> None:
 
 @given(st.lists(st.text(alphabet="ab%2Ee./:=f", max_size=12), max_size=8))
 def test_many_paths_are_as_each_alone(texts: list[str]) -> None:
-    found = _LOCAL.canonical_paths(
+    canonical = _LOCAL.canonical_paths(
         pa.chunked_array([pa.array(texts[:3], pa.string()), pa.array(texts[3:], pa.string())])
     )
-    assert (texts if found is None else found.to_pylist()) == [_LOCAL.canonical_path(text) for text in texts]
+    assert (texts if canonical is None else canonical.to_pylist()) == [_LOCAL.canonical_path(text) for text in texts]
 
 
 def _spellings(folder: Path) -> list[str]:
@@ -94,72 +103,97 @@ def test_a_removed_file_is_gone_however_it_is_spelled(tmp_path: Path, *, checkpo
         for number, removed in enumerate(_spellings(tmp_path)):
             folder = tmp_path / f"{at}-{number}"
             added_here, removed_here = (s.replace(str(tmp_path), str(folder)) for s in (added, removed))
-            log = write(folder, [PROTOCOL, metadata(), add(added_here), add("b")], [remove(removed_here)])
+            log = write_log(
+                folder,
+                [PROTOCOL_ACTION, metadata_action(), add_action(added_here), add_action("b")],
+                [remove_action(removed_here)],
+            )
             if checkpointed:
-                assert log.checkpoint(0)
-            snapshot = log.snapshot(after=log.snapshot(0)) if incremental else log.snapshot()
-            assert paths(snapshot) == ["b"], (added, removed)
+                assert log.write_checkpoint(0)
+            snapshot = log.snapshot(previous=log.snapshot(0)) if incremental else log.snapshot()
+            assert file_paths(snapshot) == ["b"], (added, removed)
 
 
 @pytest.mark.parametrize("removed", ["./a", "%61"])
 def test_a_checkpoint_does_not_bring_a_file_back(tmp_path: Path, removed: str) -> None:
-    gone = remove(removed, deletionTimestamp=time.time_ns() // 1_000_000)
-    log = write(tmp_path, [PROTOCOL, metadata(), add("a"), add("b")], [gone], [add("c")])
-    assert not log.checkpoint(2)
-    assert paths(log.snapshot()) == ["b", "c"]
-    assert not log.checkpoint(2, log.snapshot(0))
+    remove = remove_action(removed, deletionTimestamp=time.time_ns() // 1_000_000)
+    log = write_log(
+        tmp_path, [PROTOCOL_ACTION, metadata_action(), add_action("a"), add_action("b")], [remove], [add_action("c")]
+    )
+    assert not log.write_checkpoint(2)
+    assert file_paths(log.snapshot()) == ["b", "c"]
+    assert not log.write_checkpoint(2, log.snapshot(0))
     # One of another writer, who takes the two spellings for two files.
     DeltaTable(tmp_path).create_checkpoint()
     assert len(DeltaTable(tmp_path).file_uris()) == 3
     for version in range(3):
         (tmp_path / "_delta_log" / f"{version:020}.json").unlink()
-    assert sorted(paths(log.snapshot())) == ["b", "c"]
+    assert sorted(file_paths(log.snapshot())) == ["b", "c"]
 
 
 def test_a_checkpoint_that_has_a_file_twice(tmp_path: Path) -> None:
-    log = write(tmp_path, [PROTOCOL, metadata(), add("a%20b"), add("a b", size=7), add("c")])
+    log = write_log(
+        tmp_path, [PROTOCOL_ACTION, metadata_action(), add_action("a%20b"), add_action("a b", size=7), add_action("c")]
+    )
     DeltaTable(tmp_path).create_checkpoint()
     (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
     assert log.snapshot().files.num_rows == 2
 
 
 def test_an_absolute_path_elsewhere_is_one_file_in_each_form(tmp_path: Path) -> None:
-    log = write(
+    log = write_log(
         tmp_path / "t",
-        [PROTOCOL, metadata(), add("/x/a.parquet"), add("file:/x/b%20c.parquet"), add("file:///x/d.parquet")],
-        [remove("file:///x/a.parquet"), remove("/x/b%20c.parquet"), add("file:/x/d.parquet", size=7)],
+        [
+            PROTOCOL_ACTION,
+            metadata_action(),
+            add_action("/x/a.parquet"),
+            add_action("file:/x/b%20c.parquet"),
+            add_action("file:///x/d.parquet"),
+        ],
+        [
+            remove_action("file:///x/a.parquet"),
+            remove_action("/x/b%20c.parquet"),
+            add_action("file:/x/d.parquet", size=7),
+        ],
     )
-    assert paths(log.snapshot()) == ["file:/x/d.parquet"]
+    assert file_paths(log.snapshot()) == ["file:/x/d.parquet"]
 
 
 def test_a_vector_stays_a_part_of_what_a_file_is(tmp_path: Path) -> None:
-    log = write(
+    log = write_log(
         tmp_path,
-        [PROTOCOL, metadata(), add("a b", deletionVector=vector("one"))],
-        [remove("a%20b"), remove(f"file:{tmp_path}/a%20b", deletionVector=vector("two"))],
-        [add("a%20b", deletionVector=vector("two"))],
-        [remove(f"{tmp_path}/a%20b", deletionVector=vector("one"))],
+        [PROTOCOL_ACTION, metadata_action(), add_action("a b", deletionVector=deletion_vector("one"))],
+        [remove_action("a%20b"), remove_action(f"file:{tmp_path}/a%20b", deletionVector=deletion_vector("two"))],
+        [add_action("a%20b", deletionVector=deletion_vector("two"))],
+        [remove_action(f"{tmp_path}/a%20b", deletionVector=deletion_vector("one"))],
     )
     assert log.snapshot().files["deletion_vector"].to_pylist() == ["utwo"]
 
 
 def test_incremental_snapshots_keep_canonical_paths(tmp_path: Path) -> None:
-    log = write(tmp_path, [PROTOCOL, metadata(), add("p=%20/a"), add("b")], [add("c")], [remove(f"{tmp_path}/p=%20/a")])
+    log = write_log(
+        tmp_path,
+        [PROTOCOL_ACTION, metadata_action(), add_action("p=%20/a"), add_action("b")],
+        [add_action("c")],
+        [remove_action(f"{tmp_path}/p=%20/a")],
+    )
     snapshot = log.snapshot(0)
     for version in (1, 2):
-        snapshot = log.snapshot(version, after=snapshot)
-    assert paths(snapshot) == ["b", "c"] == paths(log.snapshot())
+        snapshot = log.snapshot(version, previous=snapshot)
+    assert file_paths(snapshot) == ["b", "c"] == file_paths(log.snapshot())
 
 
 def test_a_commit_that_removes_the_same_file_conflicts(tmp_path: Path) -> None:
-    log = write(tmp_path, [PROTOCOL, metadata(), add("a b"), add("c")])
-    seen = log.snapshot()
-    assert log.commit(1, [remove(f"file://{tmp_path}/a%20b")])
-    actions: list[dict[str, Any]] = [remove("a b")]
-    with pytest.raises(Conflict, match="a b"):
-        commit(log, seen, Attempt("delete", actions, {}, {}))
-    with pytest.raises(Conflict, match="a b"):
-        commit(log, seen, Attempt("update", [remove("c")], {}, {}, looked_at=frozenset({"./a%20b"})))
+    log = write_log(tmp_path, [PROTOCOL_ACTION, metadata_action(), add_action("a b"), add_action("c")])
+    snapshot = log.snapshot()
+    assert log.write_commit(1, [remove_action(f"file://{tmp_path}/a%20b")])
+    actions: list[dict[str, Any]] = [remove_action("a b")]
+    with pytest.raises(CommitConflict, match="a b"):
+        commit_actions(log, snapshot, PendingCommit("delete", actions, {}, {}))
+    with pytest.raises(CommitConflict, match="a b"):
+        commit_actions(
+            log, snapshot, PendingCommit("update", [remove_action("c")], {}, {}, read_paths=frozenset({"./a%20b"}))
+        )
 
 
 def test_orphans_are_told_from_files_that_the_log_names_in_another_form(tmp_path: Path) -> None:
@@ -168,24 +202,33 @@ def test_orphans_are_told_from_files_that_the_log_names_in_another_form(tmp_path
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time.time() - 1e7,) * 2)
     spelled = [f"file:{tmp_path}/{names[0]}", f"./{names[1]}", names[2].replace("part", "%70art")]
-    write(tmp_path, [PROTOCOL, metadata(), *map(add, spelled)])
+    write_log(tmp_path, [PROTOCOL_ACTION, metadata_action(), *map(add_action, spelled)])
     assert pt.open_table(str(tmp_path), format="delta").remove_orphans() == [names[3]]
 
 
 def test_commits_know_the_partition_of_a_file_that_is_removed_in_another_form(tmp_path: Path) -> None:
-    schema = metadata(column("x", "long"), column("p"), partitions=["p"])
-    write(
+    schema = metadata_action(schema_field("x", "long"), schema_field("p"), partitions=["p"])
+    write_log(
         tmp_path,
-        [PROTOCOL, schema, add("a b", partitionValues={"p": "1"}), add("c", partitionValues={"p": "2"})],
-        [remove(f"{tmp_path}/a%20b")],
+        [
+            PROTOCOL_ACTION,
+            schema,
+            add_action("a b", partitionValues={"p": "1"}),
+            add_action("c", partitionValues={"p": "2"}),
+        ],
+        [remove_action(f"{tmp_path}/a%20b")],
     )
-    found = pt.open_table(str(tmp_path), format="delta").commits()
-    assert found.commits[-1].partitions["p"].to_pylist() == ["1"]
+    feed = pt.open_table(str(tmp_path), format="delta").change_feed()
+    assert feed.commits[-1].partitions["p"].to_pylist() == ["1"]
 
 
 def test_the_log_of_a_table_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    write(tmp_path / "real", [PROTOCOL, metadata(), add("a"), add("b")], [remove(f"{tmp_path}/real/a")])
+    write_log(
+        tmp_path / "real",
+        [PROTOCOL_ACTION, metadata_action(), add_action("a"), add_action("b")],
+        [remove_action(f"{tmp_path}/real/a")],
+    )
     for name in ("real", "link"):
-        assert paths(DeltaLog(Storage.at(tmp_path / name)).snapshot()) == ["b"]
+        assert file_paths(DeltaLog(Storage.from_uri(tmp_path / name)).snapshot()) == ["b"]

@@ -8,20 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from partita.algebra.functions import bucket
-from partita.formats.iceberg.transaction import Changes, evolve, remove_orphans
-from tests.formats.iceberg.transaction.killed import KILLED
+from partita.algebra.partition_functions import bucket
+from partita.formats.iceberg.maintenance import remove_orphan_files
+from partita.formats.iceberg.transaction import SnapshotChange, evolve_spec
+from tests.formats.iceberg.transaction.killed_commit import KILLED_EXIT_CODE
 from tests.formats.iceberg.transaction.tables import (
-    append,
-    catalog_at,
-    change,
+    append_files,
     check_totals,
+    commit_change,
     data_file,
-    ids_of,
     live_files,
     metadata_files,
-    named_files,
     new_table,
+    referenced_metadata_files,
+    sqlite_catalog,
+    table_ids,
 )
 
 FILES = 7
@@ -32,44 +33,44 @@ STEPS = [*map(str, range(FILES)), "before", "after", "none"]
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A table for each step, in each of which a commit was killed there."""
-    made = {step: tmp_path_factory.mktemp(f"step-{step}") for step in STEPS}
-    for folder in made.values():
+    folders_by_step = {step: tmp_path_factory.mktemp(f"step-{step}") for step in STEPS}
+    for folder in folders_by_step.values():
         table = new_table(folder)
-        evolve(table, add=[bucket("id", 4)])
-        append(table, *(data_file(table, [{"id": at, "region": "eu"}], at % 2) for at in range(4)))
+        evolve_spec(table, add=[bucket("id", 4)])
+        append_files(table, *(data_file(table, [{"id": index, "region": "eu"}], index % 2) for index in range(4)))
     done = subprocess.run(
-        [sys.executable, "-m", killed_name(), *(f"{step}={folder}" for step, folder in made.items())],
+        [sys.executable, "-m", killed_name(), *(f"{step}={folder}" for step, folder in folders_by_step.items())],
         cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     exits = dict(line.split() for line in done.stdout.splitlines())
-    assert exits == {step: str(FILES if step == "none" else KILLED) for step in STEPS}
-    return made
+    assert exits == {step: str(FILES if step == "none" else KILLED_EXIT_CODE) for step in STEPS}
+    return folders_by_step
 
 
 def killed_name() -> str:
-    return "tests.formats.iceberg.transaction.killed"
+    return "tests.formats.iceberg.transaction.killed_commit"
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at(folders: dict[str, Path], step: str) -> None:
-    table = catalog_at(folders[step]).load_table("db.t")
+    table = sqlite_catalog(folders[step]).load_table("db.t")
     landed = step in ("after", "none")
-    ids = ids_of(table)
+    ids = table_ids(table)
     assert len(ids) == 4
     assert {100, 101} <= set(ids) if landed else ids == [0, 1, 2, 3]
     assert len(table.metadata.snapshots) == (2 if landed else 1)
     check_totals(table)
 
     # Whoever comes next is not disturbed.
-    rest = frozenset(path for path, _, _ in live_files(table))
-    change(table, Changes("delete", removed=rest))
-    append(table, data_file(table, [{"id": 7, "region": "eu"}]))
-    assert ids_of(table) == [7]
+    remaining = frozenset(path for path, _, _ in live_files(table))
+    commit_change(table, SnapshotChange("delete", removed_data_files=remaining))
+    append_files(table, data_file(table, [{"id": 7, "region": "eu"}]))
+    assert table_ids(table) == [7]
 
     # What was left behind goes, once it is older than any commit takes.
-    assert remove_orphans(table, older_than=3600) == []
-    removed = {Path(path).name for path in remove_orphans(table, older_than=-60)}
+    assert remove_orphan_files(table, older_than=3600) == []
+    removed = {Path(path).name for path in remove_orphan_files(table, older_than=-60)}
     assert len([name for name in removed if name.endswith(".parquet")]) == (0 if landed else 2)
-    assert metadata_files(table) == named_files(table)
-    assert ids_of(table) == [7]
+    assert metadata_files(table) == referenced_metadata_files(table)
+    assert table_ids(table) == [7]

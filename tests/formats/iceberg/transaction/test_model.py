@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from partita.algebra.functions import bucket, truncate
-from partita.formats.iceberg.transaction import Changes, commit, evolve
+from partita.algebra.partition_functions import bucket, truncate
+from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot, evolve_spec
 from tests.formats.iceberg.transaction.tables import (
     check_totals,
     data_file,
     delete_file,
-    entries_of,
+    manifest_entries,
     new_table,
-    strict_rows,
+    strictly_read_ids,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ EVOLUTIONS: list[dict[str, Any]] = [
 
 
 class Model:
-    """A table, and for each of its files the ids that are left, with the delete file that says so."""
+    """A table, and for each of its files the remaining ids with the delete file that removed the others."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -53,7 +53,7 @@ class Model:
     def new_file(self, choice: int, count: int = ROWS) -> DataFile:
         spec_id = sorted(self.table.metadata.specs())[choice % len(self.table.metadata.specs())]
         region = ["eu", "us", None][choice % 3]
-        rows = [{"id": self.next + at, "region": region, "amount": choice % 2} for at in range(count)]
+        rows = [{"id": self.next + index, "region": region, "amount": choice % 2} for index in range(count)]
         self.next += count
         return data_file(self.table, rows, spec_id)
 
@@ -65,24 +65,24 @@ class Model:
         del self.left[path]
         self.deletes.pop(path, None)
 
-    def commit(self, changes: Changes) -> None:
-        commit(self.table, self.table.metadata.current_snapshot_id, changes)
+    def commit(self, changes: SnapshotChange) -> None:
+        commit_snapshot(self.table, self.table.metadata.current_snapshot_id, changes)
 
     def step(self, kind: str, choice: int) -> None:
         if kind == "evolve":
             if self.evolved < len(EVOLUTIONS):
-                evolve(self.table, **EVOLUTIONS[self.evolved])
+                evolve_spec(self.table, **EVOLUTIONS[self.evolved])
                 self.evolved += 1
             return
         if kind == "append" or not self.left:
             first = self.next
             file = self.new_file(choice)
-            self.commit(Changes("append", [file]))
+            self.commit(SnapshotChange("append", [file]))
             self.keep(file, list(range(first, self.next)))
             return
         path = sorted(self.left)[choice % len(self.left)]
         if kind == "file":
-            self.commit(Changes("delete", removed=frozenset({path})))
+            self.commit(SnapshotChange("delete", removed_data_files=frozenset({path})))
             self.forget(path)
         elif kind == "rows":
             self.delete_rows(path, choice)
@@ -90,14 +90,14 @@ class Model:
             self.rewrite(path, kind, choice)
 
     def delete_rows(self, path: str, choice: int) -> None:
-        """Delete one row more, in a file that takes the place of the older deletes."""
+        """Delete one more row, in a delete file that replaces the earlier one of the data file."""
         if not self.left[path]:
             return
         del self.left[path][sorted(self.left[path])[choice % len(self.left[path])]]
-        gone = set(range(self.files[path].record_count)) - set(self.left[path])
-        new = delete_file(self.table, {path: gone}, self.files[path])
+        deleted = set(range(self.files[path].record_count)) - set(self.left[path])
+        new = delete_file(self.table, {path: deleted}, self.files[path])
         older = frozenset({self.deletes[path].file_path} if path in self.deletes else ())
-        self.commit(Changes("row_delta", [new], removed_deletes=older))
+        self.commit(SnapshotChange("row_delta", [new], removed_delete_files=older))
         self.deletes[path] = new
 
     def rewrite(self, path: str, kind: str, choice: int) -> None:
@@ -110,16 +110,16 @@ class Model:
         file = data_file(
             self.table, [{"id": each, "region": region, "amount": 0} for each in ids], specs[choice % len(specs)]
         )
-        self.commit(Changes("replace" if kind == "rewrite" else "overwrite", [file], frozenset({path})))
+        self.commit(SnapshotChange("replace" if kind == "rewrite" else "overwrite", [file], frozenset({path})))
         self.forget(path)
         self.keep(file, ids)
 
     def check(self) -> None:
         if self.table.metadata.current_snapshot_id is None:
             return
-        assert strict_rows(self.table) == sorted(each for ids in self.left.values() for each in ids.values())
+        assert strictly_read_ids(self.table) == sorted(each for ids in self.left.values() for each in ids.values())
         check_totals(self.table)
-        live = {e["data_file"]["file_path"]: e for e in entries_of(self.table) if e["status"] != 2}
+        live = {e["data_file"]["file_path"]: e for e in manifest_entries(self.table) if e["status"] != 2}
         assert set(live) == set(self.left) | {file.file_path for file in self.deletes.values()}
         for path in self.left:
             assert live[path]["spec_id"] == self.files[path].spec_id
@@ -127,7 +127,7 @@ class Model:
         for path, deletes in self.deletes.items():
             assert live[deletes.file_path]["spec_id"] == live[path]["spec_id"]
             assert live[deletes.file_path]["data_file"]["partition"] == live[path]["data_file"]["partition"]
-        for entry in entries_of(self.table):
+        for entry in manifest_entries(self.table):
             assert entry["manifest"]["content"] == (entry["data_file"]["content"] != 0)
 
 

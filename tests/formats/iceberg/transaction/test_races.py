@@ -13,26 +13,26 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.types import StringType
 
-from partita.algebra.functions import bucket
-from partita.errors import Conflict, PartitaError, StorageError, TableError, TableMissing
-from partita.formats.iceberg.transaction import Changes, evolve
+from partita.algebra.partition_functions import bucket
+from partita.errors import CommitConflict, PartitaError, StorageError, TableError, TableMissing
+from partita.formats.iceberg.transaction import SnapshotChange, evolve_spec
 from tests.formats.iceberg.transaction.tables import (
-    MeddledCatalog,
-    again,
-    append,
-    avro,
-    catalog_at,
-    change,
+    InterferingCatalog,
+    append_files,
     check_totals,
+    commit_change,
+    current_snapshot,
     data_file,
-    ids_of,
     live_files,
     manifest_list,
-    meddled,
     metadata_files,
-    named_files,
     new_table,
-    snapshot_of,
+    read_avro,
+    referenced_metadata_files,
+    reload_table,
+    sqlite_catalog,
+    table_ids,
+    with_interference,
 )
 
 if TYPE_CHECKING:
@@ -42,29 +42,34 @@ if TYPE_CHECKING:
 def test_a_transaction_that_another_was_first_with(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     file = data_file(table, [{"id": 1, "region": "eu"}])
-    ours = meddled(table, before=[lambda: append(again(table), file, transaction=("job", 1))])
-    made = append(ours, data_file(table, [{"id": 1, "region": "eu"}]), transaction=("job", 1))
-    assert made == again(table).metadata.current_snapshot_id
-    assert ids_of(table) == [1]
-    assert metadata_files(table) == named_files(table)
+    ours = with_interference(table, before=[lambda: append_files(reload_table(table), file, transaction=("job", 1))])
+    snapshot_id = append_files(ours, data_file(table, [{"id": 1, "region": "eu"}]), transaction=("job", 1))
+    assert snapshot_id == reload_table(table).metadata.current_snapshot_id
+    assert table_ids(table) == [1]
+    assert metadata_files(table) == referenced_metadata_files(table)
 
 
 def test_a_lost_race_writes_only_what_must_change(tmp_path: Path) -> None:
     table = new_table(tmp_path)
-    evolve(table, add=[bucket("id", 4)])
-    kept, gone = (data_file(table, [{"id": at, "region": "eu"}], 0) for at in (1, 2))
-    append(table, kept, gone)
-    others = [data_file(table, [{"id": at, "region": "eu"}]) for at in (11, 12, 13)]
-    ours = meddled(table, before=[lambda file=file: append(again(table), file) for file in others])  # type: ignore[misc]
-    made = change(
-        ours,
-        Changes("overwrite", [data_file(table, [{"id": 3, "region": "eu"}])], frozenset({gone.file_path})),
+    evolve_spec(table, add=[bucket("id", 4)])
+    kept_file, removed_file = (data_file(table, [{"id": index, "region": "eu"}], 0) for index in (1, 2))
+    append_files(table, kept_file, removed_file)
+    others = [data_file(table, [{"id": index, "region": "eu"}]) for index in (11, 12, 13)]
+    ours = with_interference(
+        table,
+        before=[lambda file=file: append_files(reload_table(table), file) for file in others],  # type: ignore[misc]
     )
-    assert ids_of(table) == [1, 3, 11, 12, 13]
-    assert made == again(table).metadata.current_snapshot_id
-    assert metadata_files(table) == named_files(table)
-    assert len([m for m in manifest_list(table) if m["added_snapshot_id"] == made]) == 3
-    assert "-3-" in snapshot_of(again(table)).manifest_list
+    snapshot_id = commit_change(
+        ours,
+        SnapshotChange(
+            "overwrite", [data_file(table, [{"id": 3, "region": "eu"}])], frozenset({removed_file.file_path})
+        ),
+    )
+    assert table_ids(table) == [1, 3, 11, 12, 13]
+    assert snapshot_id == reload_table(table).metadata.current_snapshot_id
+    assert metadata_files(table) == referenced_metadata_files(table)
+    assert len([m for m in manifest_list(table) if m["added_snapshot_id"] == snapshot_id]) == 3
+    assert "-3-" in current_snapshot(reload_table(table)).manifest_list
     check_totals(table)
 
 
@@ -73,42 +78,47 @@ def test_a_retry_after_an_evolution_restamps_nothing(tmp_path: Path) -> None:
     file = data_file(table, [{"id": 1, "region": "eu"}])
 
     def meddle() -> None:
-        evolve(again(table), drop=["region"], add=[bucket("id", 4)])
-        append(again(table), data_file(again(table), [{"id": 2}]))
+        evolve_spec(reload_table(table), drop=["region"], add=[bucket("id", 4)])
+        append_files(reload_table(table), data_file(reload_table(table), [{"id": 2}]))
 
-    append(meddled(table, before=[meddle]), file)
+    append_files(with_interference(table, before=[meddle]), file)
     assert {(values, spec_id) for _, spec_id, values in live_files(table)} == {(("eu",), 0), ((0,), 1)}
-    assert ids_of(table) == [1, 2]
-    assert again(table).metadata.default_spec_id == 1
+    assert table_ids(table) == [1, 2]
+    assert reload_table(table).metadata.default_spec_id == 1
 
 
 def test_a_retry_after_an_upgrade_writes_the_new_version(tmp_path: Path) -> None:
     table = new_table(tmp_path, version=1)
-    kept = data_file(table, [{"id": 1, "region": "eu"}])
-    append(table, kept)
+    kept_file = data_file(table, [{"id": 1, "region": "eu"}])
+    append_files(table, kept_file)
 
     def upgrade() -> None:
-        other = again(table)
+        other = reload_table(table)
         with other.transaction() as transaction:
             transaction.upgrade_table_version(2)
-        append(other, data_file(table, [{"id": 2, "region": "eu"}]))
+        append_files(other, data_file(table, [{"id": 2, "region": "eu"}]))
 
-    ours = meddled(table, before=[upgrade])
-    append(ours, data_file(table, [{"id": 3, "region": "eu"}]))
-    assert ids_of(table) == [1, 2, 3]
-    told = [(avro(table, m["manifest_path"])[0]["format-version"], m["sequence_number"]) for m in manifest_list(table)]
-    assert sorted(told) == [("1", 0), ("2", 1), ("2", 2)]
-    assert metadata_files(table) == named_files(table)
+    ours = with_interference(table, before=[upgrade])
+    append_files(ours, data_file(table, [{"id": 3, "region": "eu"}]))
+    assert table_ids(table) == [1, 2, 3]
+    headers = [
+        (read_avro(table, m["manifest_path"])[0]["format-version"], m["sequence_number"]) for m in manifest_list(table)
+    ]
+    assert sorted(headers) == [("1", 0), ("2", 1), ("2", 2)]
+    assert metadata_files(table) == referenced_metadata_files(table)
 
 
 def test_when_retries_end(tmp_path: Path) -> None:
     table = new_table(tmp_path, properties={"commit.retry.num-retries": "2"})
-    others = [data_file(table, [{"id": at, "region": "eu"}]) for at in range(3)]
-    ours = meddled(table, before=[lambda file=file: append(again(table), file) for file in others])  # type: ignore[misc]
-    with pytest.raises(Conflict, match=r"append: another writer in version \d+ was first in all of 3 tries"):
-        append(ours, data_file(table, [{"id": 9, "region": "eu"}]))
-    assert ids_of(table) == [0, 1, 2]
-    assert metadata_files(table) == named_files(table)
+    others = [data_file(table, [{"id": index, "region": "eu"}]) for index in range(3)]
+    ours = with_interference(
+        table,
+        before=[lambda file=file: append_files(reload_table(table), file) for file in others],  # type: ignore[misc]
+    )
+    with pytest.raises(CommitConflict, match=r"append: another writer in version \d+ was first in all of 3 attempts"):
+        append_files(ours, data_file(table, [{"id": 9, "region": "eu"}]))
+    assert table_ids(table) == [0, 1, 2]
+    assert metadata_files(table) == referenced_metadata_files(table)
 
 
 def fail(error: Exception) -> Any:
@@ -124,40 +134,40 @@ LOST = [CommitStateUnknownException("no answer"), ConnectionResetError("gone"), 
 @pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
 def test_an_answer_that_was_lost_after_the_catalog_took_it(tmp_path: Path, error: Exception) -> None:
     table = new_table(tmp_path)
-    ours = meddled(table, after=[fail(error)])
-    made = append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
-    assert [s.snapshot_id for s in again(table).metadata.snapshots] == [made]
-    assert ids_of(table) == [1]
-    assert metadata_files(table) == named_files(table)
+    ours = with_interference(table, after=[fail(error)])
+    snapshot_id = append_files(ours, data_file(table, [{"id": 1, "region": "eu"}]))
+    assert [s.snapshot_id for s in reload_table(table).metadata.snapshots] == [snapshot_id]
+    assert table_ids(table) == [1]
+    assert metadata_files(table) == referenced_metadata_files(table)
 
 
 @pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
 def test_an_error_on_the_way_to_the_catalog_is_tried_again(tmp_path: Path, error: Exception) -> None:
     table = new_table(tmp_path)
-    ours = meddled(table, before=[fail(error)])
-    append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
-    assert ids_of(table) == [1]
-    assert named_files(table) <= metadata_files(table)
+    ours = with_interference(table, before=[fail(error)])
+    append_files(ours, data_file(table, [{"id": 1, "region": "eu"}]))
+    assert table_ids(table) == [1]
+    assert referenced_metadata_files(table) <= metadata_files(table)
 
 
 def test_an_answer_that_was_lost_and_others_came_after(tmp_path: Path) -> None:
     table = new_table(tmp_path)
 
     def after() -> NoReturn:
-        append(again(table), data_file(table, [{"id": 2, "region": "eu"}]))
+        append_files(reload_table(table), data_file(table, [{"id": 2, "region": "eu"}]))
         raise CommitStateUnknownException("no answer")
 
-    made = append(meddled(table, after=[after]), data_file(table, [{"id": 1, "region": "eu"}]))
-    assert made == again(table).metadata.snapshots[0].snapshot_id
-    assert ids_of(table) == [1, 2]
+    snapshot_id = append_files(with_interference(table, after=[after]), data_file(table, [{"id": 1, "region": "eu"}]))
+    assert snapshot_id == reload_table(table).metadata.snapshots[0].snapshot_id
+    assert table_ids(table) == [1, 2]
 
 
 def test_nothing_is_deleted_while_the_outcome_is_unknown(tmp_path: Path) -> None:
     """The catalog takes it, then can't be reached: what the snapshot lists must not go."""
     table = new_table(tmp_path)
-    ours = meddled(table)
+    ours = with_interference(table)
     catalog = ours.catalog
-    assert isinstance(catalog, MeddledCatalog)
+    assert isinstance(catalog, InterferingCatalog)
 
     def cut() -> NoReturn:
         catalog.is_reachable = False
@@ -165,12 +175,12 @@ def test_nothing_is_deleted_while_the_outcome_is_unknown(tmp_path: Path) -> None
 
     catalog.after.append(cut)
     with pytest.raises(TableError, match="the catalog did not say whether it took snapshot"):
-        append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
-    assert ids_of(table) == [1]
+        append_files(ours, data_file(table, [{"id": 1, "region": "eu"}]))
+    assert table_ids(table) == [1]
 
 
 class SlowCatalog(SqlCatalog):
-    """Gives no answer, and keeps the requests to do them later."""
+    """A catalog that never answers, and keeps the requests to execute them later."""
 
     def commit_table(self, *request: Any) -> NoReturn:
         self.kept = [*getattr(self, "kept", []), request]
@@ -182,37 +192,41 @@ def test_a_commit_that_lands_after_it_was_given_up(tmp_path: Path) -> None:
     table = new_table(tmp_path, properties={"commit.retry.num-retries": "1"})
     catalog = SlowCatalog("lake", **table.catalog.properties)
     with pytest.raises(TableError, match="the catalog did not say whether it took snapshot"):
-        append(catalog.load_table("db.t"), data_file(table, [{"id": 1, "region": "eu"}]))
+        append_files(catalog.load_table("db.t"), data_file(table, [{"id": 1, "region": "eu"}]))
     first, second = catalog.kept
     SqlCatalog.commit_table(catalog, *first)
     with pytest.raises(CommitFailedException):
         SqlCatalog.commit_table(catalog, *second)
-    assert ids_of(table) == [1]
+    assert table_ids(table) == [1]
 
 
 def test_an_error_that_will_not_pass_leaves_its_files(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     with pytest.raises(TableError, match="did not say whether it took snapshot"):
-        append(meddled(table, before=[fail(ValueError("broken"))]), data_file(table, [{"id": 1, "region": "eu"}]))
-    assert again(table).metadata.snapshots == []
+        append_files(
+            with_interference(table, before=[fail(ValueError("broken"))]), data_file(table, [{"id": 1, "region": "eu"}])
+        )
+    assert reload_table(table).metadata.snapshots == []
     assert len(metadata_files(table)) == 2
 
 
 def test_a_table_that_was_dropped(tmp_path: Path) -> None:
     """Nobody can say any more whether ours was in it, so its files stay."""
     table = new_table(tmp_path)
-    ours = meddled(table, before=[lambda: (table.catalog.drop_table("db.t"), fail(CommitFailedException("gone"))())])
+    ours = with_interference(
+        table, before=[lambda: (table.catalog.drop_table("db.t"), fail(CommitFailedException("gone"))())]
+    )
     with pytest.raises(TableMissing):
-        append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
+        append_files(ours, data_file(table, [{"id": 1, "region": "eu"}]))
     assert len(metadata_files(table)) == 2
 
 
 def test_a_failure_that_could_not_be_looked_into(tmp_path: Path) -> None:
     """A catalog that says no to a request that it had taken before, and then can't be reached."""
     table = new_table(tmp_path)
-    ours = meddled(table)
+    ours = with_interference(table)
     catalog = ours.catalog
-    assert isinstance(catalog, MeddledCatalog)
+    assert isinstance(catalog, InterferingCatalog)
 
     def cut() -> NoReturn:
         catalog.is_reachable = False
@@ -220,8 +234,8 @@ def test_a_failure_that_could_not_be_looked_into(tmp_path: Path) -> None:
 
     catalog.after.append(cut)
     with pytest.raises(StorageError, match="no way to the catalog"):
-        append(ours, data_file(table, [{"id": 1, "region": "eu"}]))
-    assert ids_of(table) == [1]
+        append_files(ours, data_file(table, [{"id": 1, "region": "eu"}]))
+    assert table_ids(table) == [1]
 
 
 def test_a_table_that_was_made_anew(tmp_path: Path) -> None:
@@ -232,9 +246,9 @@ def test_a_table_that_was_made_anew(tmp_path: Path) -> None:
         table.catalog.drop_table("db.t")
         new_table(tmp_path)
 
-    with pytest.raises(TableError, match="dropped and made anew"):
-        append(meddled(table, before=[anew]), file)
-    assert again(table).metadata.snapshots == []
+    with pytest.raises(TableError, match="dropped and created again"):
+        append_files(with_interference(table, before=[anew]), file)
+    assert reload_table(table).metadata.snapshots == []
 
 
 WRITERS = 2
@@ -246,10 +260,10 @@ COMMITS = 25
 WRITER = """
 import sys
 from pathlib import Path
-from tests.formats.iceberg.transaction.tables import append, catalog_at, data_file
-table = catalog_at(Path(sys.argv[1])).load_table("db.t")
+from tests.formats.iceberg.transaction.tables import append_files, sqlite_catalog, data_file
+table = sqlite_catalog(Path(sys.argv[1])).load_table("db.t")
 for at in range(int(sys.argv[3])):
-    append(table, data_file(table, [{"id": 1000 * int(sys.argv[2]) + at, "region": f"r{at % 3}"}]))
+    append_files(table, data_file(table, [{"id": 1000 * int(sys.argv[2]) + at, "region": f"r{at % 3}"}]))
 """
 
 
@@ -269,10 +283,10 @@ def test_two_threads_all_land(tmp_path: Path) -> None:
     failed: list[PartitaError] = []
 
     def write(writer: int) -> None:
-        mine = catalog_at(tmp_path).load_table("db.t")
+        mine = sqlite_catalog(tmp_path).load_table("db.t")
         try:
-            for at in range(COMMITS):
-                append(mine, data_file(mine, [{"id": 1000 * writer + at, "region": f"r{at % 3}"}]))
+            for index in range(COMMITS):
+                append_files(mine, data_file(mine, [{"id": 1000 * writer + index, "region": f"r{index % 3}"}]))
         except PartitaError as error:
             failed.append(error)
 
@@ -286,13 +300,13 @@ def test_two_threads_all_land(tmp_path: Path) -> None:
 
 
 def check_all_landed(table: Table) -> None:
-    assert ids_of(table) == sorted(1000 * writer + at for writer in range(WRITERS) for at in range(COMMITS))
-    metadata = again(table).metadata
+    assert table_ids(table) == sorted(1000 * writer + index for writer in range(WRITERS) for index in range(COMMITS))
+    metadata = reload_table(table).metadata
     assert len(metadata.snapshots) == WRITERS * COMMITS
     assert [s.sequence_number for s in metadata.snapshots] == list(range(1, WRITERS * COMMITS + 1))
     parents = [s.parent_snapshot_id for s in metadata.snapshots]
     assert parents == [None, *(s.snapshot_id for s in metadata.snapshots[:-1])]
-    assert metadata_files(table) == named_files(table)
+    assert metadata_files(table) == referenced_metadata_files(table)
     check_totals(table)
 
 
@@ -301,10 +315,10 @@ def test_a_column_that_another_adds(tmp_path: Path) -> None:
     table = new_table(tmp_path)
 
     def add_column() -> None:
-        with again(table).update_schema() as update:
+        with reload_table(table).update_schema() as update:
             update.add_column("note", StringType())
 
-    append(meddled(table, before=[add_column]), data_file(table, [{"id": 1, "region": "eu"}]))
-    fresh = again(table)
-    assert snapshot_of(fresh).schema_id == fresh.metadata.current_schema_id == 1
-    assert ids_of(table) == [1]
+    append_files(with_interference(table, before=[add_column]), data_file(table, [{"id": 1, "region": "eu"}]))
+    fresh = reload_table(table)
+    assert current_snapshot(fresh).schema_id == fresh.metadata.current_schema_id == 1
+    assert table_ids(table) == [1]

@@ -32,25 +32,19 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from partita.algebra.functions import bucket, truncate
+from partita.algebra.partition_functions import bucket, truncate
 from partita.errors import PartitionsError, PartitionValueError, TableError, UnknownSpec, UnsupportedFeature
-from partita.formats.iceberg.transaction import (
-    Changes,
-    check_writable,
-    evolve,
-    expire_snapshots,
-    remove_orphans,
-    validate_data_file,
-)
+from partita.formats.iceberg.maintenance import expire_snapshots, remove_orphan_files
+from partita.formats.iceberg.transaction import SnapshotChange, check_writable, evolve_spec, validate_data_file
 from tests.formats.iceberg.transaction.tables import (
-    append,
-    change,
+    append_files,
+    commit_change,
     data_file,
     delete_file,
     metadata_files,
     new_table,
-    spec,
-    summary_of,
+    partition_spec,
+    snapshot_summary,
 )
 
 if TYPE_CHECKING:
@@ -61,10 +55,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def three_specs(tmp_path: Path) -> Table:
-    """Specs 0: region; 1: region, bucket(id); 2: bucket(id), truncate(amount)."""
+    """A table with specs 0: region; 1: region, bucket(id); 2: bucket(id), truncate(amount)."""
     table = new_table(tmp_path)
-    evolve(table, add=[bucket("id", 4)])
-    evolve(table, drop=["region"], add=[truncate("amount", 10)])
+    evolve_spec(table, add=[bucket("id", 4)])
+    evolve_spec(table, drop=["region"], add=[truncate("amount", 10)])
     return table
 
 
@@ -93,7 +87,7 @@ def test_validate_rejects_unknown_spec_with_clear_message(three_specs: Table) ->
 def test_a_file_without_a_spec_is_of_spec_0(three_specs: Table) -> None:
     file = data_file(three_specs, [{"id": 1, "region": "eu", "amount": 5}], 0)
     del file._spec_id
-    append(three_specs, file)
+    append_files(three_specs, file)
     assert [entry.data_file.spec_id for entry in entries(three_specs)] == [0]
 
 
@@ -108,7 +102,7 @@ def test_nothing_is_written_for_what_is_refused(three_specs: Table) -> None:
     bad.spec_id = 7
     before = three_specs.metadata_location
     with pytest.raises(UnknownSpec):
-        append(three_specs, good, bad)
+        append_files(three_specs, good, bad)
     assert metadata_files(three_specs) == set()
     assert three_specs.refresh().metadata_location == before
 
@@ -116,7 +110,7 @@ def test_nothing_is_written_for_what_is_refused(three_specs: Table) -> None:
 def test_a_partition_has_a_value_for_each_field(three_specs: Table) -> None:
     file = data_file(three_specs, [{"id": 1}], 1, partition=["eu"])
     with pytest.raises(PartitionsError, match="a partition of 1 values, but spec 1 has 2 fields"):
-        append(three_specs, file)
+        append_files(three_specs, file)
 
 
 VALUES: list[tuple[PrimitiveType, list[Any], list[Any]]] = [
@@ -141,7 +135,7 @@ def test_partition_values_fit_their_types(
     tmp_path: Path, type_: PrimitiveType, good: list[Any], bad: list[Any]
 ) -> None:
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", type_))
-    table = new_table(tmp_path, schema, spec((2, "identity", "p")))
+    table = new_table(tmp_path, schema, partition_spec((2, "identity", "p")))
     for value in good:
         validate_data_file(table.metadata, data_file(table, [{"id": 1}], partition=[value]))
     for value in bad:
@@ -152,70 +146,80 @@ def test_partition_values_fit_their_types(
 
 def test_a_bucket_is_one_of_those_there_are(three_specs: Table) -> None:
     with pytest.raises(PartitionValueError, match="a bucket from 0 to 3, found 4"):
-        append(three_specs, data_file(three_specs, [{"id": 1}], partition=[4, 0]))
+        append_files(three_specs, data_file(three_specs, [{"id": 1}], partition=[4, 0]))
 
 
 def test_a_void_field_is_null(tmp_path: Path) -> None:
     table = new_table(tmp_path, version=1)
-    evolve(table, drop=["region"])
-    append(table, data_file(table, [{"id": 1, "region": "eu"}]))
-    with pytest.raises(PartitionValueError, match="null, for its transform is void"):
-        append(table, data_file(table, [{"id": 1}], partition=["eu"]))
+    evolve_spec(table, drop=["region"])
+    append_files(table, data_file(table, [{"id": 1, "region": "eu"}]))
+    with pytest.raises(PartitionValueError, match="null, because its transform is void"):
+        append_files(table, data_file(table, [{"id": 1}], partition=["eu"]))
 
 
-def refused(file: Callable[[Table, DataFile], Changes], match: str, kind: type[Exception]) -> Any:
+def refused(file: Callable[[Table, DataFile], SnapshotChange], match: str, kind: type[Exception]) -> Any:
     return pytest.param(file, match, kind, id=match)
 
 
 @pytest.mark.parametrize(
     ("changes", "match", "kind"),
     [
-        refused(lambda _, f: Changes("upsert", [f]), "no operation 'upsert'", TableError),
-        refused(lambda _, f: Changes("append", [f], frozenset({"x"})), "an append takes nothing away", TableError),
-        refused(lambda _, f: Changes("overwrite", [f, f]), "is added twice", PartitionsError),
-        refused(lambda _, f: Changes("overwrite", [f], frozenset({f.file_path})), "added and removed", PartitionsError),
-        refused(lambda *_: Changes("delete", removed=frozenset({"x"})), "data file x is not in the", TableError),
+        refused(lambda _, f: SnapshotChange("upsert", [f]), "unknown operation 'upsert'", TableError),
         refused(
-            lambda *_: Changes("row_delta", removed_deletes=frozenset({"x"})), "delete file x is not in", TableError
+            lambda _, f: SnapshotChange("append", [f], frozenset({"x"})), "an append can't remove files", TableError
+        ),
+        refused(lambda _, f: SnapshotChange("overwrite", [f, f]), "is added twice", PartitionsError),
+        refused(
+            lambda _, f: SnapshotChange("overwrite", [f], frozenset({f.file_path})),
+            "added and removed", PartitionsError,
         ),
         refused(
-            lambda t, f: Changes("row_delta", [delete_file(t, {"x": [0]}, f)]), "data file x is not in", TableError
+            lambda *_: SnapshotChange("delete", removed_data_files=frozenset({"x"})),
+            "data file x is not in the", TableError,
         ),
         refused(
-            lambda t, f: Changes("row_delta", [delete_file(t, {"x": [0], "y": [1]}, f)]),
+            lambda *_: SnapshotChange("row_delta", removed_delete_files=frozenset({"x"})),
+            "delete file x is not in", TableError,
+        ),
+        refused(
+            lambda t, f: SnapshotChange("row_delta", [delete_file(t, {"x": [0]}, f)]),
+            "data file x is not in", TableError,
+        ),
+        refused(
+            lambda t, f: SnapshotChange("row_delta", [delete_file(t, {"x": [0], "y": [1]}, f)]),
             "does not say which data files", PartitionsError,
         ),
     ],
 )  # fmt: skip
 def test_changes_that_no_commit_could_make_right(
-    tmp_path: Path, changes: Callable[[Table, DataFile], Changes], match: str, kind: type[Exception]
+    tmp_path: Path, changes: Callable[[Table, DataFile], SnapshotChange], match: str, kind: type[Exception]
 ) -> None:
     table = new_table(tmp_path)
-    append(table, data_file(table, [{"id": 1, "region": "eu"}]))
+    append_files(table, data_file(table, [{"id": 1, "region": "eu"}]))
     before = metadata_files(table)
     with pytest.raises(kind, match=match):
-        change(table, changes(table, data_file(table, [{"id": 2, "region": "eu"}])))
+        commit_change(table, changes(table, data_file(table, [{"id": 2, "region": "eu"}])))
     assert metadata_files(table) == before
 
 
 def test_equality_deletes_are_not_written(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     file = data_file(table, [{"id": 1, "region": "eu"}])
-    append(table, file)
+    append_files(table, file)
     wrong = delete_file(table, {file.file_path: [0]}, file)
     wrong[0] = DataFileContent.EQUALITY_DELETES
     with pytest.raises(UnsupportedFeature, match="equality deletes"):
-        change(table, Changes("row_delta", [wrong]))
+        commit_change(table, SnapshotChange("row_delta", [wrong]))
 
 
 def test_version_1_has_no_deletes(tmp_path: Path) -> None:
     table = new_table(tmp_path, version=1)
     file = data_file(table, [{"id": 1, "region": "eu"}])
-    append(table, file)
+    append_files(table, file)
     with pytest.raises(TableError, match="version 1 has no delete files"):
-        change(
+        commit_change(
             table,
-            Changes("row_delta", [delete_file(table, {file.file_path: [0]}, file)]),
+            SnapshotChange("row_delta", [delete_file(table, {file.file_path: [0]}, file)]),
         )
 
 
@@ -226,10 +230,10 @@ def test_version_3_is_not_written(tmp_path: Path) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), "format-version": 3, "next-row-id": 0}))
     table.refresh()
     for act in (
-        lambda: append(table, data_file(table, [{"id": 1, "region": "eu"}])),
-        lambda: evolve(table, drop=["region"]),
+        lambda: append_files(table, data_file(table, [{"id": 1, "region": "eu"}])),
+        lambda: evolve_spec(table, drop=["region"]),
         lambda: expire_snapshots(table),
-        lambda: remove_orphans(table),
+        lambda: remove_orphan_files(table),
     ):
         with pytest.raises(UnsupportedFeature, match=r"format version 3 \(versions 1 and 2 are written\)"):
             act()
@@ -248,10 +252,10 @@ def test_a_table_with_an_unknown_transform_is_not_written(tmp_path: Path) -> Non
 def test_a_delete_is_of_the_partition_of_its_file(tmp_path: Path, told: str) -> None:
     """Readers disagree on any other, so it is never written."""
     table = new_table(tmp_path)
-    evolve(table, add=[truncate("region", 5)])
+    evolve_spec(table, add=[truncate("region", 5)])
     file = data_file(table, [{"id": 1, "region": "eu"}, {"id": 2, "region": "eu"}], 0)
     other = data_file(table, [{"id": 3, "region": "us"}], 0)
-    append(table, file, other)
+    append_files(table, file, other)
     wrong = {
         "spec": lambda: delete_file(table, {file.file_path: [0]}, file, spec_id=1, partition=["eu", "eu"]),
         "partition": lambda: delete_file(table, {file.file_path: [0]}, file, partition=["us"]),
@@ -260,39 +264,44 @@ def test_a_delete_is_of_the_partition_of_its_file(tmp_path: Path, told: str) -> 
     before = metadata_files(table)
     paths = frozenset({file.file_path, other.file_path}) if told == "several" else frozenset()
     with pytest.raises(PartitionsError, match=r"delete file \S+ is of spec"):
-        change(table, Changes("row_delta", [wrong], referenced=paths))
+        commit_change(table, SnapshotChange("row_delta", [wrong], referenced_data_files=paths))
     assert metadata_files(table) == before
 
 
 def two_of_a_kind(folder: Path) -> tuple[Table, DataFile, DataFile]:
-    """A table with a file in each of two specs, whose partitions have the same values."""
+    """Create a table with a file in each of two specs, whose partitions have the same values."""
     table = new_table(folder)
-    evolve(table, drop=["region"], add=[truncate("region", 2).alias("start")])
-    one, other = (data_file(table, [{"id": at, "region": "eu"}], at) for at in (0, 1))
-    append(table, one, other)
-    return table, one, other
+    evolve_spec(table, drop=["region"], add=[truncate("region", 2).alias("start")])
+    first, second = (data_file(table, [{"id": index, "region": "eu"}], index) for index in (0, 1))
+    append_files(table, first, second)
+    return table, first, second
 
 
 def test_a_delete_of_another_spec_with_the_same_values(tmp_path: Path) -> None:
-    table, one, other = two_of_a_kind(tmp_path)
-    assert one.partition == other.partition
-    wrong = delete_file(table, {one.file_path: [0]}, one, spec_id=1)
+    table, first, second = two_of_a_kind(tmp_path)
+    assert first.partition == second.partition
+    wrong = delete_file(table, {first.file_path: [0]}, first, spec_id=1)
     with pytest.raises(PartitionsError, match=r"delete file \S+ is of spec 1"):
-        change(table, Changes("row_delta", [wrong]))
-    change(table, Changes("row_delta", [delete_file(table, {other.file_path: [0]}, one, spec_id=1)]))
+        commit_change(table, SnapshotChange("row_delta", [wrong]))
+    commit_change(table, SnapshotChange("row_delta", [delete_file(table, {second.file_path: [0]}, first, spec_id=1)]))
 
 
 def test_partitions_of_different_specs_count_apart(tmp_path: Path) -> None:
     table, _, _ = two_of_a_kind(tmp_path)
-    assert summary_of(table)["changed-partition-count"] == "2"
+    assert snapshot_summary(table)["changed-partition-count"] == "2"
 
 
 def test_each_data_file_that_is_pointed_into_has_a_delete_of_its_partition(tmp_path: Path) -> None:
     table = new_table(tmp_path)
-    one, other = (data_file(table, [{"id": at, "region": region}]) for at, region in enumerate(["eu", "us"]))
-    append(table, one, other)
-    deletes = delete_file(table, {one.file_path: [0]}, one)
+    first, second = (data_file(table, [{"id": index, "region": region}]) for index, region in enumerate(["eu", "us"]))
+    append_files(table, first, second)
+    deletes = delete_file(table, {first.file_path: [0]}, first)
     with pytest.raises(
-        PartitionsError, match=f"no added delete file is of the spec and the partition of {other.file_path}"
+        PartitionsError, match=f"no added delete file is of the spec and the partition of {second.file_path}"
     ):
-        change(table, Changes("row_delta", [deletes], referenced=frozenset({one.file_path, other.file_path})))
+        commit_change(
+            table,
+            SnapshotChange(
+                "row_delta", [deletes], referenced_data_files=frozenset({first.file_path, second.file_path})
+            ),
+        )

@@ -1,52 +1,61 @@
 """The log of a Delta table, without a JVM.
 
 ```text
-_delta_log/                        names and bytes, through partita.storage
-   │ segment.py                    which checkpoint and which commits make a version
-   │ checkpoints.py, commits.py    their actions; files as Arrow tables, the rest as dicts
-   │ paths.py                      one form for all spellings of a file's path
-   │ replay.py                     the newest action of each file wins
+_delta_log/                            names and bytes, through partita.storage
+   │ segment.py                        which checkpoint and which commits make up a version
+   │ checkpoints.py, commit_files.py   their actions: files as Arrow tables, the others as dicts
+   │ paths.py                          the canonical form of a file's path
+   │ replay.py                         the last action of each file counts
    ▼
-snapshot.py                        protocol, metadata and the files of one version
-   │ protocol.py                   whether Partita may read or write that table
-   │ partitions.py, statistics.py  what its files say of their rows, typed
+snapshot.py                            protocol, metadata and files of one version
+   │ protocol.py                       whether Partita may read or write the table
+   │ partition_values.py               partition values of its files as typed columns
 ```
 
-`log.py` is the way in. Section names in the docstrings are those of Delta's PROTOCOL.md.
+`delta_log.py` is the entry point. Section names in the docstrings are those of Delta's PROTOCOL.md.
 """
 
-from partita.formats.delta.log.checkpoints import structs
-from partita.formats.delta.log.commits import Commit
-from partita.formats.delta.log.log import DeltaLog
-from partita.formats.delta.log.partitions import typed_partitions
+from partita.formats.delta.log.commit_files import DeltaCommit
+from partita.formats.delta.log.delta_log import DeltaLog
+from partita.formats.delta.log.partition_values import (
+    partition_value_structs,
+    select_partition_values,
+    typed_partitions,
+)
 from partita.formats.delta.log.paths import TableRoot, is_absolute
 from partita.formats.delta.log.protocol import (
     check_readable,
     check_writable,
     has_known_features,
     is_append_only,
-    isolation,
+    isolation_level,
 )
-from partita.formats.delta.log.snapshot import Metadata, Protocol, Snapshot, column_mapping_mode, physical_names
-from partita.formats.delta.log.statistics import file_statistics, row_counts
+from partita.formats.delta.log.snapshot import (
+    DeltaMetadata,
+    DeltaProtocol,
+    DeltaSnapshot,
+    column_mapping_mode,
+    physical_names,
+    physical_partition_names,
+)
 
 __all__ = [
-    "Commit",
+    "DeltaCommit",
     "DeltaLog",
-    "Metadata",
-    "Protocol",
-    "Snapshot",
+    "DeltaMetadata",
+    "DeltaProtocol",
+    "DeltaSnapshot",
     "TableRoot",
     "check_readable",
     "check_writable",
     "column_mapping_mode",
-    "file_statistics",
     "has_known_features",
     "is_absolute",
     "is_append_only",
-    "isolation",
+    "isolation_level",
+    "partition_value_structs",
     "physical_names",
-    "row_counts",
-    "structs",
+    "physical_partition_names",
+    "select_partition_values",
     "typed_partitions",
 ]

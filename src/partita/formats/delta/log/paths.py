@@ -1,6 +1,6 @@
 """The canonical form of a data file's path, by which `add` and `remove` actions name the same file.
 
-A path in the log is a URI, relative to the table or absolute, and writers spell the same one in several ways:
+A path in the log is a URI, relative to the table or absolute, and writers spell the same path in several ways:
 
 | in the log | canonical |
 |---|---|
@@ -10,9 +10,9 @@ A path in the log is a URI, relative to the table or absolute, and writers spell
 | `file:/table/x.parquet`, in the table at `/table` | `x.parquet` |
 | `s3a://bucket/x.parquet`, `s3n://bucket/x.parquet` | `s3://bucket/x.parquet` |
 
-The canonical form is plain text, as `Storage` takes it: relative for a file of the table's folder, absolute for all
-others. delta-spark adds a scheme to absolute paths and compares the rest as it is written; every pair that it takes for
-one file is one here too.
+The canonical form is not URI-encoded, as `Storage` expects it: relative for a file in the table's folder, absolute for
+any other. delta-spark adds a scheme to absolute paths and compares the rest as written; every two paths that are the
+same file to delta-spark have the same canonical form here.
 """
 
 from __future__ import annotations
@@ -28,100 +28,100 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.arrow.buffers import Array, Octets, one_array
+from partita.arrow.buffers import Array, Octets, dense_array
 from partita.errors import StorageError
-from partita.formats.delta.values.uri import uri_decoded
+from partita.formats.containment import canonical_scheme
+from partita.formats.delta.values.uri import decode_uri
 from partita.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)
 class TableRoot:
-    """The folder of a table, under every name that absolute paths may begin with; each ends with a slash."""
+    """The folder of a table, with every prefix that absolute paths in it may have; each ends with a slash."""
 
-    names: tuple[str, ...]
+    prefixes: tuple[str, ...]
 
     @classmethod
     def of(cls, storage: Storage) -> Self:
-        """The root of the table in a folder."""
+        """Return the root of the table in a folder."""
         names = [storage.uri]
         if storage.is_local:
             names.append(os.path.realpath(storage.uri))
         else:
-            with suppress(StorageError):  # where Hadoop's name of the folder can't be told
-                names.append(storage.location())
-        canonical = (_normalised_root(name) for name in names)
+            with suppress(StorageError):  # the folder has no location that Hadoop knows
+                names.append(storage.hadoop_location())
+        canonical = (_normalise_scheme(name) for name in names)
         return cls(tuple(dict.fromkeys(f"{name.rstrip('/')}/" for name in canonical)))
 
     def canonical_path(self, path: str) -> str:
-        """The canonical form of one path."""
-        plain = _decoded(path) if "%" in path else path
-        if _UNUSUAL.search(plain) is None:
+        """Return the canonical form of a path."""
+        plain = _decode_path(path) if "%" in path else path
+        if _NON_CANONICAL.search(plain) is None:
             return plain
-        found = _absolute(path, self.names[0])
-        for name in self.names:
-            if found.startswith(name):
-                return found.removeprefix(name)
-        return found
+        absolute = _absolute_path(path, self.prefixes[0])
+        for prefix in self.prefixes:
+            if absolute.startswith(prefix):
+                return absolute.removeprefix(prefix)
+        return absolute
 
     def canonical_paths(self, paths: Array) -> pa.Array | None:
-        """The canonical form of many paths; None where each of them has it already."""
-        if not any(map(_may_be_unusual, paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths])):
+        """Return the canonical form of many paths; None if all of them are canonical already."""
+        if not any(map(_has_non_canonical_bytes, paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths])):
             return None
-        texts = one_array(paths)
-        decoded = _decoded_array(texts)
-        unusual = pc.match_substring_regex(decoded, _UNUSUAL.pattern)
+        texts = dense_array(paths)
+        decoded = _decode_paths(texts)
+        unusual = pc.match_substring_regex(decoded, _NON_CANONICAL.pattern)
         if not pc.any(unusual).as_py():
             return None if decoded is texts else decoded
-        canonical = self._each_canonical(texts.filter(unusual).to_pylist())
+        canonical = self._canonical_path_list(texts.filter(unusual).to_pylist())
         return pc.replace_with_mask(decoded, unusual, pa.array(canonical, decoded.type))
 
-    def _each_canonical(self, paths: Iterable[str]) -> list[str]:
-        """The same one by one; what a folder is called is found out once."""
+    def _canonical_path_list(self, paths: Iterable[str]) -> list[str]:
+        """Return the canonical forms of paths; each folder is looked up once."""
         folders: dict[str, str] = {}
-        found = []
+        canonical = []
         for path in paths:
             folder, _, name = path.rpartition("/")
-            if folder.endswith(("/", ":")) or not folder or "%" in name or name in _DOTS:
-                found.append(self.canonical_path(path))
+            if folder.endswith(("/", ":")) or not folder or "%" in name or name in _DOT_SEGMENTS:
+                canonical.append(self.canonical_path(path))
                 continue
             if folder not in folders:
                 folders[folder] = self.canonical_path(f"{folder}/x").removesuffix("x")
-            found.append(folders[folder] + name)
-        return found
+            canonical.append(folders[folder] + name)
+        return canonical
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path of the log is absolute: with a scheme, or from the root of the file system."""
+    """Whether a path of the log is absolute: it has a scheme or begins with a slash."""
     return path.startswith("/") or _SCHEME.match(path) is not None
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
-_UNUSUAL = re.compile(r"^/|^[A-Za-z][A-Za-z0-9+.-]*:/|//|(^|/)\.\.?/")
-"""What a relative path in canonical form doesn't have; `%` it may have, as it is decoded."""
-_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
+_NON_CANONICAL = re.compile(r"^/|^[A-Za-z][A-Za-z0-9+.-]*:/|//|(^|/)\.\.?/")
+"""What no canonical relative path contains; it may contain `%`, which is decoded already."""
+_PERCENT_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}")
 _SLASH, _PERCENT = b"/%"
-_BEFORE = b":/."
-"""What a slash has before it in a path that may not be canonical."""
-_DOTS = (".", "..", "")
+_NON_CANONICAL_BEFORE_SLASH = b":/."
+"""Characters before a slash that only a path has that may not be canonical."""
+_DOT_SEGMENTS = (".", "..", "")
 _ESCAPED_PERCENT = b"%25"
-_NOT_ASCII = 0x80
-_SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
+_FIRST_NON_ASCII = 0x80
 
 
-def _may_be_unusual(paths: pa.Array) -> bool:
-    """Whether a path of an array may not be canonical; a look at the bytes of all of them, which takes little time."""
-    octets, starts = _octets(paths)
+def _has_non_canonical_bytes(paths: pa.Array) -> bool:
+    """Whether some path may not be canonical; a fast check on the bytes of all paths at once."""
+    octets, starts = _text_bytes(paths)
     slashes = np.flatnonzero(octets == _SLASH)
     before = octets[slashes[1:] - 1] if len(slashes) and slashes[0] == 0 else octets[slashes - 1]
     return bool(
         (octets == _PERCENT).any()
-        or any((before == mark).any() for mark in _BEFORE)
+        or any((before == mark).any() for mark in _NON_CANONICAL_BEFORE_SLASH)
         or (octets[starts] == _SLASH).any()
     )
 
 
-def _octets(texts: pa.Array) -> tuple[Octets, np.ndarray]:
-    """The bytes of all texts, and where those begin that are not empty."""
+def _text_bytes(texts: pa.Array) -> tuple[Octets, np.ndarray]:
+    """Return the bytes of all texts, and the offsets at which those that are not empty begin."""
     if not len(texts):
         return np.zeros(0, np.uint8), np.zeros(0, np.int64)
     _, offsets, data = texts.buffers()
@@ -131,58 +131,57 @@ def _octets(texts: pa.Array) -> tuple[Octets, np.ndarray]:
     return octets, (ends[:-1] - ends[0])[np.diff(ends) > 0]
 
 
-def _decoded_array(texts: pa.Array) -> pa.Array:
-    """Paths with their percent escapes decoded, which mostly are few different ones, each in one pass over all."""
-    escapes = set(_ESCAPE.findall(_octets(texts)[0].tobytes()))
-    if any(int(escape[1:], 16) >= _NOT_ASCII for escape in escapes):
-        # Bytes of a character of several; alone they say nothing.
-        return pa.array([None if text is None else _decoded(text) for text in texts.to_pylist()], texts.type)
-    # `%` comes last, or what it makes could be taken for another escape.
+def _decode_paths(texts: pa.Array) -> pa.Array:
+    """Decode percent escapes: one pass over all paths for each distinct escape, of which there are usually few."""
+    escapes = set(_PERCENT_ESCAPE.findall(_text_bytes(texts)[0].tobytes()))
+    if any(int(escape[1:], 16) >= _FIRST_NON_ASCII for escape in escapes):
+        # A byte of a multi-byte character has no meaning of its own.
+        return pa.array([None if text is None else _decode_path(text) for text in texts.to_pylist()], texts.type)
+    # `%25` comes last, since the `%` that it yields could begin another escape.
     for escape in sorted(escapes, key=lambda escape: escape == _ESCAPED_PERCENT):
         character = chr(int(escape[1:], 16))
         texts = pc.replace_substring(texts, pattern=escape.decode(), replacement=character)
     return texts
 
 
-def _absolute(path: str, root: str) -> str:
-    """The path as an absolute one: no scheme for local files, nothing encoded, no dots."""
+def _absolute_path(path: str, root: str) -> str:
+    """Return the absolute form of a path: decoded, without dot segments, without a scheme if it is local."""
     match = _SCHEME.match(path)
     if match is None:
-        store = "" if root.startswith("/") else _store(root)
-        plain = _decoded(path)
-        return _without_dots(store, plain if path.startswith("/") else f"{root.removeprefix(store)}{plain}")
-    scheme = match[1].lower()
-    scheme, rest = _SAME_SCHEME.get(scheme, scheme), path[match.end() - 1 :]
+        bucket = "" if root.startswith("/") else _bucket_uri(root)
+        plain = _decode_path(path)
+        return _remove_dot_segments(bucket, plain if path.startswith("/") else f"{root.removeprefix(bucket)}{plain}")
+    scheme, rest = canonical_scheme(match[1]), path[match.end() - 1 :]
     if scheme == "file":
-        return _without_dots("", _decoded(re.sub("^//(localhost)?(?=/)", "", rest)))
-    store, _, key = rest.removeprefix("//").partition("/")
-    return _without_dots(f"{scheme}://{store}", f"/{_decoded(key)}")
+        return _remove_dot_segments("", _decode_path(re.sub("^//(localhost)?(?=/)", "", rest)))
+    bucket, _, key = rest.removeprefix("//").partition("/")
+    return _remove_dot_segments(f"{scheme}://{bucket}", f"/{_decode_path(key)}")
 
 
-def _normalised_root(uri: str) -> str:
+def _normalise_scheme(uri: str) -> str:
     scheme, colon, rest = uri.partition("://")
-    return f"{_SAME_SCHEME.get(scheme, scheme)}://{rest}" if colon else uri
+    return f"{canonical_scheme(scheme)}://{rest}" if colon else uri
 
 
-def _store(root: str) -> str:
-    """The scheme and the bucket of a URI."""
+def _bucket_uri(root: str) -> str:
+    """Return the scheme and the bucket of a URI."""
     scheme, _, rest = root.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
-def _decoded(path: str) -> str:
+def _decode_path(path: str) -> str:
     try:
-        return uri_decoded(path)
+        return decode_uri(path)
     except UnicodeDecodeError:
         return path
 
 
-def _without_dots(prefix: str, path: str) -> str:
-    """An absolute path without `.` and `..`; on a local disk without empty segments either."""
-    kept: list[str] = []
+def _remove_dot_segments(prefix: str, path: str) -> str:
+    """Remove `.` and `..` from an absolute path, and empty segments if it is local (`prefix` is empty)."""
+    segments: list[str] = []
     for segment in path.split("/")[1:]:
         if segment == "..":
-            del kept[-1:]
+            del segments[-1:]
         elif segment != "." and (segment or prefix):
-            kept.append(segment)
-    return f"{prefix}/{'/'.join(kept)}"
+            segments.append(segment)
+    return f"{prefix}/{'/'.join(segments)}"

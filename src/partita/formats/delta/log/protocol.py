@@ -1,4 +1,4 @@
-"""Whether Partita may read or write a table, by its protocol (Protocol Evolution, Table Features)."""
+"""Check by a table's protocol whether Partita may read or write it (Protocol Evolution, Table Features)."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partita.errors import UnsupportedFeature
-from partita.formats.delta.log.snapshot import Metadata, Protocol, column_mapping_mode
+from partita.formats.delta.log.snapshot import DeltaMetadata, DeltaProtocol, column_mapping_mode
 
 
-def check_readable(protocol: Protocol, metadata: Metadata, files: pa.Table) -> None:
-    """Refuse a table that can't be read right; deletion vectors are refused where a file of `files` has one."""
-    asked = _asked(protocol.reader, 3, protocol.reader_features, "readerVersion")
-    unknown = asked - READABLE
+def check_readable(protocol: DeltaProtocol, metadata: DeltaMetadata, files: pa.Table) -> None:
+    """Raise `UnsupportedFeature` if readers need a feature that Partita lacks, or a file has a deletion vector."""
+    unknown = _reader_features(protocol) - SUPPORTED_READER_FEATURES
     if pc.any(files["has_deletion_vector"]).as_py():
         unknown |= {"deletionVectors"}
-    _refuse(unknown | _odd_mapping(metadata), "reading")
+    _refuse_features(unknown | _unknown_mapping_mode(metadata), "reading")
 
 
-def check_writable(protocol: Protocol, metadata: Metadata) -> None:
-    """Refuse a table whose writers must do what Partita doesn't."""
-    asked = _asked(protocol.writer, 7, protocol.writer_features, "writerVersion")
-    unknown = asked - WRITABLE
-    if _is_true(metadata, "delta.enableChangeDataFeed"):
+def check_writable(protocol: DeltaProtocol, metadata: DeltaMetadata) -> None:
+    """Raise `UnsupportedFeature` if writers need a feature that Partita lacks."""
+    unknown = _writer_features(protocol) - SUPPORTED_WRITER_FEATURES
+    if _is_enabled(metadata, "delta.enableChangeDataFeed"):
         unknown |= {"changeDataFeed"}
-    if any(_has_identity(field) for field in metadata.schema["fields"]):
+    if any(_is_identity_column(field) for field in metadata.schema_json["fields"]):
         unknown |= {"identityColumns"}
-    _refuse(unknown | _odd_mapping(metadata), "writing")
+    _refuse_features(unknown | _unknown_mapping_mode(metadata), "writing")
 
 
-def has_known_features(protocol: Protocol) -> bool:
-    """Whether Partita knows every feature that the table names, used or not."""
-    reading = _asked(protocol.reader, 3, protocol.reader_features, "readerVersion") - READABLE
-    return not reading | (_asked(protocol.writer, 7, protocol.writer_features, "writerVersion") - WRITABLE)
+def has_known_features(protocol: DeltaProtocol) -> bool:
+    """Whether Partita knows every feature that the protocol names, used or not."""
+    return (
+        _reader_features(protocol) <= SUPPORTED_READER_FEATURES
+        and _writer_features(protocol) <= SUPPORTED_WRITER_FEATURES
+    )
 
 
-def is_append_only(metadata: Metadata) -> bool:
-    """Whether rows may be neither changed nor taken away."""
-    return _is_true(metadata, "delta.appendOnly")
+def is_append_only(metadata: DeltaMetadata) -> bool:
+    """Whether rows of the table may be neither changed nor deleted."""
+    return _is_enabled(metadata, "delta.appendOnly")
 
 
-def isolation(metadata: Metadata) -> str:
-    """`Serializable` or `WriteSerializable`: what concurrent writers may not see of each other."""
+def isolation_level(metadata: DeltaMetadata) -> str:
+    """Return the isolation level of concurrent writers: `Serializable` or `WriteSerializable`."""
     level = metadata.configuration.get("delta.isolationLevel", "Serializable")
     return "WriteSerializable" if level.casefold() == "writeserializable" else "Serializable"
 
 
-READABLE = frozenset({"columnMapping", "timestampNtz", "deletionVectors"})
-"""Features of readers that are known; deletion vectors as long as there are none."""
+SUPPORTED_READER_FEATURES = frozenset({"columnMapping", "timestampNtz", "deletionVectors"})
+"""Reader features that Partita supports; deletion vectors only as long as no file has one."""
 
-WRITABLE = frozenset(
+SUPPORTED_WRITER_FEATURES = frozenset(
     {
         "appendOnly",
         "invariants",
@@ -65,31 +65,41 @@ WRITABLE = frozenset(
         "identityColumns",
     }
 )
-"""Features of writers that are known; some only as long as the table doesn't use them."""
+"""Writer features that Partita supports; some only as long as the table doesn't use them."""
 
-_MODES = frozenset({"none", "name", "id"})
-
-
-def _asked(version: int, named_from: int, features: frozenset[str], name: str) -> frozenset[str]:
-    """The features by name; a version above all known ones stands for itself."""
-    if version > named_from:
-        return frozenset({f"{name} {version}"})
-    return features if version == named_from else frozenset()
+_COLUMN_MAPPING_MODES = frozenset({"none", "name", "id"})
 
 
-def _refuse(unknown: frozenset[str], doing: str) -> None:
-    if unknown:
-        raise UnsupportedFeature(tuple(sorted(unknown)), doing)
+def _reader_features(protocol: DeltaProtocol) -> frozenset[str]:
+    return _required_features(protocol.min_reader_version, 3, protocol.reader_features, "readerVersion")
 
 
-def _odd_mapping(metadata: Metadata) -> frozenset[str]:
+def _writer_features(protocol: DeltaProtocol) -> frozenset[str]:
+    return _required_features(protocol.min_writer_version, 7, protocol.writer_features, "writerVersion")
+
+
+def _required_features(
+    version: int, features_version: int, features: frozenset[str], version_name: str
+) -> frozenset[str]:
+    """Return the features that a protocol names; a version above `features_version` counts as a feature of its own."""
+    if version > features_version:
+        return frozenset({f"{version_name} {version}"})
+    return features if version == features_version else frozenset()
+
+
+def _refuse_features(unknown_features: frozenset[str], doing: str) -> None:
+    if unknown_features:
+        raise UnsupportedFeature(tuple(sorted(unknown_features)), doing)
+
+
+def _unknown_mapping_mode(metadata: DeltaMetadata) -> frozenset[str]:
     mode = column_mapping_mode(metadata)
-    return frozenset() if mode in _MODES else frozenset({f"columnMapping mode {mode}"})
+    return frozenset() if mode in _COLUMN_MAPPING_MODES else frozenset({f"columnMapping mode {mode}"})
 
 
-def _is_true(metadata: Metadata, name: str) -> bool:
+def _is_enabled(metadata: DeltaMetadata, name: str) -> bool:
     return metadata.configuration.get(name, "false").casefold() == "true"
 
 
-def _has_identity(field: Mapping[str, Any]) -> bool:
+def _is_identity_column(field: Mapping[str, Any]) -> bool:
     return any(key.startswith("delta.identity.") for key in field.get("metadata") or {})

@@ -1,4 +1,4 @@
-"""From the actions of a log to a snapshot (Action Reconciliation)."""
+"""Replay the actions of a log into a snapshot (Action Reconciliation)."""
 
 from __future__ import annotations
 
@@ -9,180 +9,196 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.arrow.buffers import Array, Bools, one_array
+from partita.arrow.buffers import Array, Bools, dense_array
 from partita.errors import TableError
-from partita.formats.delta.log.checkpoints import checkpoint_actions, checkpoint_files, checkpoint_removes, structs
-from partita.formats.delta.log.commits import Lines, file_rows, read_commits, split
+from partita.formats.delta.log.checkpoints import (
+    checkpoint_actions,
+    checkpoint_files,
+    checkpoint_removed_files,
+)
+from partita.formats.delta.log.commit_files import CommitLines, file_action_rows, read_commit_files, split_commit
+from partita.formats.delta.log.partition_values import select_partition_values
 from partita.formats.delta.log.paths import TableRoot
-from partita.formats.delta.log.segment import Segment, commit_path
-from partita.formats.delta.log.snapshot import Metadata, Protocol, Snapshot, files_schema, partition_names
+from partita.formats.delta.log.segment import LogSegment, commit_path
+from partita.formats.delta.log.snapshot import (
+    DeltaMetadata,
+    DeltaProtocol,
+    DeltaSnapshot,
+    files_schema,
+    physical_partition_names,
+)
 from partita.storage import Storage
 
 
-def replay(storage: Storage, segment: Segment, previous: Snapshot | None = None) -> Snapshot:
-    """The snapshot of a segment; where it has no checkpoint, its commits come on top of `previous`."""
+def replay_log(storage: Storage, segment: LogSegment, previous: DeltaSnapshot | None = None) -> DeltaSnapshot:
+    """Return the snapshot of a segment; without a checkpoint, its commits are applied on top of `previous`."""
     commits = [
-        split(version, data)
-        for version, data in zip(segment.commits, read_commits(storage, segment.commits), strict=True)
+        split_commit(version, data)
+        for version, data in zip(
+            segment.commit_versions, read_commit_files(storage, segment.commit_versions), strict=True
+        )
     ]
-    earlier = [] if segment.checkpoint is None else checkpoint_actions(storage, segment.checkpoint)
-    actions = [*earlier, *(action for commit in commits for action in commit.others)]
-    protocol, metadata, transactions = _folded(actions, previous)
-    names = partition_names(metadata)
-    rows, is_add = file_rows(commits, names)
+    earlier_actions = [] if segment.checkpoint is None else checkpoint_actions(storage, segment.checkpoint)
+    actions = [*earlier_actions, *(action for commit in commits for action in commit.other_actions)]
+    protocol, metadata, transactions = _latest_table_actions(actions, previous)
+    names = physical_partition_names(metadata)
+    rows, is_add = file_action_rows(commits, names)
     root = TableRoot.of(storage)
-    base = _base(storage, segment, previous, names)
+    base = _base_files(storage, segment, previous, names)
     if segment.checkpoint is None:
-        known = None if previous is None else previous.canonical_paths
+        base_paths = None if previous is None else previous.canonical_paths
     else:
-        base, known = _reconciled_checkpoint(base, checkpoint_removes(storage, segment.checkpoint), root)
-    files, canonical = reconciled(base, known, rows, root.canonical_paths(rows["path"]), is_add)
-    timestamp = _timestamp(storage, segment, commits, files)
-    return Snapshot(segment.version, timestamp, protocol, metadata, files, transactions, canonical)
+        base, base_paths = _reconcile_checkpoint(base, checkpoint_removed_files(storage, segment.checkpoint), root)
+    files, canonical = reconcile_files(base, base_paths, rows, root.canonical_paths(rows["path"]), is_add)
+    timestamp = _snapshot_timestamp(storage, segment, commits, files)
+    return DeltaSnapshot(segment.version, timestamp, protocol, metadata, files, transactions, canonical)
 
 
-def described(segment: Segment, earlier: Sequence[Mapping[str, Any]], commits: Sequence[Lines]) -> Snapshot:
-    """The snapshot of a segment without its files, by the actions of its checkpoint and its commits.
+def replay_without_files(
+    segment: LogSegment, earlier_actions: Sequence[Mapping[str, Any]], commits: Sequence[CommitLines]
+) -> DeltaSnapshot:
+    """Return the snapshot of a segment without its files, from the actions of its checkpoint and its commits.
 
-    Its timestamp is 0 where its newest commit doesn't say one.
+    Its timestamp is 0 if its newest commit has none.
     """
-    actions = [*earlier, *(action for commit in commits for action in commit.others)]
-    protocol, metadata, transactions = _folded(actions, None)
-    files = files_schema(partition_names(metadata)).empty_table()
-    said = commits[-1].info.get("inCommitTimestamp", commits[-1].info.get("timestamp")) if commits else None
-    return Snapshot(segment.version, said if isinstance(said, int) else 0, protocol, metadata, files, transactions)
+    actions = [*earlier_actions, *(action for commit in commits for action in commit.other_actions)]
+    protocol, metadata, transactions = _latest_table_actions(actions, None)
+    files = files_schema(physical_partition_names(metadata)).empty_table()
+    timestamp = (commits[-1].timestamp if commits else None) or 0
+    return DeltaSnapshot(segment.version, timestamp, protocol, metadata, files, transactions)
 
 
-def reconciled(
+def reconcile_files(
     base: pa.Table, base_paths: Array | None, rows: pa.Table, row_paths: Array | None, is_add: pa.ChunkedArray
 ) -> tuple[pa.Table, Array | None]:
-    """The files of `base` with `rows` on top of it, and their canonical paths.
+    """Apply the file actions `rows` to the files `base`; return the files and their canonical paths.
 
-    Of each file the last row counts, and it stays if it was added. A file is its canonical path together with its
-    deletion vector; `base` has each once. `base_paths` and `row_paths` are the canonical paths of both, None where all
-    paths are canonical as they are.
+    The last action of each file counts, and the file stays if that is an `add`. A file is identified by its canonical
+    path together with its deletion vector; `base` has each once. `base_paths` and `row_paths` are the canonical paths
+    of both, or None if all paths are canonical already.
     """
     if not rows.num_rows:
         return base, base_paths
-    vectors = _has_vectors(base) or _has_vectors(rows)
-    keys = _keys(rows, row_paths, vectors=vectors)
-    added = pa.array(_last(keys) & _bools(is_add))
-    replaced = pc.is_in(_keys(base, base_paths, vectors=vectors), value_set=keys)
+    vectors = _has_deletion_vectors(base) or _has_deletion_vectors(rows)
+    keys = _file_keys(rows, row_paths, with_deletion_vectors=vectors)
+    added = pa.array(_is_last_occurrence(keys) & _bool_values(is_add))
+    replaced = pc.is_in(_file_keys(base, base_paths, with_deletion_vectors=vectors), value_set=keys)
     stays = pc.invert(replaced) if pc.any(replaced).as_py() else None
     files = pa.concat_tables([base if stays is None else base.filter(stays), rows.filter(added)])
-    files = files.combine_chunks() if files["path"].num_chunks > _MANY else files
+    files = files.combine_chunks() if files["path"].num_chunks > _MAX_CHUNKS else files
     if base_paths is None and row_paths is None:
         return files, None
-    old, new = (one_array(t["path"]) if p is None else p for t, p in ((base, base_paths), (rows, row_paths)))
-    kept = old if stays is None else old.filter(stays)
-    return files, pa.concat_arrays([part.cast(pa.large_string()) for part in (kept, new.filter(added))])
+    old, new = (dense_array(t["path"]) if p is None else p for t, p in ((base, base_paths), (rows, row_paths)))
+    remaining = old if stays is None else old.filter(stays)
+    return files, pa.concat_arrays([paths.cast(pa.large_string()) for paths in (remaining, new.filter(added))])
 
 
-def _reconciled_checkpoint(files: pa.Table, removes: pa.Table, root: TableRoot) -> tuple[pa.Table, Array | None]:
-    """The files of a checkpoint and their canonical paths, where its writer took two spellings of a path for two files.
+def _reconcile_checkpoint(files: pa.Table, removes: pa.Table, root: TableRoot) -> tuple[pa.Table, Array | None]:
+    """Return the files of a checkpoint and their canonical paths, each file once.
 
-    Each file is there once, the last. One that is removed under another spelling is gone: order is lost in a
-    checkpoint, and a file's name is used once.
+    The writer of the checkpoint may have taken two spellings of a path for two files. Then the last one counts; a file
+    that is removed under another spelling is gone, since a checkpoint has no order and a file's name is used once.
     """
     canonical, removed = root.canonical_paths(files["path"]), root.canonical_paths(removes["path"])
     if canonical is None and removed is None:
         return files, None
-    keys = _keys(files, canonical, vectors=True)
-    stays = _last(keys)
-    respelled = pc.is_in(keys, value_set=_keys(removes, removed, vectors=True))
+    keys = _file_keys(files, canonical, with_deletion_vectors=True)
+    stays = _is_last_occurrence(keys)
+    respelled = pc.is_in(keys, value_set=_file_keys(removes, removed, with_deletion_vectors=True))
     if pc.any(respelled).as_py():
-        same = pc.is_in(_keys(files, None, vectors=True), value_set=_keys(removes, None, vectors=True))
-        stays &= ~_bools(pc.and_not(respelled, same))
-    kept = pa.array(stays)
-    return files.filter(kept), (one_array(files["path"]) if canonical is None else canonical).filter(kept)
+        same = pc.is_in(
+            _file_keys(files, None, with_deletion_vectors=True),
+            value_set=_file_keys(removes, None, with_deletion_vectors=True),
+        )
+        stays &= ~_bool_values(pc.and_not(respelled, same))
+    mask = pa.array(stays)
+    return files.filter(mask), (dense_array(files["path"]) if canonical is None else canonical).filter(mask)
 
 
-_MANY = 64
-"""Chunks after which a table is laid out anew; each commit read on its own adds one."""
+_MAX_CHUNKS = 64
+"""Number of chunks from which on a table is copied into one; each commit that is replayed alone adds one."""
 
 
-def _folded(
-    actions: Sequence[Mapping[str, Any]], previous: Snapshot | None
-) -> tuple[Protocol, Metadata, dict[str, int]]:
-    """The last protocol, the last metadata, and the last version of each application."""
-    protocol, metadata = _newest(actions, "protocol"), _newest(actions, "metaData")
+def _latest_table_actions(
+    actions: Sequence[Mapping[str, Any]], previous: DeltaSnapshot | None
+) -> tuple[DeltaProtocol, DeltaMetadata, dict[str, int]]:
+    """Return the last protocol, the last metadata, and the last transaction of each application."""
+    protocol, metadata = _latest_action(actions, "protocol"), _latest_action(actions, "metaData")
     if previous is None and (protocol is None or metadata is None):
         raise TableError(f"the log has no {'protocol' if protocol is None else 'metaData'} action")
-    known = cast("Snapshot", previous)
+    earlier = cast("DeltaSnapshot", previous)
     return (
-        known.protocol if protocol is None else Protocol.of(protocol),
-        known.metadata if metadata is None else Metadata.of(metadata),
-        {**({} if previous is None else previous.transactions), **_transactions(actions)},
+        earlier.protocol if protocol is None else DeltaProtocol.from_action(protocol),
+        earlier.metadata if metadata is None else DeltaMetadata.from_action(metadata),
+        {**({} if previous is None else previous.transactions), **_transaction_versions(actions)},
     )
 
 
-def _transactions(actions: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _transaction_versions(actions: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     try:
         return {txn["appId"]: txn["version"] for action in actions if (txn := action.get("txn"))}
     except KeyError as error:
         raise TableError(f"a txn action of the log lacks {error}") from error
 
 
-def _newest(actions: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
+def _latest_action(actions: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
     return next((action[name] for action in reversed(actions) if action.get(name)), None)
 
 
-def _base(storage: Storage, segment: Segment, previous: Snapshot | None, names: Sequence[str]) -> pa.Table:
+def _base_files(
+    storage: Storage, segment: LogSegment, previous: DeltaSnapshot | None, partition_names: Sequence[str]
+) -> pa.Table:
     if segment.checkpoint is not None:
-        return checkpoint_files(storage, segment.checkpoint, names)
+        return checkpoint_files(storage, segment.checkpoint, partition_names)
     if previous is None:
-        return files_schema(names).empty_table()
-    schema = files_schema(names)
-    return previous.files if previous.files.schema == schema else _repartitioned(previous.files, schema)
+        return files_schema(partition_names).empty_table()
+    schema = files_schema(partition_names)
+    return previous.files if previous.files.schema == schema else _repartition_files(previous.files, schema)
 
 
-def _repartitioned(files: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Files under other partition columns; those that they know nothing of are null."""
-    values = one_array(files["partition_values"])
-    known = {f.name for f in values.type}
+def _repartition_files(files: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return files with the partition columns of another schema; values that they lack are null."""
+    values = dense_array(files["partition_values"])
     names = [f.name for f in schema.field("partition_values").type]
-    columns = [pc.struct_field(values, n) if n in known else pa.nulls(len(values), pa.string()) for n in names]
-    return files.set_column(1, schema.field(1), structs(columns, names, len(values)))
+    return files.set_column(1, schema.field(1), select_partition_values(values, names))
 
 
-def _has_vectors(files: pa.Table) -> bool:
+def _has_deletion_vectors(files: pa.Table) -> bool:
     return bool(pc.any(files["has_deletion_vector"]).as_py())
 
 
-def _keys(files: pa.Table, canonical: Array | None, *, vectors: bool) -> pa.Array:
-    """What tells files apart: canonical paths, with the ids of deletion vectors where any file has one."""
-    path = one_array(files["path"]) if canonical is None else canonical
+def _file_keys(files: pa.Table, canonical: Array | None, *, with_deletion_vectors: bool) -> pa.Array:
+    """Return the identity of each file: its canonical path, and the id of its deletion vector if any file has one."""
+    path = dense_array(files["path"]) if canonical is None else canonical
     path = path.cast(pa.large_string())
-    if not vectors:
+    if not with_deletion_vectors:
         return path
-    ids = one_array(files["deletion_vector"]).cast(pa.large_string())
+    ids = dense_array(files["deletion_vector"]).cast(pa.large_string())
     return pc.binary_join_element_wise(path, pc.fill_null(ids, ""), pa.scalar("\n", pa.large_string()))
 
 
-def _last(keys: pa.Array) -> Bools:
-    """Whether each key comes for the last time."""
+def _is_last_occurrence(keys: pa.Array) -> Bools:
+    """Whether no later key is equal to a key."""
     codes = keys.dictionary_encode()
-    at = np.zeros(len(codes.dictionary), np.int64)
+    last_rows = np.zeros(len(codes.dictionary), np.int64)
     rows = np.arange(len(keys))
     # Of several values for the same index, numpy keeps the last.
-    at[codes.indices.to_numpy()] = rows
-    return cast("Bools", at[codes.indices.to_numpy()] == rows)
+    last_rows[codes.indices.to_numpy()] = rows
+    return cast("Bools", last_rows[codes.indices.to_numpy()] == rows)
 
 
-def _bools(array: pa.ChunkedArray) -> Bools:
-    return cast("Bools", one_array(array).to_numpy(zero_copy_only=False))
+def _bool_values(array: pa.ChunkedArray) -> Bools:
+    return cast("Bools", dense_array(array).to_numpy(zero_copy_only=False))
 
 
-def _timestamp(storage: Storage, segment: Segment, commits: Sequence[Lines], files: pa.Table) -> int:
-    """When the version was committed; where no commit says so any more, when its newest file was written."""
-    commit = commits[-1] if commits else _commit_of(storage, segment.version)
-    info = {} if commit is None else commit.info
-    said = info.get("inCommitTimestamp", info.get("timestamp"))
-    if isinstance(said, int):
-        return said
+def _snapshot_timestamp(storage: Storage, segment: LogSegment, commits: Sequence[CommitLines], files: pa.Table) -> int:
+    """Return when the version was committed; without a commit that says so, when its newest file was written."""
+    commit = commits[-1] if commits else _read_commit(storage, segment.version)
+    if commit is not None and commit.timestamp is not None:
+        return commit.timestamp
     return cast("int", pc.max(files["modification_time"]).as_py() or 0)
 
 
-def _commit_of(storage: Storage, version: int) -> Lines | None:
+def _read_commit(storage: Storage, version: int) -> CommitLines | None:
     data = storage.get(commit_path(version))
-    return None if data is None else split(version, data)
+    return None if data is None else split_commit(version, data)

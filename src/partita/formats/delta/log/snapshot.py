@@ -1,4 +1,4 @@
-"""What a Delta table is at one version: its protocol, its metadata and its files."""
+"""A Delta table at one version: its protocol, metadata and files."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from typing import Any, Self
 import pyarrow as pa
 
 from partita.errors import TableError
-from partita.untrusted import parse_json
+from partita.untrusted_input import parse_json
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol:
-    """What a table asks of its readers and writers; features are named from reader 3 and writer 7 on."""
+class DeltaProtocol:
+    """The versions and features that a table requires of readers and writers.
 
-    reader: int
-    writer: int
+    Features are named from reader version 3 and writer version 7 on.
+    """
+
+    min_reader_version: int
+    min_writer_version: int
     reader_features: frozenset[str] = frozenset()
     writer_features: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, action: Mapping[str, Any]) -> Self:
-        """The protocol of a `protocol` action."""
+    def from_action(cls, action: Mapping[str, Any]) -> Self:
+        """Parse a `protocol` action; raise `TableError` if it has no versions."""
         try:
             reader, writer = int(action["minReaderVersion"]), int(action["minWriterVersion"])
         except (KeyError, TypeError, ValueError):
@@ -33,64 +36,64 @@ class Protocol:
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
-    """A table's schema, partition columns and settings.
+class DeltaMetadata:
+    """A table's schema, partition columns and properties.
 
-    `schema` is the parsed `schemaString`, `partition_columns` have the schema's names, and `raw` is the whole
+    `schema_json` is the parsed `schemaString`, `partition_columns` are names of the schema, and `action` is the whole
     `metaData` action, to be changed and written back.
     """
 
     id: str
     name: str | None
-    schema: Mapping[str, Any]
+    schema_json: Mapping[str, Any]
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
     created_time: int | None
-    raw: Mapping[str, Any]
+    action: Mapping[str, Any]
 
     @classmethod
-    def of(cls, action: Mapping[str, Any]) -> Self:
-        """The metadata of a `metaData` action."""
+    def from_action(cls, action: Mapping[str, Any]) -> Self:
+        """Parse a `metaData` action; raise `TableError` if it lacks a field."""
         try:
             return cls(
                 id=action["id"],
                 name=action.get("name"),
-                schema=_struct(action["schemaString"]),
+                schema_json=_parse_schema_string(action["schemaString"]),
                 partition_columns=tuple(action["partitionColumns"]),
                 configuration=action.get("configuration") or {},
                 created_time=action.get("createdTime"),
-                raw=action,
+                action=action,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise TableError(f"the table's metadata can't be read: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """A table at one version; `timestamp` is that of its commit, in milliseconds from 1970.
+class DeltaSnapshot:
+    """A table at one version; `timestamp` is the time of its commit in milliseconds since 1970.
 
-    `files` has one row for each file, in the order that they came into the table: `path` as the log has it, URI-encoded
-    and mostly relative; `partition_values`, a struct of one text for each partition column under its physical name;
+    `files` has one row per file, in the order in which they were added: `path` as the log has it, URI-encoded and
+    mostly relative; `partition_values`, a struct with the text of each partition column under its physical name;
     `size`; `modification_time`; `stats`, JSON or null; `has_deletion_vector`; `deletion_vector`, the vector's unique
-    id or null. `transactions` are the versions that applications left, by their id. `canonical_paths` are the paths of
-    `files` in the form that tells files apart (`paths.py`), None where all of them have it already.
+    id or null. `transactions` maps the ids of applications to their last transaction. `canonical_paths` are the paths
+    of `files` in canonical form (`paths.py`), or None if all of them are canonical already.
     """
 
     version: int
     timestamp: int
-    protocol: Protocol
-    metadata: Metadata
+    protocol: DeltaProtocol
+    metadata: DeltaMetadata
     files: pa.Table
     transactions: Mapping[str, int]
     canonical_paths: pa.Array | None = None
 
 
-def files_schema(partitions: Iterable[str]) -> pa.Schema:
-    """The schema of `Snapshot.files` for partition columns of those physical names."""
+def files_schema(partition_names: Iterable[str]) -> pa.Schema:
+    """Return the schema of `DeltaSnapshot.files` for the physical names of the partition columns."""
     return pa.schema(
         [
             ("path", pa.string()),
-            ("partition_values", pa.struct([(name, pa.string()) for name in partitions])),
+            ("partition_values", pa.struct([(name, pa.string()) for name in partition_names])),
             ("size", pa.int64()),
             ("modification_time", pa.int64()),
             ("stats", pa.string()),
@@ -100,29 +103,29 @@ def files_schema(partitions: Iterable[str]) -> pa.Schema:
     )
 
 
-def column_mapping_mode(metadata: Metadata) -> str:
-    """`none`, `name` or `id`: how columns in files are found (Column Mapping)."""
+def column_mapping_mode(metadata: DeltaMetadata) -> str:
+    """Return how columns are found in files: `none`, `name` or `id` (Column Mapping)."""
     return metadata.configuration.get("delta.columnMapping.mode", "none")
 
 
-def physical_names(metadata: Metadata) -> dict[str, str]:
-    """The names that the top-level columns have in files, in statistics and in partition values, by their own."""
+def physical_names(metadata: DeltaMetadata) -> dict[str, str]:
+    """Map the names of top-level columns to their names in files, statistics and partition values."""
     mapped = column_mapping_mode(metadata) != "none"
-    return {f["name"]: _physical(f) if mapped else f["name"] for f in metadata.schema["fields"]}
+    return {f["name"]: _physical_name(f) if mapped else f["name"] for f in metadata.schema_json["fields"]}
 
 
-def partition_names(metadata: Metadata) -> tuple[str, ...]:
-    """The physical names of the partition columns, in their order."""
+def physical_partition_names(metadata: DeltaMetadata) -> tuple[str, ...]:
+    """Return the physical names of the partition columns, in order."""
     names = physical_names(metadata)
     return tuple(names.get(name, name) for name in metadata.partition_columns)
 
 
-def _physical(field: Mapping[str, Any]) -> str:
+def _physical_name(field: Mapping[str, Any]) -> str:
     physical = (field.get("metadata") or {}).get("delta.columnMapping.physicalName")
     return str(field["name"] if physical is None else physical)
 
 
-def _struct(text: str) -> Mapping[str, Any]:
+def _parse_schema_string(text: str) -> Mapping[str, Any]:
     schema = parse_json(text)
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         raise TypeError("schemaString is not a struct")

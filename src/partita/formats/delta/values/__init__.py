@@ -1,4 +1,4 @@
-"""The partition values of a Delta table, from typed values to the log and back (seed 003).
+"""Partition values of Delta tables: typed values to the texts of the log and back (Delta partition values).
 
 ```text
 typed values                       {"region": "US/East"}
@@ -7,11 +7,11 @@ typed values                       {"region": "US/East"}
    │ 3 hive.py                     region=US%2FEast          the directory
    │ 4 uri.py                      region=US%252FEast        add.path
    ▼
-parsing.py goes the way back       from partitionValues to typed values, from add.path to the directory
+deserialization.py is the inverse    from partitionValues to typed values
 ```
 
 `tests/vectors/delta_partition_values.json` is the numbered table of cases; the tests cite its rows. The directory is
-for people: readers go by `add.path` and `partitionValues`, so a value is never told from a directory.
+for people: readers use `add.path` and `partitionValues`, so a value is never parsed from a directory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from partita.arrow.schema import to_schema
-from partita.formats.delta.values.hive import directory
-from partita.formats.delta.values.parsing import parse_partition
-from partita.formats.delta.values.serialization import directory_text, serialized
-from partita.formats.delta.values.uri import uri_encoded
-from partita.formats.delta.values.validation import validated, zone_of
+from partita.formats.delta.values.deserialization import parse_partition
+from partita.formats.delta.values.hive import partition_directory
+from partita.formats.delta.values.serialization import directory_text, partition_value_text
+from partita.formats.delta.values.uri import encode_uri
+from partita.formats.delta.values.validation import time_zone_rules, validate_partition_values
 
 __all__ = ["EncodedPartition", "encode_partition", "parse_partition"]
 
@@ -33,8 +33,8 @@ __all__ = ["EncodedPartition", "encode_partition", "parse_partition"]
 class EncodedPartition:
     """A partition in its three forms.
 
-    `values` is `add.partitionValues`, None for null and for what Delta can't tell from it: the empty string and empty
-    bytes. `directory` is the folder on disk, and `path` the same as `add.path` writes it.
+    `values` is `add.partitionValues`: None for null, and for the empty string and empty bytes, which Delta can't
+    distinguish from null. `directory` is the folder on disk, `path` its URI-encoded form in `add.path`.
     """
 
     directory: str
@@ -43,15 +43,16 @@ class EncodedPartition:
 
 
 def encode_partition(values: Mapping[str, object], schema: object, *, time_zone: str = "UTC") -> EncodedPartition:
-    """The partition of these typed values, by column, in the forms that Delta's log and the file system hold.
+    """Encode typed partition values, by column, in the forms of Delta's log and of the file system.
 
-    `schema` has the partition columns, in their order; a name is found without regard to case and takes the schema's
+    `schema` has the partition columns in order; names are matched without regard to case and take the schema's
     spelling. A timestamp is an aware datetime, or a naive one in `time_zone`; dates and timestamps that Python has no
     object for are ints, from 1970. The directory shows timestamps in `time_zone`, as Spark does in its session's.
+    Raises `PartitionValueError` for a value that doesn't fit its column.
     """
-    zone = zone_of(time_zone)
-    plains = validated(values, to_schema(schema), zone)
-    texts = {column.name: serialized(plain, column) for column, plain in plains}
+    zone = time_zone_rules(time_zone)
+    plains = validate_partition_values(values, to_schema(schema), zone)
+    texts = {column.name: partition_value_text(plain, column) for column, plain in plains}
     shown = [(column.name, directory_text(plain, column, zone)) for column, plain in plains]
-    path = directory(shown)
-    return EncodedPartition(path, uri_encoded(path), texts)
+    path = partition_directory(shown)
+    return EncodedPartition(path, encode_uri(path), texts)

@@ -1,4 +1,4 @@
-"""Stage 3: the directory, by Hive's rules for names."""
+"""Stage 3: the partition directory, by Hive's escaping rules."""
 
 from __future__ import annotations
 
@@ -6,39 +6,45 @@ import re
 from collections.abc import Iterable
 from hashlib import sha256
 
-NULL = "__HIVE_DEFAULT_PARTITION__"
-"""The directory of null, and of the empty string and empty bytes, which Delta can't tell from it."""
+NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
+"""The directory name of null, and of the empty string and empty bytes, which Delta can't distinguish from null."""
 
-_LOOKS_NULL = f"%5F{NULL[1:]}"
-"""The directory of the text that null's is called: the same once it is unescaped, and one of its own."""
+_ESCAPED_NULL_DIRECTORY = f"%5F{NULL_DIRECTORY[1:]}"
+"""The directory name of the text `__HIVE_DEFAULT_PARTITION__`, escaped to differ from that of null."""
 
-LONGEST = 255
-"""Bytes that a file system takes for one name."""
+MAX_NAME_BYTES = 255
+"""Maximum length of a file name in bytes."""
 
-_ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
-
-
-def directory(columns: Iterable[tuple[str, str | None]]) -> str:
-    """`region=US%2FEast/day=2025-01-15` of the columns' texts, in order."""
-    return "/".join(_segment(name, text) for name, text in columns)
+_ESCAPED_CHARACTERS = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 
 
-def escaped(text: str) -> str:
-    """The characters that a directory's name can't hold as `%XX`; spaces and all beyond ASCII stay."""
-    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
+def partition_directory(columns: Iterable[tuple[str, str | None]]) -> str:
+    """Return the directory of a partition, as `region=US%2FEast/day=2025-01-15`, from names and texts in order."""
+    return "/".join(_directory_segment(name, text) for name, text in columns)
 
 
-def unescaped(text: str) -> str:
-    """The text of which `escaped` made that one."""
+def escape_name(text: str) -> str:
+    """Escape the characters that a directory name can't hold as `%XX`; spaces and non-ASCII characters stay."""
+    return _ESCAPED_CHARACTERS.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
+
+def unescape_name(text: str) -> str:
+    """Reverse `escape_name`."""
     return re.sub("%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
 
 
-def _segment(name: str, text: str | None) -> str:
-    segment = f"{escaped(name)}={_LOOKS_NULL if text == NULL else NULL if text is None else escaped(text)}"
-    return segment if len(segment.encode()) <= LONGEST else _hashed(name, text or "")
+def _directory_segment(name: str, text: str | None) -> str:
+    segment = f"{escape_name(name)}={_directory_value(text)}"
+    return segment if len(segment.encode()) <= MAX_NAME_BYTES else _hashed_segment(name, text or "")
 
 
-def _hashed(name: str, text: str) -> str:
-    """A name short enough for the file system; the log has the value."""
+def _directory_value(text: str | None) -> str:
+    if text is None:
+        return NULL_DIRECTORY
+    return _ESCAPED_NULL_DIRECTORY if text == NULL_DIRECTORY else escape_name(text)
+
+
+def _hashed_segment(name: str, text: str) -> str:
+    """Return a directory name with a hash of a value that is too long for the file system; the log has the value."""
     digits = sha256(f"{name}={text}".encode()).hexdigest()[:32]
-    return f"{escaped(name)[:100]}=__PARTITA_SHA256__{digits}"
+    return f"{escape_name(name)[:100]}=__PARTITA_SHA256__{digits}"

@@ -1,7 +1,7 @@
-"""Stage 2: plain values to the strings of `add.partitionValues`, and to those that the directory shows.
+"""Stage 2: format physical values as the texts of `add.partitionValues` and of the directory.
 
-The two differ for timestamps alone: the log has the instant in UTC with six digits, the directory the local time as
-Spark casts it to text.
+The two differ only for timestamps: the log has the instant in UTC with six fraction digits, the directory the local
+time as Spark casts it to text.
 """
 
 from __future__ import annotations
@@ -9,61 +9,61 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import cast
 
-from partita.algebra.calendar import DAY, civil_from_days
+from partita.algebra.calendar import MICROS_PER_DAY, civil_from_days
 from partita.algebra.hashing import decimal_text, time_text
-from partita.algebra.types import FLOATS, DecimalType, Field, Kind
-from partita.formats.delta.values.java_floats import java_text
+from partita.algebra.types import FLOAT_KINDS, DecimalType, Field, TypeKind
+from partita.formats.delta.values.java_floats import java_float_text
 
 
-def serialized(plain: object, column: Field) -> str | None:
-    """The string in `partitionValues`; None for null, and for the empty string and empty bytes."""
+def partition_value_text(plain: object, column: Field) -> str | None:
+    """Return the text for `partitionValues`; None for null, the empty string and empty bytes."""
     if plain is None or plain == "":
         return None
-    if column.type.kind is Kind.TIMESTAMP:
-        return _moment(cast("int", plain), "T") + "Z"
-    if column.type.kind is Kind.TIMESTAMP_NTZ:
-        return _moment(cast("int", plain), " ")
-    return _text(plain, column)
+    if column.type.kind is TypeKind.TIMESTAMP:
+        return _timestamp_text(cast("int", plain), "T") + "Z"
+    if column.type.kind is TypeKind.TIMESTAMP_NTZ:
+        return _timestamp_text(cast("int", plain), " ")
+    return _value_text(plain, column)
 
 
 def directory_text(plain: object, column: Field, zone: tzinfo) -> str | None:
-    """The string that the directory shows, before it is escaped; None as above."""
+    """Return the text for the directory, unescaped; None for null, the empty string and empty bytes."""
     if plain is None or plain == "":
         return None
-    if column.type.kind is Kind.TIMESTAMP:
-        return _local(cast("int", plain), zone)
-    if column.type.kind is Kind.TIMESTAMP_NTZ:
-        return _trimmed(_moment(cast("int", plain), " "))
-    return _text(plain, column)
+    if column.type.kind is TypeKind.TIMESTAMP:
+        return _local_timestamp_text(cast("int", plain), zone)
+    if column.type.kind is TypeKind.TIMESTAMP_NTZ:
+        return _trim_fraction(_timestamp_text(cast("int", plain), " "))
+    return _value_text(plain, column)
 
 
-def _text(plain: object, column: Field) -> str:
+def _value_text(plain: object, column: Field) -> str:
     if isinstance(plain, bool):
         return "true" if plain else "false"
     if isinstance(column.type, DecimalType):
         return decimal_text(cast("int", plain), column.type.scale)
-    if column.type.kind in FLOATS:
-        return java_text(cast("float", plain), column.type.kind)
-    if column.type.kind is Kind.DATE:
+    if column.type.kind in FLOAT_KINDS:
+        return java_float_text(cast("float", plain), column.type.kind)
+    if column.type.kind is TypeKind.DATE:
         return date_text(cast("int", plain))
     return str(plain)
 
 
 def date_text(days: int) -> str:
-    """`2025-01-15`; years beyond four digits as Spark writes them: `+10000-01-01`, `-0001-12-31`."""
+    """Format a date as `2025-01-15`; years beyond four digits as Spark does: `+10000-01-01`, `-0001-12-31`."""
     year, month, day = civil_from_days(days)
     sign = "+" if year > 9999 else "-" if year < 0 else ""
     return f"{sign}{abs(year):04}-{month:02}-{day:02}"
 
 
-def _moment(micros: int, between: str) -> str:
-    days, rest = divmod(micros, DAY)
-    return f"{date_text(days)}{between}{time_text(rest)}"
+def _timestamp_text(micros: int, separator: str) -> str:
+    days, rest = divmod(micros, MICROS_PER_DAY)
+    return f"{date_text(days)}{separator}{time_text(rest)}"
 
 
-def _trimmed(moment: str) -> str:
-    """The fraction as Spark casts it to text: no trailing zeros, and no point where nothing follows it."""
-    return moment.rstrip("0").removesuffix(".") if "." in moment else moment
+def _trim_fraction(timestamp_text: str) -> str:
+    """Remove trailing zeros of the fraction, and the point if nothing follows it, as Spark does."""
+    return timestamp_text.rstrip("0").removesuffix(".") if "." in timestamp_text else timestamp_text
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,10 +71,10 @@ _YEAR_9998 = (datetime(9998, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microsecon
 _YEAR_2 = (datetime(2, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
-def _local(micros: int, zone: tzinfo) -> str:
-    """The local time, with the offset behind it where clocks went back and the same time came before."""
-    known = min(max(micros, _YEAR_2), _YEAR_9998)
-    at = (_EPOCH + timedelta(microseconds=known)).astimezone(zone)
-    offset = cast("timedelta", at.utcoffset()) // timedelta(microseconds=1)
-    text = _trimmed(_moment(micros + offset, " "))
-    return text + at.strftime("%z") if at.fold else text
+def _local_timestamp_text(micros: int, zone: tzinfo) -> str:
+    """Format a timestamp in local time, with its offset if that local time occurs twice (the second time)."""
+    clamped = min(max(micros, _YEAR_2), _YEAR_9998)
+    moment = (_EPOCH + timedelta(microseconds=clamped)).astimezone(zone)
+    offset = cast("timedelta", moment.utcoffset()) // timedelta(microseconds=1)
+    text = _trim_fraction(_timestamp_text(micros + offset, " "))
+    return text + moment.strftime("%z") if moment.fold else text

@@ -1,114 +1,117 @@
-"""Stage 1: names and types against the schema, before anything is written."""
+"""Stage 1: check names and types of partition values against the schema, before anything is written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, tzinfo
 
-from partita.algebra.plain import single, to_plain
+from partita.algebra.physical_values import round_to_float32, to_physical_value
 from partita.algebra.schema import Schema
-from partita.algebra.time_zones import rules_of
-from partita.algebra.types import FLOATS, INSTANTS, NESTED, CharType, Field, Kind, VarcharType
+from partita.algebra.time_zones import find_zone_rules
+from partita.algebra.types import FLOAT_KINDS, NESTED_KINDS, TIMESTAMP_KINDS, CharType, Field, TypeKind, VarcharType
 from partita.errors import PartitionValueError, SchemaError, TimeZoneError, value_repr
 
-PARTITIONABLE = frozenset(Kind) - NESTED - {Kind.OTHER, Kind.NULL, Kind.TIME, Kind.UUID, Kind.FIXED}
-"""The types that Delta has and partitions by."""
+PARTITION_KINDS = (
+    frozenset(TypeKind) - NESTED_KINDS - {TypeKind.OTHER, TypeKind.NULL, TypeKind.TIME, TypeKind.UUID, TypeKind.FIXED}
+)
+"""The types of columns that can partition a Delta table."""
 
-_ORDINALS = INSTANTS | {Kind.DATE}
+_ORDINAL_KINDS = TIMESTAMP_KINDS | {TypeKind.DATE}
 
 
-def zone_of(name: str) -> tzinfo:
-    """The rules of the time zone of that name."""
+def time_zone_rules(name: str) -> tzinfo:
+    """Return the time zone of a name; raise `PartitionValueError` if there is none."""
     try:
-        return rules_of(name)
+        return find_zone_rules(name)
     except TimeZoneError as error:
         raise PartitionValueError("time_zone", "the name of a time zone", value_repr(name)) from error
 
 
-def validated(values: Mapping[str, object], schema: Schema, zone: tzinfo) -> list[tuple[Field, object]]:
-    """Each partition column with its plain value, in the schema's order; what doesn't fit is refused by name.
+def validate_partition_values(values: Mapping[str, object], schema: Schema, zone: tzinfo) -> list[tuple[Field, object]]:
+    """Return each partition column with its physical value, in the schema's order.
 
-    Floats stay floats, for their text needs the sign of zero, which the plain value drops.
+    Floats stay floats, because their text needs the sign of zero, which the physical value drops. Raises
+    `PartitionValueError`, naming the column, for a value that doesn't fit.
     """
-    named = _by_column(values, schema)
-    return [(column, _checked(named[column.name], column, zone)) for column in schema]
+    by_column = _values_by_column(values, schema)
+    return [(column, _validate_value(by_column[column.name], column, zone)) for column in schema]
 
 
-def _by_column(values: Mapping[str, object], schema: Schema) -> dict[str, object]:
+def _values_by_column(values: Mapping[str, object], schema: Schema) -> dict[str, object]:
     if not isinstance(values, Mapping):
         raise PartitionValueError("values", "values by the names of columns", type(values).__name__)
-    found: dict[str, object] = {}
-    spelled: dict[str, str] = {}
+    by_column: dict[str, object] = {}
+    spellings: dict[str, str] = {}
     columns = {name.casefold(): name for name in schema.names}
-    for given, value in values.items():
-        name = columns.get(given.casefold()) if isinstance(given, str) else None
+    for spelling, value in values.items():
+        name = columns.get(spelling.casefold()) if isinstance(spelling, str) else None
         if name is None:
-            raise PartitionValueError(str(given), f"one of the columns {', '.join(schema.names)}", "no such column")
-        if name in found:
-            raise PartitionValueError(name, "one value", f"two, as {spelled[name]!r} and {given!r}")
-        found[name], spelled[name] = value, given
+            raise PartitionValueError(str(spelling), f"one of the columns {', '.join(schema.names)}", "no such column")
+        if name in by_column:
+            raise PartitionValueError(name, "one value", f"two, as {spellings[name]!r} and {spelling!r}")
+        by_column[name], spellings[name] = value, spelling
     for name in schema.names:
-        if name not in found:
+        if name not in by_column:
             raise PartitionValueError(name, "a value", "none; for null give None")
-    return found
+    return by_column
 
 
-def _checked(value: object, column: Field, zone: tzinfo) -> object:
-    if column.type.kind not in PARTITIONABLE:
+def _validate_value(value: object, column: Field, zone: tzinfo) -> object:
+    if column.type.kind not in PARTITION_KINDS:
         raise PartitionValueError(column.name, "a type that Delta partitions by", str(column.type))
     if value is None:
         if not column.nullable:
             raise PartitionValueError(column.name, f"{column.type}, not null", "null")
         return None
-    if column.type.kind in _ORDINALS and isinstance(value, int) and not isinstance(value, bool):
-        bits = 31 if column.type.kind is Kind.DATE else 63
+    if column.type.kind in _ORDINAL_KINDS and isinstance(value, int) and not isinstance(value, bool):
+        bits = 31 if column.type.kind is TypeKind.DATE else 63
         if not -(2**bits) <= value < 2**bits:
             raise PartitionValueError(column.name, str(column.type), f"the number {value_repr(value)}")
         return value
-    if column.type.kind is Kind.TIMESTAMP and isinstance(value, datetime) and value.utcoffset() is None:
+    if column.type.kind is TypeKind.TIMESTAMP and isinstance(value, datetime) and value.utcoffset() is None:
         value = value.replace(tzinfo=zone)
     try:
-        plain = to_plain(value, column.type)
+        plain = to_physical_value(value, column.type)
     except SchemaError:
         raise PartitionValueError(
             column.name, str(column.type), f"{type(value).__name__} {value_repr(value)}"
         ) from None
-    if column.type.kind in FLOATS:
-        return _float(value, column)
-    return _text(plain, column) if isinstance(plain, str | bytes) else plain
+    if column.type.kind in FLOAT_KINDS:
+        return _validate_float(value, column)
+    return _validate_text(plain, column) if isinstance(plain, str | bytes) else plain
 
 
-def _float(value: object, column: Field) -> float:
-    """The number that the column holds: the nearest of 32 bits for a FLOAT, of which Python has no values.
+def _validate_float(value: object, column: Field) -> float:
+    """Return the number that the column stores: the nearest 32-bit float for FLOAT.
 
-    A number beyond the greatest float is refused; the nearest would be infinity.
+    Raises `PartitionValueError` for a number beyond the greatest float, which would become infinity.
     """
-    number = float(value)  # type: ignore[arg-type] # to_plain took it for a number
-    nearest = single(number) if column.type.kind is Kind.FLOAT else number
+    number = float(value)  # type: ignore[arg-type] # to_physical_value checked it
+    nearest = round_to_float32(number) if column.type.kind is TypeKind.FLOAT else number
     if nearest is None:
         raise PartitionValueError(column.name, "a float of 32 bits", f"the double {number!r}")
     return nearest
 
 
-def _text(plain: str | bytes, column: Field) -> str:
-    """The text of a string or of bytes; what no path and no JSON can hold is refused with its place."""
-    text = plain if isinstance(plain, str) else _decoded(plain, column)
+def _validate_text(plain: str | bytes, column: Field) -> str:
+    """Return the text of a string or of bytes; raise `PartitionValueError` for text that no path or JSON can hold."""
+    text = plain if isinstance(plain, str) else _decode_bytes(plain, column)
     if isinstance(column.type, CharType | VarcharType) and len(text) > column.type.length:
         raise PartitionValueError(column.name, str(column.type), f"{len(text)} characters")
-    for at, character in enumerate(text):
+    for index, character in enumerate(text):
         if character == "\0" or "\ud800" <= character <= "\udfff":
             shown = text.encode("unicode_escape", "backslashreplace").decode()
-            place = f"U+{ord(character):04X} at {at} of '{shown}'"
-            raise PartitionValueError(column.name, "text that a path can hold", place)
+            actual = f"U+{ord(character):04X} at {index} of '{shown}'"
+            raise PartitionValueError(column.name, "text that a path can hold", actual)
     return text
 
 
-def _decoded(octets: bytes, column: Field) -> str:
+def _decode_bytes(octets: bytes, column: Field) -> str:
     try:
         return octets.decode()
     except UnicodeDecodeError as error:
-        place = f"byte {error.start} of {_escaped_bytes(octets)}"
-        raise PartitionValueError(column.name, "bytes that are UTF-8", place) from None
+        actual = f"byte {error.start} of {_escaped_bytes(octets)}"
+        raise PartitionValueError(column.name, "bytes that are UTF-8", actual) from None
 
 
 def _escaped_bytes(octets: bytes) -> str:

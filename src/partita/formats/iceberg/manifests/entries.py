@@ -1,341 +1,254 @@
-"""Manifests as one Arrow table of what is live in them (specification, "Manifests")."""
+"""Manifest entries and manifest list rows as pyiceberg's objects, with no field lost: what a commit writes again.
+
+They are made from the Arrow records that `avro.py` decodes. Partition values are pyiceberg's: dates and times as
+integers, UUIDs and fixed values as bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyiceberg.manifest import (
+    MANIFEST_LIST_FILE_SCHEMAS,
+    PARTITION_FIELD_SUMMARY_TYPE,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    PartitionFieldSummary,
+)
+from pyiceberg.typedef import Record
 
-from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
-from partita.arrow.buffers import null_mask, one_array
-from partita.errors import TableError, UnsupportedFeature
-from partita.formats.containment import check_no_dots
-from partita.formats.iceberg.manifests import cache
-from partita.formats.iceberg.manifests.avro import decode_together, read_all_parts, read_avro
-from partita.formats.iceberg.specs import arrow_type, is_dropped
+from partita.arrow.buffers import dense_array
+from partita.errors import TableError
+from partita.formats.iceberg.manifests.avro import read_container_and_records
+from partita.formats.iceberg.manifests.schema import (
+    CONTENT_ID,
+    DATA,
+    DATA_FILE_FIELDS,
+    DATA_FILE_ID,
+    FILE_SEQUENCE_NUMBER_ID,
+    FORMAT_ID,
+    PARTITION_ID,
+    SEQUENCE_NUMBER_ID,
+    SNAPSHOT_ID,
+    STATUS_ID,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from pyiceberg.io import FileIO
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.types import NestedField
 
-DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
-"""What a file holds: `content`."""
-
-_COUNTS = pa.map_(pa.int32(), pa.int64())
-_BOUNDS = pa.map_(pa.int32(), pa.binary())
-
-ENTRIES = pa.schema(
-    [
-        ("content", pa.int32()),
-        ("path", pa.string()),
-        ("format", pa.string()),
-        ("spec_id", pa.int32()),
-        ("sequence_number", pa.int64()),
-        ("file_sequence_number", pa.int64()),
-        ("snapshot_id", pa.int64()),
-        ("record_count", pa.int64()),
-        ("file_size", pa.int64()),
-        ("value_counts", _COUNTS),
-        ("null_value_counts", _COUNTS),
-        ("nan_value_counts", _COUNTS),
-        ("lower_bounds", _BOUNDS),
-        ("upper_bounds", _BOUNDS),
-        ("equality_ids", pa.list_(pa.int32())),
-        ("sort_order_id", pa.int32()),
-        ("first_row_id", pa.int64()),
-        ("referenced_data_file", pa.string()),
-        ("content_offset", pa.int64()),
-        ("content_size_in_bytes", pa.int64()),
-        ("manifest", pa.dictionary(pa.int32(), pa.string())),
-    ]
-)
-"""A row for each live file. `sequence_number` is that of the data. Maps are by the ids of columns.
-
-Behind these is a column `partition.<name>` for each partition field, by `SpecHistory.column_name`; it is null for files
-of other specs. `day` is a date there, and the other times are the format's ordinals.
-"""
-
-PARTITION = "partition."
+_LIST_FIELDS = MANIFEST_LIST_FILE_SCHEMAS[2].fields
+_SUMMARIES_ID, _MANIFEST_CONTENT_ID = 507, 517
 
 
-def live_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Table:
-    """The files that the manifests list and that are not deleted, in order, with what they inherit filled in.
+def read_manifest_entries(io: FileIO, manifest: ManifestFile, spec: PartitionSpec | None = None) -> list[ManifestEntry]:
+    """Read all entries of a manifest, deleted ones included, with inherited values filled in.
 
-    `manifests` are rows of `partita.formats.iceberg.manifests.MANIFESTS`, of which `OPENED` is enough.
+    With `spec`, partition values are in the order of its fields, whatever order the file has. Raises `TableError` where
+    the file is not a manifest.
     """
-    return _joined(manifests, lambda listed: _decoded(io, listed), history)
+    _, records = read_container_and_records(io, manifest.manifest_path)
+    return entries_from_records(records, manifest, spec)
 
 
-def changed_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Table:
-    """The files that the manifests list as added or deleted: `CHANGED`, and the partition columns.
-
-    `snapshot_id` is the snapshot that did it, which is that of the manifest. Nothing is kept, but for manifests of many
-    files that were all added: these are read like any that a plan needs.
-    """
-    few = manifests["added_files"].to_numpy(zero_copy_only=False) <= _MANY
-    changes = [manifests["existing_files"], manifests["deleted_files"]]
-    is_plan = ~few & np.all([pc.fill_null(pc.equal(c, 0), False).to_numpy() for c in changes], axis=0)
-    fields = [*CHANGED, *(PARTITION + name for name in partition_columns(history))]
-    found = [live_entries(io, manifests.filter(pa.array(is_plan)), history).select(fields)] if is_plan.any() else []
-    listed = _listed(manifests.filter(pa.array(~is_plan)))
-    for start in range(0, len(listed), _TOGETHER):
-        group = listed[start : start + _TOGETHER]
-        files = read_all_parts(io, [one.path for one in group])
-        for places, records in decode_together(files):
-            sizes = [files[at].size for at in places]
-            found += _changed(records, [group[at] for at in places], sizes, history)
-    if not found:
-        return live_entries(io, manifests.slice(0, 0), history).select(fields)
-    return pa.concat_tables(found, promote_options="permissive")
+def entries_from_records(
+    records: pa.Table, manifest: ManifestFile, spec: PartitionSpec | None = None
+) -> list[ManifestEntry]:
+    """Return the entries of decoded records of a manifest (see `read_manifest_entries`)."""
+    try:
+        columns = {name: dense_array(records[name]) for name in records.column_names}
+        files = _data_files(columns[f"f{DATA_FILE_ID}"], manifest, spec)
+        statuses = [ManifestEntryStatus(value) for value in columns[f"f{STATUS_ID}"].to_pylist()]
+        snapshot_ids, sequence_numbers, file_sequence_numbers = (
+            columns[f"f{field_id}"].to_pylist() if f"f{field_id}" in columns else [None] * records.num_rows
+            for field_id in (SNAPSHOT_ID, SEQUENCE_NUMBER_ID, FILE_SEQUENCE_NUMBER_ID)
+        )
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise TableError(f"the entries of manifest {manifest.manifest_path} are broken: {error}") from error
+    entries = map(ManifestEntry, statuses, snapshot_ids, sequence_numbers, file_sequence_numbers, files)
+    return [_inherit_sequence_numbers(entry, manifest) for entry in entries]
 
 
-CHANGED = ["snapshot_id", "content", "spec_id"]
-_MANY = 1000
-"""Files of a manifest that is decoded as a whole, and kept."""
-_TOGETHER = 256
-"""So many small manifests are decoded at once."""
+def read_manifest_files(io: FileIO, location: str) -> list[ManifestFile]:
+    """Read the manifests of a manifest list, in order."""
+    _, records = read_container_and_records(io, location)
+    try:
+        columns = {name: dense_array(records[name]) for name in records.column_names}
+        values = [_list_column(columns, field, records.num_rows) for field in _LIST_FIELDS]
+    except (LookupError, TypeError, ValueError) as error:
+        raise TableError(f"{location} is not a manifest list: {error}") from error
+    return list(map(ManifestFile, *values))
 
 
-def _changed(
-    records: pa.Table, manifests: Sequence[_Manifest], sizes: Sequence[int], history: SpecHistory
-) -> Iterator[pa.Table]:
-    """What manifests that have so many of the records each added or deleted; a table for each spec."""
-    if _DATA_FILE not in records.column_names:
-        raise TableError(f"{manifests[0].path} is not a manifest: its entries have no data file")
-    places = np.repeat(np.arange(len(manifests)), sizes)
-    specs = np.array([one.spec_id for one in manifests])[places]
-    snapshots = np.array([one.snapshot_id for one in manifests], np.int64)[places]
-    made_by = pc.fill_null(_number(records, 1), pa.scalar(-1, pa.int64())).to_numpy()
-    is_inherited = null_mask(_number(records, 1))
-    is_changed = (records["f0"].to_numpy() != _EXISTING) & (is_inherited | (made_by == snapshots))
-    for spec_id in np.unique(specs[is_changed]).tolist():
-        rows = np.flatnonzero(is_changed & (specs == spec_id))
-        file = _fields(one_array(records[_DATA_FILE]).take(pa.array(rows)))
-        content = pc.fill_null(file["f134"].cast(pa.int32()), DATA) if "f134" in file else _filled(DATA, len(rows))
-        partition = _fields(file[_PARTITION]) if _PARTITION in file else {}
-        flat = pa.table({"content": content} | {f"{PARTITION}{name}": values for name, values in partition.items()})
-        own = {"snapshot_id": pa.array(snapshots[rows]), "content": content, "spec_id": _filled(spec_id, len(rows))}
-        yield pa.table(own | _partition_values(flat, manifests[places[rows[0]]], history))
+def read_snapshot_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
+    """Read the manifests of a snapshot."""
+    return read_manifest_files(io, snapshot.manifest_list)
 
 
-def _filled(number: int, size: int) -> pa.Array:
-    return pa.array(np.full(size, number, np.int32))
-
-
-def _listed(manifests: pa.Table) -> list[_Manifest]:
-    listed = [_Manifest(at, **row) for at, row in enumerate(manifests.select(OPENED).to_pylist())]
-    if any(one.encrypted for one in listed):
-        raise UnsupportedFeature(("encrypted manifests",), "reading")
-    return listed
-
-
-def _joined(
-    manifests: pa.Table, read: Callable[[Sequence[_Manifest]], Sequence[pa.Table]], history: SpecHistory
-) -> pa.Table:
-    listed = _listed(manifests)
-    columns = partition_columns(history)
-    paths = pa.array([one.path for one in listed], pa.string())
-    decoded = zip(listed, read(listed), strict=True)
-    tables = [_entries(one, flat, history, columns, paths) for one, flat in decoded if flat.num_rows]
-    schema = _schema(columns, tables)
-    return pa.concat_tables([_fitted(table, schema) for table in tables]) if tables else schema.empty_table()
-
-
-def partition_columns(history: SpecHistory) -> dict[str, pa.DataType | None]:
-    """The partition columns of a table, with their types; None is what manifests say."""
-    columns: dict[str, pa.DataType | None] = {}
-    for spec in history.specs:
-        for field in spec.fields:
-            columns.setdefault(history.column_name(spec, field), arrow_type(field))
-    return columns
-
-
-OPENED = ["path", "length", "spec_id", "sequence_number", "snapshot_id", "encrypted"]
-"""What has to be known of a manifest to open it: columns of `partita.formats.iceberg.manifests.MANIFESTS`."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Manifest:
-    at: int
-    path: str
-    length: int
-    spec_id: int
-    sequence_number: int
-    snapshot_id: int
-    encrypted: bool
-
-    @property
-    def key(self) -> str:
-        return f"manifest {self.snapshot_id} {self.sequence_number} {self.spec_id} {self.length} {self.path}"
-
-
-def _decoded(io: FileIO, manifests: Sequence[_Manifest]) -> list[pa.Table]:
-    """What is in the manifests; those that aren't known yet are opened several at once."""
-    tables = [cache.found(m.key) for m in manifests]
-    missing = [at for at, table in enumerate(tables) if table is None]
-    if missing:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            made = pool.map(lambda at: _flat(read_avro(io, manifests[at].path), manifests[at]), missing)
-            for at, table in zip(missing, made, strict=True):
-                tables[at] = cache.keep(manifests[at].key, table)
-        cache.evict_sometimes()
-    return tables
-
-
-_AT_ONCE = 8
-
-# --- one manifest, as it is kept
-
-_EXISTING, _DELETED = 0, 2
-"""What an entry says of its file: `status`."""
-
-_FILE = {
-    "content": 134, "path": 100, "format": 101, "record_count": 103, "file_size": 104, "value_counts": 109,
-    "null_value_counts": 110, "nan_value_counts": 137, "lower_bounds": 125, "upper_bounds": 128, "equality_ids": 135,
-    "sort_order_id": 140, "first_row_id": 142, "referenced_data_file": 143, "content_offset": 144,
-    "content_size_in_bytes": 145,
-}  # fmt: skip
-_PARTITION, _KEY_METADATA, _DATA_FILE = "f102", "f131", "f2"
-
-
-def _flat(records: pa.Table, manifest: _Manifest) -> pa.Table:
-    """The live entries of a manifest.
-
-    They have the columns of `ENTRIES` but for the last, and those of their partition by the fields' ids.
-    """
-    if _DATA_FILE not in records.column_names:
-        raise TableError(f"{manifest.path} is not a manifest: its entries have no data file")
-    records = records.filter(pc.not_equal(records["f0"], _DELETED)).combine_chunks()
-    file = _fields(one_array(records[_DATA_FILE]))
-    if _KEY_METADATA in file and file[_KEY_METADATA].null_count < records.num_rows:
-        raise UnsupportedFeature(("encrypted data files",), "reading")
-    columns = {
-        "spec_id": pa.array(np.full(records.num_rows, manifest.spec_id, np.int32)),
-        "snapshot_id": pc.fill_null(_number(records, 1), manifest.snapshot_id),
-        "sequence_number": _sequence(records, 3, manifest),
-        "file_sequence_number": _sequence(records, 4, manifest),
+def manifests_by_path(io: FileIO, snapshots: Iterable[Snapshot]) -> dict[str, ManifestFile]:
+    """Read the manifests of several snapshots, keyed by path."""
+    return {
+        manifest.manifest_path: manifest for snapshot in snapshots for manifest in read_snapshot_manifests(io, snapshot)
     }
-    for name, number in _FILE.items():
-        type_ = ENTRIES.field(name).type
-        columns[name] = _as(file[f"f{number}"], type_) if f"f{number}" in file else pa.nulls(records.num_rows, type_)
-    check_no_dots(columns["path"], f"the manifest {manifest.path}")
-    columns["content"] = pc.fill_null(columns["content"], DATA)
-    partition = _fields(file[_PARTITION]) if _PARTITION in file else {}
-    ordered = {name: columns[name] for name in ENTRIES.names[:-1]}
-    return pa.table(ordered | {f"{PARTITION}{name}": values for name, values in partition.items()})
 
 
-_ADDED = 1
+def is_live_entry(entry: ManifestEntry) -> bool:
+    """Return whether the entry's file is part of the table."""
+    return entry.status != ManifestEntryStatus.DELETED
 
 
-def _sequence(records: pa.Table, number: int, manifest: _Manifest) -> pa.Array:
-    """Sequence numbers as the format says that they are inherited: by what was added, and by all of version 1."""
-    given = _number(records, number)
-    if manifest.sequence_number == 0:
-        return pc.fill_null(given, 0)
-    is_added = pc.equal(one_array(records["f0"]), _ADDED)
-    found = pc.coalesce(given, pc.if_else(is_added, manifest.sequence_number, pa.scalar(None, pa.int64())))
-    lacking = pc.and_(found.is_null(), pc.not_equal(one_array(records["f0"]), _DELETED))
-    if number == _OF_DATA and lacking.true_count:
-        raise TableError(f"{manifest.path} lists an existing file without its sequence number")
-    return found
-
-
-_OF_DATA = 3
-
-
-def _number(records: pa.Table, number: int) -> pa.Array:
-    name = f"f{number}"
-    if name not in records.column_names:
-        return pa.nulls(records.num_rows, pa.int64())
-    return one_array(records[name]).cast(pa.int64())
-
-
-def _fields(structs: pa.StructArray) -> dict[str, pa.Array]:
-    """The fields of structs that are never null."""
-    return {f.name: structs.field(at) for at, f in enumerate(structs.type)}
-
-
-def _as(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    if not pa.types.is_map(type_):
-        return array.cast(type_)
-    pairs = array.values
-    keys, values = pairs.field(0).cast(type_.key_type), pairs.field(1).cast(type_.item_type)
-    entries = pa.StructArray.from_arrays([keys, values], fields=[type_.key_field, type_.item_field])
-    validity = array.buffers()[0]
-    return pa.Array.from_buffers(
-        type_, len(array), [validity, array.buffers()[1]], offset=array.offset, children=[entries]
+def new_manifest_entry(
+    file: DataFile, status: ManifestEntryStatus, snapshot_id: int | None, previous_entry: ManifestEntry | None = None
+) -> ManifestEntry:
+    """Return an entry of a file; sequence numbers come from `previous_entry`, and a new file has none yet."""
+    return ManifestEntry.from_args(
+        status=status,
+        snapshot_id=snapshot_id,
+        sequence_number=None if previous_entry is None else previous_entry.sequence_number,
+        file_sequence_number=None if previous_entry is None else previous_entry.file_sequence_number,
+        data_file=file,
     )
 
 
-# --- what it means in its place
+def existing_entry(entry: ManifestEntry) -> ManifestEntry:
+    """Return the entry with status EXISTING, and the snapshot id and sequence numbers that it has."""
+    return new_manifest_entry(entry.data_file, ManifestEntryStatus.EXISTING, entry.snapshot_id, entry)
 
 
-def _entries(
-    manifest: _Manifest, flat: pa.Table, history: SpecHistory, columns: Mapping[str, Any], paths: pa.Array
-) -> pa.Table:
-    size = flat.num_rows
-    places = pa.array(np.full(size, manifest.at, np.int32))
-    arrays = [*flat.columns[: len(ENTRIES) - 1], pa.DictionaryArray.from_arrays(places, paths, safe=False)]
-    arrays += _partition_values(flat, manifest, history).values()
-    return pa.table(arrays, names=[*ENTRIES.names, *(PARTITION + name for name in columns)])
+# --- columns to objects
 
 
-def _partition_values(flat: pa.Table, manifest: _Manifest, history: SpecHistory) -> dict[str, Any]:
-    """The partition columns of entries of one spec; those of other specs' fields are null."""
-    spec = history.spec(manifest.spec_id)
-    values = {history.column_name(spec, f): _values(flat, f, spec, history, manifest) for f in spec.fields}
-    return {
-        PARTITION + name: values[name] if name in values else pa.nulls(flat.num_rows, type_ or pa.null())
-        for name, type_ in partition_columns(history).items()
-    }
+def _data_files(structs: pa.StructArray, manifest: ManifestFile, spec: PartitionSpec | None) -> list[DataFile]:
+    fields = {field.name: structs.field(index) for index, field in enumerate(structs.type)}
+    columns = [
+        _partitions(fields.get(f"f{PARTITION_ID}"), len(structs), manifest, spec)
+        if field.field_id == PARTITION_ID
+        else _data_file_column(fields, field, len(structs))
+        for field in DATA_FILE_FIELDS
+    ]
+    files = list(map(DataFile, *columns))
+    for file in files:
+        file.spec_id = manifest.partition_spec_id
+    return files
 
 
-def _values(
-    flat: pa.Table, field: PartitionField, spec: PartitionSpec, history: SpecHistory, manifest: _Manifest
-) -> pa.ChunkedArray | pa.Array:
-    type_ = arrow_type(field)
-    name = f"{PARTITION}f{field.field_id}"
-    if field.transform.name == "void":
-        return pa.nulls(flat.num_rows, type_ or pa.null())
-    if name not in flat.column_names:
-        if is_dropped(field, history):
-            return pa.nulls(flat.num_rows, type_ or pa.null())
+def _data_file_column(fields: dict[str, pa.Array], field: NestedField, length: int) -> list[Any]:
+    array = fields.get(f"f{field.field_id}")
+    if field.field_id == CONTENT_ID:
+        values = [DATA] * length if array is None else array.to_pylist()
+        return [DataFileContent(DATA if value is None else value) for value in values]
+    if array is None:
+        if field.required:
+            raise LookupError(f"there is no field {field.name}")
+        return [None] * length
+    if field.field_id == FORMAT_ID:
+        return [FileFormat(value) for value in array.to_pylist()]
+    return _dicts(array) if _is_map(array) else array.to_pylist()
+
+
+def _is_map(array: pa.Array) -> bool:
+    """Return whether an array holds maps: Iceberg writes maps with integer keys as Avro arrays of key and value."""
+    is_list_of_structs = pa.types.is_list(array.type) and pa.types.is_struct(array.type.value_type)
+    return bool(is_list_of_structs or pa.types.is_map(array.type))
+
+
+def _dicts(maps: pa.Array) -> list[dict[Any, Any] | None]:
+    keys, items = maps.values.field(0).to_pylist(), maps.values.field(1).to_pylist()
+    offsets = maps.offsets.to_pylist()
+    return [
+        None if is_null else dict(zip(keys[start:stop], items[start:stop], strict=True))
+        for is_null, start, stop in zip(maps.is_null().to_pylist(), offsets[:-1], offsets[1:], strict=True)
+    ]
+
+
+def _partitions(
+    structs: pa.StructArray | None, length: int, manifest: ManifestFile, spec: PartitionSpec | None
+) -> list[Record]:
+    # A partition struct without fields takes no bytes, and has no Arrow column.
+    written_ids = [] if structs is None else [int(field.name.removeprefix("f")) for field in structs.type]
+    columns = [] if structs is None else [plain_values(structs.field(index)) for index in range(len(written_ids))]
+    if spec is not None:
+        order = _partition_order(manifest, written_ids, [field.field_id for field in spec.fields])
+        columns = [columns[index] for index in order]
+    return [Record(*values) for values in zip(*columns, strict=True)] if columns else [Record() for _ in range(length)]
+
+
+def _partition_order(manifest: ManifestFile, written_ids: Sequence[int], spec_ids: Sequence[int]) -> Sequence[int]:
+    """Return the position in the file's partitions of each field of the spec."""
+    if set(spec_ids) <= set(written_ids):
+        return [written_ids.index(field_id) for field_id in spec_ids]
+    # Writers of version 1 numbered partition fields by position, so there only the position counts.
+    if len(written_ids) == len(spec_ids):
+        return range(len(spec_ids))
+    raise TableError(f"the partitions in manifest {manifest.manifest_path} don't fit spec {manifest.partition_spec_id}")
+
+
+def plain_values(values: pa.Array) -> list[Any]:
+    """Return partition values as pyiceberg's records hold them: dates and times as integers."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("us", values.type.tz))
+    if pa.types.is_temporal(values.type):
+        values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    plain: list[Any] = values.to_pylist()
+    return plain
+
+
+def _inherit_sequence_numbers(entry: ManifestEntry, manifest: ManifestFile) -> ManifestEntry:
+    """Fill in what an entry inherits (specification, "Sequence Number Inheritance").
+
+    Only added files inherit sequence numbers; in version 1 all of them are 0.
+    """
+    if entry.snapshot_id is None and manifest.added_snapshot_id is not None:
+        entry.snapshot_id = manifest.added_snapshot_id
+    if manifest.sequence_number == 0 or entry.status == ManifestEntryStatus.ADDED:
+        if entry.sequence_number is None:
+            entry.sequence_number = manifest.sequence_number
+        if entry.file_sequence_number is None:
+            entry.file_sequence_number = manifest.sequence_number
+    elif entry.sequence_number is None and is_live_entry(entry):
         raise TableError(
-            f"{manifest.path} has no values of partition field {field.name!r}, which spec {spec.spec_id} has"
+            f"manifest {manifest.manifest_path} lists the existing file {entry.data_file.file_path} without its "
+            "sequence number"
         )
-    try:
-        return typed(flat[name], type_)
-    except pa.ArrowException as error:
-        raise TableError(
-            f"{manifest.path}: values of partition field {field.name!r} are no {type_}: {error}"
-        ) from error
+    return entry
 
 
-def typed(values: Any, type_: pa.DataType | None) -> Any:
-    """Partition values as that type; a timestamp counts from 1970 whether or not it has a zone."""
-    if type_ is None or values.type == type_:
-        return values
-    if pa.types.is_timestamp(type_) and pa.types.is_timestamp(values.type):
-        return values.cast(pa.int64()).cast(type_)
-    return values.cast(type_)
+def _list_column(columns: dict[str, pa.Array], field: NestedField, length: int) -> list[Any]:
+    array = columns.get(f"f{field.field_id}")
+    if array is None:
+        if field.required and field.initial_default is None and field.field_id not in _OPTIONAL_IN_V1:
+            raise LookupError(f"there is no field {field.name}")
+        return [field.initial_default] * length
+    if field.field_id == _MANIFEST_CONTENT_ID:
+        return [ManifestContent(value) for value in array.to_pylist()]
+    if field.field_id == _SUMMARIES_ID:
+        return _summaries(array)
+    values: list[Any] = array.to_pylist()
+    return values
 
 
-def _schema(columns: Mapping[str, pa.DataType | None], tables: Sequence[pa.Table]) -> pa.Schema:
-    """The schema of all; a column that has no type of its own takes the first that a manifest has for it."""
-    fields = list(ENTRIES)
-    for name, type_ in columns.items():
-        found = (t.schema.field(PARTITION + name).type for t in tables)
-        said = type_ or next((f for f in found if not pa.types.is_null(f)), pa.string())
-        fields.append(pa.field(PARTITION + name, said))
-    return pa.schema(fields)
+_OPTIONAL_IN_V1 = frozenset({504, 505, 506, 512, 513, 514})
+"""The field ids of the counts of a manifest list."""
 
 
-def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of `ENTRIES` have their types; only those of partitions may have others."""
-    place = len(ENTRIES)
-    return table if table.schema.types[place:] == schema.types[place:] else table.cast(schema)
+def _summaries(lists: pa.Array) -> list[list[PartitionFieldSummary] | None]:
+    structs = lists.values
+    fields = {field.name: structs.field(index).to_pylist() for index, field in enumerate(structs.type)}
+    missing = [None] * len(structs)
+    columns = [fields.get(f"f{field.field_id}", missing) for field in PARTITION_FIELD_SUMMARY_TYPE.fields]
+    summaries = list(map(PartitionFieldSummary, *columns))
+    offsets = lists.offsets.to_pylist()
+    return [
+        None if is_null else summaries[start:stop]
+        for is_null, start, stop in zip(lists.is_null().to_pylist(), offsets[:-1], offsets[1:], strict=True)
+    ]

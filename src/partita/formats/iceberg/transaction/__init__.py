@@ -1,36 +1,26 @@
 """Changing an Iceberg table whose partitioning evolves, without a JVM.
 
-    validation -> conflicts -> planning -> manifests -> summary -> commit
+    validation -> conflicts -> plan -> summary -> commit          evolution: a new partition spec
 
-Files of any spec of the table are taken, each is listed in a manifest of its own spec, and one operation is one
-snapshot. pyiceberg's catalogs, metadata and Avro are the ground; its snapshot producer is not used, for it lists every
+A change may add files of any spec of the table; each is listed in a manifest of its own spec, and one operation is one
+snapshot. pyiceberg provides catalogs, metadata and Avro. Its snapshot producer is not used, because it lists every
 added file under the default spec.
 """
 
-from partita.formats.iceberg.transaction.changes import Changes
-from partita.formats.iceberg.transaction.commit import commit
-from partita.formats.iceberg.transaction.evolution import evolve
-from partita.formats.iceberg.transaction.expiry import expire_snapshots
-from partita.formats.iceberg.transaction.grouping import group_entries_by_spec, group_files_by_spec
-from partita.formats.iceberg.transaction.history import history
-from partita.formats.iceberg.transaction.manifests import read_entries
-from partita.formats.iceberg.transaction.orphans import remove_orphans
-from partita.formats.iceberg.transaction.pointers import referenced_path
-from partita.formats.iceberg.transaction.schemas import find_compatible_schema
+from partita.formats.iceberg.transaction.change import SnapshotChange
+from partita.formats.iceberg.transaction.commit import commit_snapshot
+from partita.formats.iceberg.transaction.data_files import group_entries_by_spec, group_files_by_spec
+from partita.formats.iceberg.transaction.evolution import evolve_spec
+from partita.formats.iceberg.transaction.summary import has_transaction
 from partita.formats.iceberg.transaction.validation import check_writable, validate_data_file
 
 __all__ = [
-    "Changes",
+    "SnapshotChange",
     "check_writable",
-    "commit",
-    "evolve",
-    "expire_snapshots",
-    "find_compatible_schema",
+    "commit_snapshot",
+    "evolve_spec",
     "group_entries_by_spec",
     "group_files_by_spec",
-    "history",
-    "read_entries",
-    "referenced_path",
-    "remove_orphans",
+    "has_transaction",
     "validate_data_file",
 ]

@@ -1,7 +1,8 @@
-"""The summary of a snapshot: what came, what went, and what there is after that.
+"""The summary of a snapshot: what it added and removed, and the totals after it.
 
-Specification, "Optional Snapshot Summary Fields". Totals are the parent's with what changed; where the parent doesn't
-say them, or says what can't be, they are counted, but for the size of many files, which only their manifests tell.
+Specification, "Optional Snapshot Summary Fields". Totals are those of the parent plus the change. Where the parent
+lacks them, or they are impossible, they are counted, except the size of many files, which would need every data
+manifest.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics
 
-from partita.formats.iceberg.transaction.partitions import partition_of
+from partita.formats.iceberg.transaction.data_files import partition_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pyiceberg.manifest import DataFile
+    from pyiceberg.table.metadata import TableMetadata
 
-    from partita.formats.iceberg.transaction.changes import Changes
+    from partita.formats.iceberg.transaction.change import SnapshotChange
 
-TRANSACTION = "partita.transaction."
-"""How the properties begin that keep the numbers of applications."""
+TRANSACTION_PREFIX = "partita.transaction."
+"""The prefix of table properties that hold the last transaction version of each application."""
 
-_TOTALS = {
+_TOTAL_FIELDS = {
     "total-data-files": ("added-data-files", "deleted-data-files"),
     "total-delete-files": ("added-delete-files", "removed-delete-files"),
     "total-records": ("added-records", "deleted-records"),
@@ -31,83 +33,93 @@ _TOTALS = {
     "total-position-deletes": ("added-position-deletes", "removed-position-deletes"),
     "total-equality-deletes": ("added-equality-deletes", "removed-equality-deletes"),
 }
-"""Each total, with what adds to it and what takes from it."""
-_COUNTED = _TOTALS.keys() - {"total-files-size"}
+"""Each total, with the summary fields that increase and decrease it."""
+_COUNTABLE_TOTALS = _TOTAL_FIELDS.keys() - {"total-files-size"}
 """The totals that can be counted without the data manifests."""
 
 
-def summarised(
-    changes: Changes,
-    removed: Iterable[DataFile],
+def snapshot_summary(
+    change: SnapshotChange,
+    removed_files: Iterable[DataFile],
     parent: Snapshot | None,
-    count: Callable[[], Mapping[str, int]],
+    count_totals: Callable[[], Mapping[str, int]],
 ) -> Summary:
-    """The summary of a change that takes away those files; `count` counts the parent's, and is asked only if needed."""
-    gone = list(removed)
-    counts = _counted(changes.added, gone)
-    partitions = {partition_of(file) for file in (*changes.added, *gone)}
-    before = _totals_of(parent)
-    after = _moved(before, counts) if before.keys() >= _COUNTED else None
-    if after is None:
-        after = _moved(count(), counts) or {}
-    told = {
-        **changes.properties,
+    """Return the summary of a change that removes those files.
+
+    `count_totals` counts the parent's totals, and is called only if the parent's summary lacks them.
+    """
+    removed = list(removed_files)
+    counts = _update_metrics(change.added_files, removed)
+    partitions = {partition_identity(file) for file in (*change.added_files, *removed)}
+    previous_totals = _summary_totals(parent)
+    totals = _updated_totals(previous_totals, counts) if previous_totals.keys() >= _COUNTABLE_TOTALS else None
+    if totals is None:
+        totals = _updated_totals(count_totals(), counts) or {}
+    properties = {
+        **change.summary_properties,
         "engine-name": "partita",
         "engine-version": version("partita"),
         **counts,
         "changed-partition-count": str(len(partitions)),
-        **{name: str(total) for name, total in after.items()},
+        **{name: str(value) for name, value in totals.items()},
     }
-    if changes.transaction is not None:
-        told[transaction_property(changes.transaction[0])] = str(changes.transaction[1])
-    told.pop("operation", None)
-    return Summary(operation_of(changes, gone), **told)
+    if change.transaction is not None:
+        properties[transaction_property(change.transaction[0])] = str(change.transaction[1])
+    properties.pop("operation", None)
+    return Summary(snapshot_operation(change, removed), **properties)
 
 
-def operation_of(changes: Changes, removed: Iterable[DataFile]) -> Operation:
-    """What the snapshot calls itself, by what it does: as the specification defines the four operations."""
-    if changes.operation == "replace":
+def snapshot_operation(change: SnapshotChange, removed_files: Iterable[DataFile]) -> Operation:
+    """Return the snapshot operation, as the specification defines the four of them."""
+    if change.operation == "replace":
         return Operation.REPLACE
-    takes = bool(list(removed) or changes.added_deletes)
-    if not takes:
+    removes = bool(list(removed_files) or change.added_delete_files)
+    if not removes:
         return Operation.APPEND
-    return Operation.OVERWRITE if changes.added_data else Operation.DELETE
+    return Operation.OVERWRITE if change.added_data_files else Operation.DELETE
 
 
 def transaction_property(application: str) -> str:
-    """The table's property that keeps the last number of an application."""
-    return f"{TRANSACTION}{application}"
+    """Return the table property that holds the last transaction version of an application."""
+    return f"{TRANSACTION_PREFIX}{application}"
 
 
-def _counted(added: Iterable[DataFile], removed: Iterable[DataFile]) -> dict[str, str]:
+def has_transaction(metadata: TableMetadata, transaction: tuple[str, int]) -> bool:
+    """Return whether the table has seen that version of the application, or a later one."""
+    application, version = transaction
+    last_version = metadata.properties.get(transaction_property(application))
+    return last_version is not None and int(last_version) >= version
+
+
+def _update_metrics(added_files: Iterable[DataFile], removed_files: Iterable[DataFile]) -> dict[str, str]:
     metrics = UpdateMetrics()
-    for file in added:
+    for file in added_files:
         metrics.add_file(file)
-    for file in removed:
+    for file in removed_files:
         metrics.remove_file(file)
     return metrics.to_dict()
 
 
-def totals_of_files(files: Iterable[DataFile]) -> dict[str, int]:
-    """The totals of a snapshot that has those files."""
-    counts = _counted(files, ())
-    return {name: int(counts.get(adds, 0)) for name, (adds, _) in _TOTALS.items()}
+def file_totals(files: Iterable[DataFile]) -> dict[str, int]:
+    """Return the totals of a snapshot that has exactly those files."""
+    counts = _update_metrics(files, ())
+    return {name: int(counts.get(added_field, 0)) for name, (added_field, _) in _TOTAL_FIELDS.items()}
 
 
-def _totals_of(parent: Snapshot | None) -> dict[str, int]:
-    """The totals that a snapshot says; all of no snapshot are 0."""
+def _summary_totals(parent: Snapshot | None) -> dict[str, int]:
+    """Return the totals in a snapshot's summary; without a snapshot, all are 0."""
     if parent is None:
-        return dict.fromkeys(_TOTALS, 0)
-    said = {} if parent.summary is None else parent.summary.additional_properties
-    found = {name: said.get(name, "") for name in _TOTALS}
-    return {name: int(text) for name, text in found.items() if text.isdecimal()}
+        return dict.fromkeys(_TOTAL_FIELDS, 0)
+    properties = {} if parent.summary is None else parent.summary.additional_properties
+    texts = {name: properties.get(name, "") for name in _TOTAL_FIELDS}
+    return {name: int(text) for name, text in texts.items() if text.isdecimal()}
 
 
-def _moved(before: Mapping[str, int], counts: Mapping[str, str]) -> dict[str, int] | None:
-    """The totals after the change; None where one would be less than nothing."""
-    after = {
-        name: before[name] + int(counts.get(adds, 0)) - int(counts.get(takes, 0))
-        for name, (adds, takes) in _TOTALS.items()
-        if name in before
+def _updated_totals(totals: Mapping[str, int], counts: Mapping[str, str]) -> dict[str, int] | None:
+    """Return the totals after the change; None if one of them would be negative."""
+    updated = {
+        name: totals[name] + int(counts.get(added_field, 0)) - int(counts.get(removed_field, 0))
+        for name, (added_field, removed_field) in _TOTAL_FIELDS.items()
+        if name in totals
     }
-    return after if all(total >= 0 for total in after.values()) else None
+    return updated if all(total >= 0 for total in updated.values()) else None

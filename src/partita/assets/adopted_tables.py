@@ -1,0 +1,130 @@
+"""Adopted tables: tables outside of the lake's folder that the lake knows as sources by a name.
+
+```text
+_partita/adopted/<name>.json   the table's URI, its format, and its catalog without secrets
+```
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+
+from partita.algebra.freshness import FreshnessPolicy
+from partita.algebra.partition_sets import UNPARTITIONED, PartitionSet, dynamic
+from partita.algebra.spec import PartitionSpec
+from partita.assets.asset import Asset, source
+from partita.assets.dimension_fields import DimensionFields
+from partita.errors import KeyValueError, TableError, TableExists, value_repr
+from partita.formats.lake_tables import open_table
+from partita.formats.registry import table_format
+from partita.formats.table import Table
+from partita.status.workspace import ADOPTED_FOLDER, METADATA_FOLDER
+from partita.storage import Storage
+from partita.untrusted_input import parse_json_object
+
+_STORED_CATALOG_SETTINGS = ("name", "type", "uri", "warehouse", "jdbc.schema-version")
+"""The settings of a catalog that are stored; others may be a secret, or the name of code to run."""
+
+
+def adopt_table(  # noqa: PLR0913, PLR0917 - what there is to say of a table
+    storage: Storage,
+    name: str,
+    uri: str,
+    format_name: str,
+    partitions: PartitionSet | None,
+    catalog: Mapping[str, str] | None,
+    freshness: timedelta | FreshnessPolicy | None,
+) -> Asset:
+    """Record where a table is, and return it as a source. Raise `TableExists` if another table has the name.
+
+    Without `partitions`, every partition field of the table is a dynamic dimension.
+    """
+    if catalog is not None and (not isinstance(catalog, Mapping) or not all(map(_is_text_pair, catalog.items()))):
+        raise TableError(f"a catalog maps pyiceberg's property names to strings, not {value_repr(catalog)}")
+    _check_no_class_settings(catalog)
+    settings = (
+        None
+        if catalog is None
+        else {name: _without_credentials(catalog[name]) for name in _STORED_CATALOG_SETTINGS if name in catalog}
+    )
+    location = table_format(format_name).canonical_uri(uri)
+    table = open_table(location, format=format_name, catalog=catalog, name=name)
+    dimensions = _dynamic_partitions(table.spec) if partitions is None else partitions
+    DimensionFields.of(name, dimensions, table.spec)
+    data = json.dumps({"uri": location, "format": format_name, "catalog": settings}, sort_keys=True).encode()
+    if not storage.put_if_absent(_adoption_path(name), data) and storage.get(_adoption_path(name)) != data:
+        raise TableExists(f"{name} (adopted)")
+    return source(name, partitions=dimensions, freshness=freshness)
+
+
+def is_adopted(storage: Storage, name: str) -> bool:
+    """Return whether a table was adopted by this name."""
+    return storage.exists(_adoption_path(name))
+
+
+def adopted_table(storage: Storage, name: str, time_zone: str = "UTC") -> Table | None:
+    """Open the table that was adopted by a name; None if there is none."""
+    data = storage.get(_adoption_path(name))
+    if data is None:
+        return None
+    uri, format_, catalog = _parse_table_location(data, _adoption_path(name))
+    _check_no_class_settings(catalog)
+    return open_table(uri, format=format_, catalog=catalog, name=name, time_zone=time_zone)
+
+
+def _parse_table_location(data: bytes, path: str) -> tuple[str, str, dict[str, str] | None]:
+    """Return URI, format and catalog of an adopted table. Raise `TableError` for a damaged file."""
+    try:
+        document = parse_json_object(data)
+    except ValueError as error:
+        raise TableError(f"{path} can't be read: {error}; adopt the table again") from error
+    uri, format_, catalog = document.get("uri"), document.get("format"), document.get("catalog")
+    is_catalog = isinstance(catalog, dict) and all(isinstance(value, str) for value in catalog.values())
+    if not isinstance(uri, str) or not isinstance(format_, str) or not (catalog is None or is_catalog):
+        raise TableError(
+            f"{path} doesn't say where its table is: it needs uri, format and catalog; adopt the table again"
+        )
+    return uri, format_, catalog
+
+
+def _check_no_class_settings(catalog: Mapping[str, str] | None) -> None:
+    """Raise `TableError` for a setting that names code to run: others may write to a lake's files."""
+    for setting in catalog or {}:
+        if setting.casefold().endswith("impl"):
+            raise TableError(
+                f"{setting} names a class, and a lake stores no names of code to run; use the catalog as that of the "
+                "lake, Lake(..., catalog={...}), or open the table with pt.open_table"
+            )
+
+
+def adopted_table_names(storage: Storage) -> set[str]:
+    """Return the names of all adopted tables."""
+    paths = (path.rpartition("/")[2] for path, _ in storage.list_paths(f"{METADATA_FOLDER}/{ADOPTED_FOLDER}"))
+    return {path.removesuffix(".json") for path in paths if path.endswith(".json")}
+
+
+def _dynamic_partitions(spec: PartitionSpec) -> PartitionSet:
+    """Return a dynamic dimension for each partition field."""
+    partitions = UNPARTITIONED
+    for field in spec.fields:
+        try:
+            partitions *= dynamic(field.name)
+        except KeyValueError as error:
+            raise KeyValueError(field.name, f"{error.reason}; pass the partitions of the source") from None
+    return partitions
+
+
+def _is_text_pair(pair: tuple[object, object]) -> bool:
+    return all(isinstance(text, str) for text in pair)
+
+
+def _without_credentials(value: str) -> str:
+    """Return a setting without the user and the password of a URI in it."""
+    return re.sub(r"(?<=://)[^/@]*@", "", value)
+
+
+def _adoption_path(name: str) -> str:
+    return f"{METADATA_FOLDER}/{ADOPTED_FOLDER}/{name}.json"

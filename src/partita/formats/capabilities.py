@@ -1,0 +1,37 @@
+"""What a format can't do, declared once: errors, documentation and the conformance suite read the declarations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Operation(StrEnum):
+    """What a user may ask of a table; a format that can't do it declares a `Gap`."""
+
+    APPEND = "append"
+    OVERWRITE_PARTITIONS = "overwrite_partitions"
+    REPLACE_PARTITIONS = "replace_partitions"
+    OVERWRITE = "overwrite"
+    DELETE = "delete"
+    UPDATE = "update"
+    MERGE = "merge"
+    REWRITE = "rewrite"
+    EVOLVE = "evolve"
+    HISTORY = "history"
+    CHANGE_FEED = "change_feed"
+    TRANSACTIONS = "transactions"
+    EXPIRE_SNAPSHOTS = "expire_snapshots"
+    REMOVE_ORPHANS = "remove_orphans"
+    TRANSFORM_PARTITIONING = "transform_partitioning"
+    EMPTY_TEXT_PARTITIONS = "empty_text_partitions"
+    TEXT_LENGTHS = "text_lengths"
+    VECTOR_SEARCH = "vector_search"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Why a format can't do an operation, as a sentence about `a <format> table`, and what to do instead."""
+
+    reason: str
+    way_out: str

@@ -1,0 +1,78 @@
+"""What was done to a table's data, by its own log: each commit with the partitions that it touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from partita.arrow.buffers import Ints
+from partita.arrow.distinct_rows import distinct_rows
+from partita.errors import TableError
+from partita.untrusted_input import parse_json_object
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableCommit:
+    """A commit that changed data.
+
+    `id` is its own for ever, and `at` when it was made, in UTC. `partitions` has each partition that it added to, took
+    from or marked rows in once, with the columns of the table's `State.partitions`, so that
+    `partita.formats.file_plan.partition_keys` takes it.
+    """
+
+    id: str
+    version: int
+    committed_at: datetime
+    operation: str
+    partitions: pa.Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeFeed:
+    """Commits, oldest first, and the cursor to ask after for those that come next."""
+
+    cursor: str
+    commits: tuple[TableCommit, ...]
+
+
+def partitions_by_commit(partitions: pa.Table, commit_numbers: Ints, commit_count: int) -> Iterator[pa.Table]:
+    """The distinct partitions of each of so many commits; `commits` says of each row which of them it is of."""
+    found = distinct_rows(partitions.append_column("commit", pa.array(commit_numbers)))
+    order = np.argsort(found["commit"].to_numpy(), kind="stable")
+    found = found.take(pa.array(order)).combine_chunks()
+    ends = np.searchsorted(found["commit"].to_numpy(), np.arange(commit_count + 1))
+    named = found.drop_columns("commit")
+    return (named.slice(start, stop - start) for start, stop in pairwise(ends.tolist()))
+
+
+def datetime_from_millis(milliseconds: float) -> datetime:
+    """The time so many milliseconds from 1970."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def encode_cursor(format_name: str, **fields: object) -> str:
+    """A cursor of a table of that format."""
+    return json.dumps({"format": format_name, **fields}, separators=(",", ":"), sort_keys=True)
+
+
+def decode_cursor(format_name: str, text: str | None) -> Mapping[str, Any] | None:
+    """What a cursor says; None stands for the start, and what is no cursor of that format is refused."""
+    if text is None:
+        return None
+    try:
+        fields = parse_json_object(text) if isinstance(text, str) else {}
+    except ValueError:
+        fields = {}
+    if fields.get("format") != format_name:
+        shown = text[:80] if isinstance(text, str) else text
+        raise TableError(f"{shown!r} is no cursor of a {format_name} table; take one that commits() gave, or None")
+    return fields

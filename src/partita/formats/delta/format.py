@@ -1,0 +1,88 @@
+"""Delta as a table format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from partita.algebra.transforms import TransformFamily
+from partita.formats.capabilities import Gap, Operation
+from partita.formats.format import CatalogProperties, TableAddress, TableFormat
+
+if TYPE_CHECKING:
+    from partita.algebra.spec import PartitionSpec
+    from partita.algebra.transforms import PartitionFunction
+    from partita.formats.delta.store import DeltaTableStore
+
+
+class DeltaFormat(TableFormat):
+    """Tables with a Delta log in their folder."""
+
+    name = "delta"
+    title = "Delta"
+    family = TransformFamily.ICEBERG
+    gaps: ClassVar[Mapping[Operation, Gap]] = {
+        Operation.EVOLVE: Gap(
+            "keeps the partitioning that it was made with",
+            "make a new table with the other one, and append this one's rows to it, or use format='iceberg'",
+        ),
+        Operation.EXPIRE_SNAPSHOTS: Gap(
+            "keeps its versions until a vacuum", "use the format's own vacuum: that of delta-spark or delta-rs"
+        ),
+        Operation.TRANSFORM_PARTITIONING: Gap(
+            "is partitioned by columns", "add a column that holds the value and name that, or use another format"
+        ),
+        Operation.EMPTY_TEXT_PARTITIONS: Gap(
+            "stores an empty partition text as null", "use None, another text, or another format"
+        ),
+        Operation.VECTOR_SEARCH: Gap("has no vector index", "use format='lance'"),
+    }
+    folder_marker = "_delta_log/"
+    marker_folders = ("_delta_log",)
+    table_subfolder = "_delta_log"
+
+    def new_spec(self, schema: object, functions: Sequence[PartitionFunction]) -> PartitionSpec:
+        """Return the partition spec of a new table; generated columns hold the values of functions."""
+        from partita.arrow.schema import to_schema
+        from partita.formats.delta.create import new_table_spec
+
+        return new_table_spec(to_schema(schema), functions)
+
+    def create(
+        self,
+        address: TableAddress,
+        schema: object,
+        functions: Sequence[PartitionFunction],
+        properties: Mapping[str, str],
+    ) -> DeltaTableStore:
+        """Write the first commit of the log."""
+        from partita.arrow.schema import to_schema
+        from partita.formats.delta.create import create_table
+        from partita.formats.delta.store import DeltaTableStore
+
+        store = DeltaTableStore(address.folder)
+        create_table(store.log, to_schema(schema), functions, properties)
+        return store
+
+    def find(self, address: TableAddress) -> DeltaTableStore | None:
+        """Return the table if its folder has a log."""
+        from partita.formats.delta.store import DeltaTableStore
+
+        has_log = next(address.folder.list_paths("_delta_log"), None) is not None
+        return DeltaTableStore(address.folder) if has_log else None
+
+    def open(
+        self,
+        uri: str,
+        *,
+        options: Mapping[str, str] | None,
+        catalog: CatalogProperties | None,  # noqa: ARG002 - a folder says where the table is
+        location: str | None,
+    ) -> DeltaTableStore:
+        """Open the table in a folder."""
+        from partita.formats.delta.store import DeltaTableStore
+
+        return DeltaTableStore(self._table_folder(uri, options, location))
+
+
+DELTA = DeltaFormat()

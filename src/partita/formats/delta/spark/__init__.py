@@ -1,0 +1,1 @@
+"""What Delta tables need of Spark."""

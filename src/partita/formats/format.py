@@ -1,0 +1,114 @@
+"""A table format: what opens, finds and creates tables, and what the format can't do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, ClassVar
+
+from partita.algebra.transforms import TransformFamily
+from partita.errors import TableError, UnsupportedOperation
+from partita.formats.capabilities import Gap, Operation
+from partita.storage import Storage
+
+if TYPE_CHECKING:
+    from partita.algebra.spec import PartitionSpec
+    from partita.algebra.transforms import PartitionFunction
+    from partita.formats.store import TableStore
+    from partita.formats.table import Table
+
+CatalogProperties = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableAddress:
+    """A table of a lake: its name, its folder, the lake's folder, and the lake's catalog, if it has one."""
+
+    name: str
+    folder: Storage
+    lake: Storage
+    catalog: CatalogProperties | None = None
+
+
+class TableFormat(ABC):
+    """One format; importing it imports none of the format's libraries.
+
+    `folder_marker` is a regular expression that matches, from its start, a path relative to a table's folder that only
+    tables of this format have; `marker_folders` are the subfolders of these paths. `table_subfolder` is the subfolder
+    by which a listing of a lake's folders finds tables; None if only a catalog finds them. `leaf_suffix` ends the names
+    of folders that look like tables and are parts of one.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    family: ClassVar[TransformFamily]
+    gaps: ClassVar[Mapping[Operation, Gap]]
+    folder_marker: ClassVar[str]
+    marker_folders: ClassVar[tuple[str, ...]]
+    table_subfolder: ClassVar[str | None] = None
+    leaf_suffix: ClassVar[str | None] = None
+
+    def supports(self, operation: Operation) -> bool:
+        """Return whether tables of this format can do an operation."""
+        return operation not in self.gaps
+
+    def require(self, operation: Operation) -> None:
+        """Raise `UnsupportedOperation` if tables of this format can't do an operation."""
+        gap = self.gaps.get(operation)
+        if gap is not None:
+            raise UnsupportedOperation(self.title, operation.value, gap.reason, gap.way_out)
+
+    @abstractmethod
+    def new_spec(self, schema: object, functions: Sequence[PartitionFunction]) -> PartitionSpec:
+        """Return the partition spec that a new table would have."""
+
+    @abstractmethod
+    def create(
+        self,
+        address: TableAddress,
+        schema: object,
+        functions: Sequence[PartitionFunction],
+        properties: Mapping[str, str],
+    ) -> TableStore:
+        """Create a table in a lake; raises `TableExists` if there is one."""
+
+    @abstractmethod
+    def find(self, address: TableAddress) -> TableStore | None:
+        """Return the table of a lake; None if there is none of this format."""
+
+    @abstractmethod
+    def open(
+        self,
+        uri: str,
+        *,
+        options: Mapping[str, str] | None,
+        catalog: CatalogProperties | None,
+        location: str | None,
+    ) -> TableStore:
+        """Open a table that `pt.open_table` describes."""
+
+    def table(self, name: str, store: TableStore, time_zone: str) -> Table:
+        """Return the public table over a store of this format."""
+        from partita.formats.table import Table
+
+        return Table(name, store, time_zone)
+
+    def canonical_uri(self, uri: str) -> str:
+        """Return what `open` takes for a table, independent of the current directory."""
+        return Storage.from_uri(uri).uri
+
+    def default_name(self, uri: str) -> str:
+        """Return the name of a table that is opened without one."""
+        return PurePosixPath(uri).name
+
+    def catalog_table_names(self, lake: Storage, catalog: CatalogProperties | None) -> Iterable[str]:  # noqa: ARG002 - most have no catalog
+        """Return the names of the lake's tables that only a catalog lists."""
+        return ()
+
+    def _table_folder(self, uri: str, options: Mapping[str, str] | None, location: str | None) -> Storage:
+        """Return the folder of a table that is opened by its URI."""
+        if location is not None:
+            raise TableError(f"a {self.name} table is found by where it is, so location says nothing; leave it out")
+        return Storage.from_uri(uri, options)

@@ -1,0 +1,1 @@
+"""What Iceberg tables need of Spark."""

@@ -1,0 +1,343 @@
+"""Reads rows of an Iceberg table on Spark without those that delete files mark as deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.algebra.predicate import Predicate
+from partita.errors import TableError, UnsupportedFeature
+from partita.formats.iceberg.delete_file_index import is_deletion_vector
+from partita.formats.iceberg.field_ids import check_files_have_column, file_columns
+from partita.formats.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES
+from partita.formats.iceberg.row_deletes import read_deletion_vector, read_position_delete_files
+from partita.formats.iceberg.spark.position_deletes import (
+    TABLE_FILE_INDEX,
+    apply_equality_deletes,
+    apply_position_deletes,
+    read_position_deletes,
+)
+from partita.formats.iceberg.spark_schema import spark_struct_json
+from partita.formats.iceberg.state import IcebergTableVersion
+from partita.formats.iceberg.statistics import column_metric
+from partita.formats.operations.file_groups import file_groups
+from partita.formats.operations.paths import hadoop_location, spark_file_path
+from partita.formats.table_change import total
+from partita.formats.table_rows import TableRows
+from partita.spark.frames import frame_from_arrow
+from partita.spark.positions import FILE_INDEX, FILE_PATH, ROW_INDEX
+from partita.spark.rows import (
+    DataFrame,
+    SparkSession,
+    select_columns,
+)
+from partita.spark.scan import ScanFiles, scan_files
+from partita.spark.schema import spark_schema_from_json
+from partita.spark.session import spark_session
+
+_SMALL_FILE_COUNT, _SMALL_ROW_COUNT = 256, 100_000
+"""Position-delete files that the driver reads by itself, several at once."""
+_MAX_ROWS_PER_FILE = 2**32
+"""A file of so many rows has more than `scan` can leave rows out of without their positions."""
+_MAX_BROADCAST_ROWS = 500_000
+"""Up to so many marked rows go to every executor by the names of their files; of more, their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergScan(TableRows):
+    """Reads the live rows of one version of an Iceberg table; `IcebergRows` writes and changes rows."""
+
+    table_version: IcebergTableVersion
+
+    def scan(
+        self,
+        spark: SparkSession,
+        file_indices: np.ndarray,
+        names: Sequence[str],
+        *,
+        positions: bool = False,
+        where: Predicate | None = None,  # noqa: ARG002 - of the interface
+    ) -> DataFrame:
+        """Read some columns of some data files without deleted rows."""
+        index = self.table_version.delete_index(file_indices)
+        if not index.num_rows:
+            return scan_files(spark, self._data_files(file_indices, names), positions=positions)
+        if positions:
+            return self._live_rows_with_positions(spark, file_indices, names, index)
+        return self._live_rows(spark, file_indices, names, index)
+
+    def count_rows(self, file_indices: np.ndarray) -> int:
+        """Count the rows of some data files; they are read only if equality deletes apply to them."""
+        index = self.table_version.delete_index(file_indices)
+        if self._has_content(EQUALITY_DELETES)[index["delete"].to_numpy()].any():
+            return self.scan(spark_session(), file_indices, [self.table_version.schema.names[0]]).count()
+        rows = self.table_version.data_entries["record_count"].take(pa.array(file_indices))
+        positions, _ = (
+            self._read_deleted_positions(spark_session(), file_indices, index, FILE_INDEX)
+            if index.num_rows
+            else (None, 0)
+        )
+        return total(rows) - _count_distinct_positions(positions)
+
+    def _live_rows(
+        self, spark: SparkSession, file_indices: np.ndarray, names: Sequence[str], delete_index: pa.Table
+    ) -> DataFrame:
+        """The rows that no delete file speaks of, without positions, which is quicker."""
+        touched = np.isin(file_indices, delete_index["place"].to_numpy())
+        rows = self.table_version.data_entries["record_count"].take(pa.array(file_indices)).to_numpy()
+        by_row = (
+            rows.max() < _MAX_ROWS_PER_FILE
+            and not self._has_content(EQUALITY_DELETES)[delete_index["delete"].to_numpy()].any()
+        )
+        gone, count = (
+            self._read_deleted_positions(spark, file_indices, delete_index, FILE_PATH) if by_row else (None, 0)
+        )
+        by_row = by_row and count <= _MAX_BROADCAST_ROWS
+        if by_row and rows[~touched].sum() < _SMALL_ROW_COUNT:
+            return scan_files(spark, self._data_files(file_indices, names), deleted_rows=gone)
+        if by_row:
+            left = scan_files(spark, self._data_files(file_indices[touched], names), deleted_rows=gone)
+        else:
+            left = select_columns(
+                self._live_rows_with_positions(spark, file_indices[touched], names, delete_index), names
+            )
+        # Where rows come from takes Spark some time to tell, so it is asked only of files that have deletes.
+        return (
+            left if touched.all() else scan_files(spark, self._data_files(file_indices[~touched], names)).unionAll(left)
+        )
+
+    def _live_rows_with_positions(
+        self, spark: SparkSession, file_indices: np.ndarray, names: Sequence[str], delete_index: pa.Table
+    ) -> DataFrame:
+        """The rows that no delete file speaks of, with positions; `index` is the state's of those places."""
+        deletes = self.table_version.delete_entries
+        equal = np.unique(
+            delete_index["delete"].to_numpy()[self._has_content(EQUALITY_DELETES)[delete_index["delete"].to_numpy()]]
+        )
+        groups = _group_by_equality_columns(deletes, equal, self._equality_column_names)
+        needed = list(dict.fromkeys([*names, *(name for named in groups for name in named)]))
+        rows = scan_files(spark, self._data_files(file_indices, needed), positions=True)
+        marked, count = self._deleted_positions(spark, file_indices, delete_index, FILE_INDEX)
+        if marked is not None:
+            rows = apply_position_deletes(rows, marked, count)
+        for named, files in groups.items():
+            rows = self._apply_equality_deletes(rows, file_indices, named, files, delete_index)
+        return select_columns(rows, [*names, FILE_INDEX, ROW_INDEX])
+
+    def _has_content(self, content: int) -> np.ndarray:
+        found: np.ndarray = self.table_version.delete_entries["content"].to_numpy() == content
+        return found
+
+    def _deleted_positions(
+        self, spark: SparkSession, file_indices: np.ndarray, delete_index: pa.Table, file_column: str
+    ) -> tuple[DataFrame | None, int]:
+        """The rows of the files at those places that are marked as gone, by `under` and `ROW`, and about how many.
+
+        Under `FILE` is the number of a file among the places, under `PLACE` its place in the table, and under `PATH`
+        what Spark calls it.
+        """
+        found, count = self._read_deleted_positions(spark, file_indices, delete_index, file_column)
+        return frame_from_arrow(spark, found) if isinstance(found, pa.Table) else found, count
+
+    def _read_deleted_positions(
+        self, spark: SparkSession, file_indices: np.ndarray, delete_index: pa.Table, file_column: str
+    ) -> tuple[pa.Table | DataFrame | None, int]:
+        """The same, in Arrow where it is read here."""
+        pairs = _with_file_numbers(delete_index, file_indices)
+        content = self._has_content(POSITION_DELETES)[pairs["delete"].to_numpy()]
+        pairs = pairs.filter(pa.array(content))
+        if not pairs.num_rows:
+            return None, 0
+        if file_column == FILE_PATH:
+            named = [spark_file_path(hadoop_location(path)) for path in self._data_file_paths(pairs).to_pylist()]
+            pairs = pairs.append_column(FILE_PATH, pa.array(named, pa.string()))
+        vector = is_deletion_vector(self.table_version.delete_entries)[pairs["delete"].to_numpy()]
+        here = [self._read_deletion_vectors(pairs.filter(pa.array(vector)), file_column)] if vector.any() else []
+        in_files = pairs.filter(pa.array(~vector))
+        used = np.unique(pairs["delete"].to_numpy())
+        count = total(self.table_version.delete_entries["record_count"].take(pa.array(used)))
+        few = len(used) <= _SMALL_FILE_COUNT and count <= _SMALL_ROW_COUNT
+        if in_files.num_rows and few:
+            here.append(self._read_positions_on_driver(in_files, file_column))
+        read = pa.concat_tables(here) if here else None
+        if not in_files.num_rows or few:
+            return read, count
+        frame = self._read_positions_on_spark(spark, in_files, file_column)
+        return frame if read is None else frame_from_arrow(spark, read).unionByName(frame), count
+
+    def _read_positions_on_spark(self, spark: SparkSession, pairs: pa.Table, file_column: str) -> DataFrame:
+        deletes = self.table_version.delete_entries
+        used = np.unique(pairs["delete"].to_numpy())
+        locations, names = _spark_locations(self.table_version, deletes, used)
+        which = pa.array(np.searchsorted(used, pairs["delete"].to_numpy()))
+        known = pa.table(
+            {
+                "reported": pa.array(names, pa.string()).take(which),
+                "file_path": self._data_file_paths(pairs),
+                file_column: pairs[file_column].combine_chunks(),
+            }
+        )
+        return read_position_deletes(spark, locations, known)
+
+    def _read_positions_on_driver(self, pairs: pa.Table, file_column: str) -> pa.Table:
+        """The same, read by the driver: for a few rows in a few files that is done before Spark has begun."""
+        pairs = pairs.sort_by("delete")
+        deletes, starts = np.unique(pairs["delete"].to_numpy(), return_index=True)
+        _spark_locations(self.table_version, self.table_version.delete_entries, deletes)
+        named = pa.table({"path": self._data_file_paths(pairs), file_column: pairs[file_column].combine_chunks()})
+        about = [named.slice(start, stop - start) for start, stop in pairwise([*starts.tolist(), len(named)])]
+        files = self.table_version.delete_entries.select(["path", "file_size"]).take(pa.array(deletes)).to_pylist()
+        io = self.table_version.table.io
+        read = read_position_delete_files(io, [(file["path"], file["file_size"]) for file in files])
+        return pa.concat_tables(
+            _positions_in_files(rows, which, file_column) for rows, which in zip(read, about, strict=True)
+        )
+
+    def _data_file_paths(self, pairs: pa.Table) -> pa.Array:
+        return self.table_version.data_entries["path"].take(pairs["place"]).combine_chunks().cast(pa.string())
+
+    def _read_deletion_vectors(self, pairs: pa.Table, file_column: str) -> pa.Table:
+        """What deletion vectors say; they are read here, for Spark can't."""
+        tables = []
+        for at, delete in enumerate(pairs["delete"].to_pylist()):
+            file = self.table_version.delete_entries.slice(delete, 1).to_pylist()[0]
+            self.table_version.check_no_symlinks([file["path"]])
+            rows = read_deletion_vector(self.table_version.table.io, file)
+            tables.append(
+                pa.table({file_column: pa.repeat(pairs[file_column][at], len(rows)), ROW_INDEX: pa.array(rows)})
+            )
+        return pa.concat_tables(tables)
+
+    def _equality_column_names(self, equality_ids: Sequence[int]) -> tuple[str, ...]:
+        schema = self.table_version.table.schema()
+        names = [schema.find_column_name(number) for number in equality_ids]
+        for number, name in zip(equality_ids, names, strict=True):
+            if name is None or "." in name:
+                what = f"equality deletes by column {number}, which is dropped or inside of another"
+                raise UnsupportedFeature((what,), "reading")
+        return tuple(str(name) for name in names)
+
+    def _apply_equality_deletes(
+        self,
+        rows: DataFrame,
+        file_indices: np.ndarray,
+        names: tuple[str, ...],
+        equality_delete_indices: np.ndarray,
+        delete_index: pa.Table,
+    ) -> DataFrame:
+        deletes = self.table_version.delete_entries
+        pairs = _with_file_numbers(
+            delete_index.filter(pa.array(np.isin(delete_index["delete"].to_numpy(), equality_delete_indices))),
+            file_indices,
+        )
+        which = np.searchsorted(equality_delete_indices, pairs["delete"].to_numpy()).astype(np.int32)
+        about = pa.table({"delete": pa.array(which), FILE_INDEX: pairs[FILE_INDEX].combine_chunks()})
+        deleted = scan_files(
+            rows.sparkSession, self._scan_files(deletes, equality_delete_indices, names), positions=True
+        )
+        count = total(deletes["record_count"].take(pa.array(equality_delete_indices)))
+        return apply_equality_deletes(
+            rows, deleted, about, names, broadcast=count * max(1, len(file_indices)) <= 1_000_000
+        )
+
+    def _data_files(self, file_indices: np.ndarray, names: Sequence[str]) -> ScanFiles:
+        files = self._scan_files(self.table_version.data_entries, file_indices, names)
+        entries = self.table_version.data_entries.select(["path", "file_size", "spec_id", "value_counts"]).take(
+            pa.array(file_indices)
+        )
+        self._check_partition_columns(entries, names)
+        return files
+
+    def _scan_files(self, files: pa.Table, file_indices: np.ndarray, names: Sequence[str]) -> ScanFiles:
+        """Columns of data files or delete files, by what each file calls them."""
+        locations, named = _spark_locations(self.table_version, files, file_indices)
+        table = self.table_version.table
+        fields = [table.schema().find_field(name) for name in dict.fromkeys(names)]
+        struct = spark_struct_json(fields, by_id=True, action="reading")
+        paths = files.select(["path", "file_size"]).take(pa.array(file_indices))
+        plain = spark_schema_from_json(
+            spark_struct_json([table.schema().find_field(name) for name in names], by_id=False, action="reading")
+        )
+        return ScanFiles(
+            locations,
+            named,
+            tuple(field.name for field in fields),
+            file_groups(struct, file_columns(table.io, table.metadata, paths)),
+            pa.table({}),
+            tuple((f.name, f.dataType, f.name) for f in plain.fields),
+        )
+
+    def _check_partition_columns(self, entries: pa.Table, names: Sequence[str]) -> None:
+        """Columns that files are partitioned by are in them; one whose metrics don't know it is looked into."""
+        schema = self.table_version.table.schema()
+        specs = entries["spec_id"].to_numpy()
+        for spec in self.table_version.spec_history.specs:
+            for field in spec.fields:
+                if field.transform.is_identity and field.source in names:
+                    number = schema.find_field(field.source).field_id
+                    unknown = column_metric(entries["value_counts"], number).is_null().to_numpy(zero_copy_only=False)
+                    doubtful = entries.filter(pa.array(unknown & (specs == spec.spec_id)))
+                    files = list(zip(doubtful["path"].to_pylist(), doubtful["file_size"].to_pylist(), strict=True))
+                    check_files_have_column(self.table_version.table.io, files, number, field.source)
+
+
+def _count_distinct_positions(positions: pa.Table | DataFrame | None) -> int:
+    """How many rows are marked; two files may mark the same."""
+    if positions is None:
+        return 0
+    if isinstance(positions, pa.Table):
+        return int(positions.group_by([FILE_INDEX, ROW_INDEX]).aggregate([]).num_rows)
+    return int(positions.distinct().count())
+
+
+def _positions_in_files(rows: pa.Table, data_files: pa.Table, file_column: str) -> pa.Table:
+    """Of the rows that a delete file marks, those of the named data files, by what is under each."""
+    which = pc.index_in(rows["file_path"].cast(pa.string()), value_set=data_files["path"].combine_chunks())
+    return pa.table({file_column: data_files[file_column].take(which), ROW_INDEX: rows["pos"]}).filter(which.is_valid())
+
+
+def _with_file_numbers(delete_index: pa.Table, file_indices: np.ndarray) -> pa.Table:
+    """The pairs with the number of each data file among the places, where it is one of them."""
+    order = np.argsort(file_indices, kind="stable")
+    wanted = delete_index["place"].to_numpy()
+    at = np.searchsorted(file_indices[order], wanted)
+    found = np.isin(wanted, file_indices)
+    numbers = order[np.minimum(at, len(file_indices) - 1)].astype(np.int32)
+    pairs = delete_index.append_column(FILE_INDEX, pa.array(numbers)).append_column(
+        TABLE_FILE_INDEX, delete_index["place"]
+    )
+    return pairs.filter(pa.array(found))
+
+
+def _group_by_equality_columns(
+    delete_entries: pa.Table,
+    equality_delete_indices: np.ndarray,
+    column_names_of: Callable[[Sequence[int]], tuple[str, ...]],
+) -> dict[tuple[str, ...], np.ndarray]:
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for file in equality_delete_indices.tolist():
+        names = column_names_of(delete_entries["equality_ids"][file].as_py() or [])
+        groups.setdefault(names, []).append(file)
+    return {names: np.array(found, np.int64) for names, found in groups.items()}
+
+
+def _spark_locations(
+    table_version: IcebergTableVersion, files: pa.Table, file_indices: np.ndarray
+) -> tuple[list[str], list[str]]:
+    """Where Hadoop finds the files at those places, and what Spark reports them as.
+
+    Files that are not Parquet, or behind a symbolic link out of the table, are refused.
+    """
+    files = files.select(["path", "format"]).take(pa.array(file_indices))
+    for format_ in pc.unique(pc.utf8_lower(files["format"])).to_pylist():
+        if format_ != "parquet":
+            raise TableError(f"the table has {format_} files, and Partita reads Parquet alone")
+    paths = files["path"].to_pylist()
+    table_version.check_no_symlinks(paths)
+    locations = [hadoop_location(path) for path in paths]
+    return locations, [spark_file_path(location) for location in locations]

@@ -1,0 +1,128 @@
+"""Open tables, and create and find those of a lake, whatever their format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from partita.algebra.spec import PartitionSpec
+from partita.algebra.transforms import PartitionFunction
+from partita.errors import TableError, TableExists, TableMissing
+from partita.formats.arguments import partition_functions_of
+from partita.formats.format import CatalogProperties, TableAddress, TableFormat
+from partita.formats.nested_tables import nested_table_folders, table_formats_in
+from partita.formats.registry import table_format, table_formats
+from partita.formats.table import Table
+from partita.storage import Storage
+
+
+def open_table(  # noqa: PLR0913 - each by its name
+    uri: str,
+    *,
+    format: str,  # noqa: A002
+    options: Mapping[str, str] | None = None,
+    catalog: CatalogProperties | None = None,
+    name: str | None = None,
+    location: str | None = None,
+    time_zone: str = "UTC",
+) -> Table:
+    """Open a table that exists, whoever created it.
+
+    A Delta or a Lance table is found by where it is, and `options` are those of its object store. An Iceberg table is
+    found by its name in a `catalog`: `open_table("db.t", catalog={"type": "sql", "uri": "..."}, format="iceberg")`.
+    `location` confirms the folder of an Iceberg table whose metadata files are elsewhere: files are deleted there.
+    `time_zone` is that of predicates where no Spark session runs.
+    """
+    own_format = table_format(format)
+    store = own_format.open(uri, options=options, catalog=catalog, location=location)
+    table = own_format.table(name or own_format.default_name(uri), store, time_zone)
+    _ = table.schema  # a table that can't be read is refused now
+    return table
+
+
+def new_table_spec(schema: object, format_: str, partition_by: Sequence[PartitionFunction | str]) -> PartitionSpec:
+    """Return the partition spec that a new table would have."""
+    own_format = table_format(format_)
+    return own_format.new_spec(schema, partition_functions_of(partition_by, "partition_by"))
+
+
+_CATALOG_HINT = (
+    "it is an Iceberg table, which only its catalog finds: Lake(..., catalog="
+    '{"name": "ice", "type": "rest", "uri": "https://..."})'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTables:
+    """The tables of a lake: each in a folder by its name, some formats in a catalog as well."""
+
+    storage: Storage
+    catalog: CatalogProperties | None = None
+    time_zone: str = "UTC"
+
+    def create_table(
+        self,
+        name: str,
+        schema: object,
+        format_: str,
+        partition_by: Sequence[PartitionFunction | str],
+        properties: Mapping[str, str],
+    ) -> Table:
+        """Create a table; raises `TableExists` if the name is taken, in whatever format."""
+        own_format = table_format(format_)
+        functions = partition_functions_of(partition_by, "partition_by")
+        if self._find_or_none(name) is not None:
+            raise TableExists(self._table_folder(name).uri)
+        self._check_not_nested(name, own_format)
+        store = own_format.create(self._address(name), schema, functions, properties)
+        return own_format.table(name, store, self.time_zone)
+
+    def _check_not_nested(self, name: str, own_format: TableFormat) -> None:
+        """Raise `TableError` if one table would lie in the folder of another, whose clean-up would delete its files.
+
+        Folders with the format's `leaf_suffix` may be there: leaves that other writers made before the table.
+        """
+        parts = name.split(".")
+        parents = (".".join(parts[:depth]) for depth in range(1, len(parts)))
+        parent = next((parent for parent in parents if self._find_or_none(parent)), None)
+        if parent is not None:
+            raise TableError(f"{name} would lie in the folder of the table {parent}; choose a name outside of it")
+        folder = self._table_folder(name)
+        paths = [path for path, _ in folder.list_paths()]
+        for other_format in map(table_format, sorted(table_formats_in(paths))):
+            if other_format.table_subfolder is not None:
+                continue
+            if self._find_or_none(name) is not None:  # created in between
+                raise TableExists(folder.uri)
+            raise TableError(
+                f"the folder {folder.uri} has the metadata of an {other_format.title} table that isn't called {name} "
+                "in the catalog: one that was renamed or dropped, or is in another catalog. Choose another name, or "
+                "remove the folder if nothing needs that table any more"
+            )
+        suffix = own_format.leaf_suffix
+        nested = sorted(f for f in nested_table_folders(paths) if suffix is None or not f.endswith(suffix))
+        if nested:
+            raise TableError(
+                f"the folder of {name} has the table {name}.{nested[0].replace('/', '.')} in it; choose another name"
+            )
+
+    def find_table(self, name: str) -> Table:
+        """Return the table of that name; raises `TableMissing` if there is none."""
+        table = self._find_or_none(name)
+        if table is None:
+            has_no_catalog = self.catalog is None and not self.storage.is_local
+            raise TableMissing(self._table_folder(name).uri, _CATALOG_HINT if has_no_catalog else "")
+        return table
+
+    def _find_or_none(self, name: str) -> Table | None:
+        for own_format in table_formats():
+            store = own_format.find(self._address(name))
+            if store is not None:
+                return own_format.table(name, store, self.time_zone)
+        return None
+
+    def _address(self, name: str) -> TableAddress:
+        return TableAddress(name, self._table_folder(name), self.storage, self.catalog)
+
+    def _table_folder(self, name: str) -> Storage:
+        return self.storage.with_uri("/".join([self.storage.uri, *name.split(".")]))

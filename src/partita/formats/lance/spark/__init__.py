@@ -1,0 +1,1 @@
+"""What Lance tables need of Spark."""

@@ -1,0 +1,172 @@
+"""Partition values as the names of namespaces and leaves, and back (Lance partition spec, sections 3.2 and 4).
+
+```text
+typed values                   12, "a/b", None
+   │ partition_value_texts     "12", "a/b", null            two digits for month, day and hour
+   ▼ partition_segment         ts_month=12, s=a%2Fb, s=__HIVE_DEFAULT_PARTITION__
+```
+
+Escapes are Hive's; in addition `$` is escaped, which separates the names of an id, and dots that would form `..` or the
+suffix of a leaf's folder. Distinct values have distinct names: the text `__HIVE_DEFAULT_PARTITION__` is escaped, and
+the empty string is `s=`.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.algebra.spec import PartitionField
+from partita.algebra.types import BINARY_KINDS, INTEGER_KINDS, TypeKind
+from partita.arrow.scalar_text import scalar_texts
+from partita.arrow.schema import to_arrow_type
+from partita.errors import PartitionsError, PartitionValueError
+
+NULL_PARTITION_NAME = "__HIVE_DEFAULT_PARTITION__"
+LEAF_SUFFIX = ".lance"
+"""The suffix of the folder of a leaf."""
+MAX_NAME_BYTES = 255
+"""Maximum length of a file name in bytes."""
+
+_ESCAPED_CHARACTERS = re.compile(r"""[\x00-\x1f\x7f"#$%'*/:=?\\{\[\]^]|\.(?=\.|$|lance$)""")
+_ESCAPED_NULL_NAME = f"%5F{NULL_PARTITION_NAME[1:]}"
+
+
+def partition_value_texts(values: pa.Array, field: PartitionField) -> pa.Array:
+    """Return the text of each value of a partition field; null stays null.
+
+    Raises `PartitionValueError` for a value that no name can hold.
+    """
+    width = field.transform.text_width
+    try:
+        texts = scalar_texts(values, field.result_type)
+    except PartitionsError as error:
+        raise PartitionValueError(field.name, "a value that a name can hold", str(error)) from None
+    if width is None:
+        return pc.cast(texts, pa.string())
+    return pc.if_else(
+        pc.less(values, 0), pc.cast(texts, pa.string()), pc.utf8_lpad(texts.cast(pa.string()), width, "0")
+    )
+
+
+def partition_segment(name: str, text: str | None) -> str:
+    """Return an escaped name, as `country=US`; raise `PartitionValueError` if it is too long for a folder."""
+    if text is None:
+        value = NULL_PARTITION_NAME
+    else:
+        value = _ESCAPED_NULL_NAME if text == NULL_PARTITION_NAME else escape_name(text)
+    segment = f"{escape_name(name)}={value}"
+    if len(segment.encode()) + len(LEAF_SUFFIX) > MAX_NAME_BYTES:
+        shown = (text or "")[:40]
+        raise PartitionValueError(
+            name, f"a name of up to {MAX_NAME_BYTES} bytes", f"{len(segment.encode())} for '{shown}…'"
+        )
+    return segment
+
+
+def partition_segments(field_names: Iterable[str], partition_texts: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the path of names from the root namespace to a leaf."""
+    return tuple(partition_segment(name, text) for name, text in zip(field_names, partition_texts, strict=True))
+
+
+def escape_name(text: str) -> str:
+    """Escape the characters that a name can't hold as `%XX`; spaces and non-ASCII characters stay."""
+    return _ESCAPED_CHARACTERS.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
+
+def unescape_name(text: str) -> str:
+    """Reverse `escape_name`."""
+    return re.sub("%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
+
+
+def values_from_names(names: pa.Array, field: PartitionField) -> pa.Array:
+    """Parse the names of one level into typed values; the inverse of `partition_segment`.
+
+    Raises `PartitionValueError` for a name that is not `field=value`, or whose value is not of the field's type.
+    """
+    # Usually there are few distinct names; if not, finding the distinct ones takes longer than parsing all.
+    has_few = len(pc.unique(names.slice(0, _SAMPLE_SIZE))) * 2 <= min(len(names), _SAMPLE_SIZE)
+    encoded = names.dictionary_encode() if has_few else None
+    names = names if encoded is None else encoded.dictionary
+    prefix = f"{escape_name(field.name)}="
+    has_prefix = pc.starts_with(names, prefix)
+    if has_prefix.true_count < len(names):
+        invalid = names.filter(pc.invert(has_prefix))[0].as_py()
+        raise PartitionValueError(field.name, f"a name that begins with {prefix}", repr(invalid))
+    values = pc.binary_slice(names.cast(pa.binary()), len(prefix.encode()), _SLICE_END).cast(pa.string())
+    typed = _values_from_texts(_unescape_names(_replace_null_names(values)), field)
+    return typed if encoded is None else typed.take(encoded.indices)
+
+
+_SAMPLE_SIZE = 1000
+_SLICE_END = 1 << 20
+"""More bytes than a name has; Arrow's `binary_slice` needs an end."""
+
+
+def _replace_null_names(values: pa.Array) -> pa.Array:
+    is_null = pc.equal(values, NULL_PARTITION_NAME)
+    return pc.if_else(is_null, pa.scalar(None, pa.string()), values) if is_null.true_count else values
+
+
+def _unescape_names(values: pa.Array) -> pa.Array:
+    if not pc.match_substring(values, "%").true_count:
+        return values
+    return pa.array([None if v is None else unescape_name(v) for v in values.to_pylist()], pa.string())
+
+
+def _values_from_texts(values: pa.Array, field: PartitionField) -> pa.Array:
+    type_ = field.result_type
+    if type_.kind is TypeKind.STRING:
+        return values
+    try:
+        return _text_reader(type_.kind)(values, to_arrow_type(type_))
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise PartitionValueError(field.name, str(type_), f"a name whose value is no such text: {error}") from None
+
+
+def _text_reader(kind: TypeKind) -> Callable[[pa.Array, pa.DataType], pa.Array]:
+    if kind is TypeKind.BOOLEAN:
+        return lambda values, _: pa.array(
+            [None if v is None else _BOOLEANS_BY_TEXT[v] for v in values.to_pylist()], pa.bool_()
+        )
+    if kind in BINARY_KINDS:
+        return lambda values, type_: pa.array([_bytes_from_text(v) for v in values.to_pylist()], type_)
+    if kind is TypeKind.UUID:
+        return _uuids_from_texts
+    if kind in INTEGER_KINDS or kind in (TypeKind.DATE, TypeKind.DECIMAL):
+        return _cast_texts
+    return _times_from_texts
+
+
+_BOOLEANS_BY_TEXT = {"true": True, "false": False}
+
+
+def _bytes_from_text(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    if not re.fullmatch("[A-Za-z0-9_-]*", text):
+        raise ValueError(f"{text!r} is not base64url")
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _uuids_from_texts(values: pa.Array, type_: Any) -> pa.Array:
+    octets = [None if v is None else UUID(v).bytes for v in values.to_pylist()]
+    return pa.ExtensionArray.from_storage(type_, pa.array(octets, pa.binary(16)))
+
+
+def _times_from_texts(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Parse times and timestamps; Arrow parses a timestamp without a zone only if the text has none."""
+    if pa.types.is_time(type_):
+        timestamps = pc.binary_join_element_wise("1970-01-01T", values, "")
+        return pc.cast(pc.cast(timestamps, pa.timestamp("us")), pa.int64()).cast(type_)
+    return _cast_texts(values, type_)
+
+
+def _cast_texts(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    return pc.cast(values, type_)

@@ -1,0 +1,35 @@
+"""Folders of tables, told by the files in them: a clean-up must never take files of another table for its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+
+from partita.formats.registry import table_formats
+from partita.storage import Storage
+
+
+def nested_table_folders(paths: Iterable[str]) -> frozenset[str]:
+    """Return the folders of tables below a folder, by the paths of files relative to it."""
+    return frozenset(match["folder"] for match in map(_nested_table_pattern().match, paths) if match)
+
+
+@cache
+def _nested_table_pattern() -> re.Pattern[str]:
+    markers = "|".join(format_.folder_marker for format_ in table_formats())
+    return re.compile(rf"(?P<folder>.+?)/(?:{markers})")
+
+
+def table_formats_in(paths: Iterable[str]) -> frozenset[str]:
+    """Return the names of the formats that a folder is a table of, by the paths of files relative to it."""
+    every = list(paths)
+    return frozenset(
+        format_.name for format_ in table_formats() if any(map(re.compile(format_.folder_marker).match, every))
+    )
+
+
+def is_table_folder(folder: Storage) -> bool:
+    """Return whether a folder is a table of any format; it costs one listing for each marker folder."""
+    markers = [marker for format_ in table_formats() for marker in format_.marker_folders]
+    return any(table_formats_in(path for path, _ in folder.list_paths(marker)) for marker in markers)

@@ -1,0 +1,29 @@
+"""Copy on write: each file that has a changed row is copied, and the copy replaces it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange, total
+from partita.spark.rewrite import rewrite_files
+
+if TYPE_CHECKING:
+    from partita.spark.rewrite import Copier
+    from partita.spark.rows import DataFrame
+
+
+def rewrite_changed_files(changes: DataFrame, copier: Copier, file_indices: np.ndarray, operation: str) -> TableChange:
+    """Copy the files with the row changes that `partita.spark.rewrite` takes."""
+    if not len(file_indices):
+        return TableChange(operation)
+    rewritten = rewrite_files(changes, copier, len(file_indices), WRITTEN_FILE_SCHEMA)
+    return TableChange(
+        operation,
+        added_files=rewritten.filter(pc.is_valid(rewritten["path"])).select(WRITTEN_FILE_SCHEMA.names),
+        removed_file_indices=file_indices[rewritten["file"].to_numpy().astype(np.int64)],
+        deleted_row_count=total(rewritten["gone"]),
+        updated_row_count=total(rewritten["changed"]),
+    )

@@ -1,0 +1,110 @@
+"""Read and replace partitions that are selected by the values of some fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from partita.algebra.spec import PartitionField
+from partita.arrow.distinct_rows import distinct_row_ids
+from partita.errors import RowsOutsidePartitions
+from partita.formats.operations.row_operations import commit_replacement, resolve_column_names, resolve_session
+from partita.formats.operations.write_operation import (
+    ChangeResult,
+    TransactionId,
+    WriteOperation,
+    rows_in_partitions,
+    source_columns,
+)
+from partita.formats.partition_selection import PartitionSelection, partition_field_columns, select_partitions
+from partita.formats.store import TableStore
+from partita.spark.errors import translate_spark_errors
+from partita.spark.frames import frame_from_arrow
+from partita.spark.rows import DataFrame, SparkSession, drop_matching_rows, select_columns
+
+_SAMPLE_ROWS, _SAMPLE_PARTITIONS = 3, 5
+"""How many rows and partitions an error shows."""
+
+
+def read_partitions(
+    store: TableStore, partitions: pa.Table, columns: Sequence[str] | None, spark: SparkSession | None
+) -> DataFrame:
+    """Read the rows of some partitions; files of other specs are filtered on Spark."""
+    table_version = store.current_version_without_files()
+    selection = select_partitions(table_version, partitions)
+    table_version.check_selection(selection)
+    table_version = table_version.with_files_for(selection)
+    names = resolve_column_names(table_version.schema, columns, spark)
+    session, table_rows = resolve_session(spark), table_version.rows()
+    whole, part = selection.matching_indices(table_version.spec_history, table_version.partitions)
+    with translate_spark_errors():
+        if not len(part):
+            return table_rows.scan(session, whole, names)
+        scanned_names = list(dict.fromkeys([*names, *source_columns(selection)]))
+        part_rows = rows_in_partitions(table_rows, table_rows.scan(session, part, scanned_names), selection)
+        part_rows = select_columns(part_rows, names)
+        return table_rows.scan(session, whole, names).unionAll(part_rows) if len(whole) else part_rows
+
+
+def replace_partitions(
+    store: TableStore, new_rows: object, partitions: pa.Table, transaction: TransactionId
+) -> ChangeResult:
+    """Replace all rows of some partitions; new rows outside of them are `RowsOutsidePartitions`."""
+    operation = WriteOperation.begin(store, "replace_partitions", removes=True)
+    table_version = operation.table_version
+    selection = select_partitions(table_version, partitions)
+    table_version.check_selection(selection)
+    if operation.is_committed(transaction):
+        return ChangeResult(None)
+    rows = operation.conform_rows(new_rows)
+    written_files = operation.write_rows(rows)
+    with operation.discard_on_error(written_files):
+        file_partitions = table_version.written_partitions(written_files)
+        inside, _ = selection.matching_indices(table_version.spec_history, file_partitions)
+        if len(inside) < written_files.num_rows:
+            outside = pa.array(np.setdiff1d(np.arange(written_files.num_rows), inside))
+            raise _outside_partitions_error(
+                operation, selection, rows, written_files.take(outside), file_partitions.take(outside)
+            )
+        written = _written_by_fields(operation, selection.fields, written_files, file_partitions)
+    return replace(commit_replacement(operation, written_files, selection, transaction), written=written)
+
+
+def _written_by_fields(
+    operation: WriteOperation, fields: Sequence[PartitionField], written_files: pa.Table, file_partitions: pa.Table
+) -> pa.Table:
+    """Sum the written files by partition fields: the fields' values, rows, files, bytes."""
+    values = partition_field_columns(operation.table_version, fields, file_partitions)
+    _, first, which = np.unique(
+        distinct_row_ids(values.columns, written_files.num_rows), return_index=True, return_inverse=True
+    )
+    counts = {name: np.zeros(len(first), np.int64) for name in ("rows", "files", "bytes")}
+    np.add.at(counts["rows"], which, written_files["rows"].to_numpy())
+    np.add.at(counts["files"], which, 1)
+    np.add.at(counts["bytes"], which, written_files["bytes"].to_numpy())
+    columns = [*values.take(pa.array(first)).columns, *map(pa.array, counts.values())]
+    return pa.table(columns, names=[*values.column_names, *counts])
+
+
+def _outside_partitions_error(
+    operation: WriteOperation,
+    selection: PartitionSelection,
+    rows: DataFrame,
+    written_files: pa.Table,
+    file_partitions: pa.Table,
+) -> RowsOutsidePartitions:
+    """Return an error with the partitions outside of the selection, and a few rows, which Spark computes again."""
+    fields = [field for field in operation.table_version.spec.fields if not field.transform.is_void]
+    written = _written_by_fields(operation, fields, written_files, file_partitions)
+    row_counts = written.column(len(fields)).to_numpy()
+    largest = written.take(pa.array(np.argsort(-row_counts, kind="stable")[:_SAMPLE_PARTITIONS]))
+    values = largest.select(range(len(fields))).to_pylist()
+    shown = zip(values, largest.column(len(fields)).to_pylist(), strict=True)
+    with translate_spark_errors():
+        columns = operation.rows.partition_value_columns(rows, selection.fields)
+        outside = drop_matching_rows(rows, columns, frame_from_arrow(rows.sparkSession, selection.transform_results))
+        samples = outside.limit(_SAMPLE_ROWS).toArrow().to_pylist()
+    return RowsOutsidePartitions(tuple(samples), tuple(shown))

@@ -1,0 +1,121 @@
+"""The rows of one table version on Spark: what each format implements in its `spark/rows.py`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from partita.formats.table_change import NO_FILE_INDICES, TableChange, total
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    from partita.algebra.predicate import Predicate
+    from partita.algebra.spec import PartitionField
+    from partita.formats.table_version import TableVersion
+    from partita.spark.rows import Column, DataFrame, SparkSession, StructType
+
+
+class TableRows(ABC):
+    """Reads, writes and changes rows of one table version; `TableVersion.rows` creates it."""
+
+    table_version: TableVersion
+
+    @abstractmethod
+    def spark_schema(self) -> StructType:
+        """Return the table schema as a Spark schema."""
+
+    @abstractmethod
+    def conform_rows(self, rows: DataFrame) -> DataFrame:
+        """Cast incoming rows to the table schema, fill generated columns and apply constraints."""
+
+    @abstractmethod
+    def refresh_generated_columns(self, rows: DataFrame) -> DataFrame:
+        """Compute the generated columns of changed rows of the table again, and apply constraints.
+
+        If the table has neither, the rows may have only some of the columns.
+        """
+
+    def has_constraints(self) -> bool:
+        """Return whether the table has constraints that refer to more than one column."""
+        return False
+
+    def dependent_columns(self, changed_columns: set[str]) -> set[str]:
+        """Return the columns that change if these do: the columns themselves and those generated from them."""
+        return changed_columns
+
+    def generated_columns(self) -> frozenset[str]:
+        """Return the columns that the table computes from others."""
+        return frozenset()
+
+    @abstractmethod
+    def scan(
+        self,
+        spark: SparkSession,
+        file_indices: np.ndarray,
+        names: Sequence[str],
+        *,
+        positions: bool = False,
+        where: Predicate | None = None,
+    ) -> DataFrame:
+        """Read some columns of the rows of some files; with `positions`, `FILE_INDEX` and `ROW_INDEX` follow them.
+
+        `FILE_INDEX` is a position in `file_indices`, and `ROW_INDEX` identifies a row of that file. Rows that don't
+        match `where` may be left out; the caller filters the rest.
+        """
+
+    def count_rows(self, file_indices: np.ndarray) -> int:
+        """Count the rows of some files; only files whose metadata doesn't say are read."""
+        from partita.spark.session import spark_session
+
+        counts = self.table_version.row_counts(file_indices)
+        uncounted = file_indices[counts.is_null().to_numpy(zero_copy_only=False)]
+        if not len(uncounted):
+            return total(counts)
+        return total(counts) + self.scan(spark_session(), uncounted, self.table_version.schema.names[:1]).count()
+
+    @abstractmethod
+    def partition_value_columns(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
+        """Return the values of partition fields of rows of the table."""
+
+    def is_outdated(self, file_indices: np.ndarray) -> np.ndarray:
+        """Return which of the files differ from what would be written now: by default, those of another spec."""
+        spec_ids = self.table_version.files["spec_id"].to_numpy()[file_indices]
+        outdated: np.ndarray = spec_ids != self.table_version.spec.spec_id
+        return outdated
+
+    @abstractmethod
+    def write_data_files(self, rows: DataFrame, operation: str) -> pa.Table:
+        """Write rows of the table to new data files, and return a row of `WRITTEN_FILE_SCHEMA` for each file."""
+
+    def can_update_in_place(self, file_indices: np.ndarray, changed_columns: set[str], operation: str) -> bool:  # noqa: ARG002 - of the interface
+        """Return whether `update_rows` can change those columns of rows of those files.
+
+        If not, the operation deletes the old rows and writes the new ones to other files.
+        """
+        return False
+
+    def update_rows(
+        self, file_indices: np.ndarray, changed_rows: DataFrame, changed_columns: set[str], operation: str
+    ) -> TableChange:
+        """Delete or update rows of some files where they are: `FILE_INDEX`, `ROW_INDEX`, `IS_DELETED` and the columns.
+
+        Only where `can_update_in_place` is true. Raises `ConstraintError` if a row is named twice.
+        """
+        raise NotImplementedError(f"{type(self).__name__} updates no rows in place")
+
+    @abstractmethod
+    def delete_rows(
+        self,
+        file_indices: np.ndarray,
+        positions: DataFrame,
+        operation: str,
+        *,
+        removed_file_indices: np.ndarray = NO_FILE_INDICES,
+    ) -> TableChange:
+        """Delete rows of some files by `FILE_INDEX` and `ROW_INDEX`; a row that is named twice is an error.
+
+        `removed_file_indices` are files that the same commit removes as a whole.
+        """

@@ -1,0 +1,57 @@
+"""Distinct rows, compared like SQL's null-safe equality."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from partita.arrow.distinct_rows import distinct_row_ids, distinct_rows, membership_mask
+
+NAN = float("nan")
+PAIRS = st.tuples(st.none() | st.integers(-2, 2), st.none() | st.sampled_from(["", "a", "b"]))
+
+
+def table(rows: Sequence[tuple[int | None, str | None]]) -> pa.Table:
+    return pa.table({"n": pa.array([n for n, _ in rows], pa.int32()), "s": pa.array([s for _, s in rows], pa.string())})
+
+
+@given(st.lists(PAIRS), st.lists(PAIRS))
+def test_rows_are_among_others_where_python_says_so(rows: list[Any], wanted: list[Any]) -> None:
+    assert membership_mask(table(rows), table(wanted)).tolist() == [row in wanted for row in rows]
+    found = distinct_rows(table(rows)).to_pylist()
+    assert [(row["n"], row["s"]) for row in found] == list(dict.fromkeys(rows))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([0.0, -0.0, NAN, -NAN, None, 1.0]), [0, 0, 1, 1, 2, 3]),
+        (pa.array([0.0, -0.0, NAN], pa.float32()), [0, 0, 1]),
+        (pa.array(["", None, "a", ""]), [0, 1, 2, 0]),
+        (pa.array(["x", "y", "x"]).dictionary_encode(), [0, 1, 0]),
+        (pa.array([b"0" * 16, b"1" * 16, b"0" * 16], pa.uuid()), [0, 1, 0]),
+        (pa.array([True, None, False, True]), [0, 1, 2, 0]),
+        (pa.chunked_array([["a"], ["b", "a"]]), [0, 1, 0]),
+    ],
+)
+def test_which_values_are_the_same(values: Any, expected: list[int]) -> None:
+    found = distinct_row_ids([values], len(values)).tolist()
+    order = list(dict.fromkeys(found))
+    assert [order.index(number) for number in found] == expected
+
+
+def test_an_instant_is_itself_in_every_zone() -> None:
+    moments = [datetime(2025, 1, 1, tzinfo=UTC)]
+    here, there = (pa.table({"t": pa.array(moments, pa.timestamp("us", zone))}) for zone in ("UTC", "Asia/Tokyo"))
+    assert membership_mask(here, there).tolist() == [True]
+
+
+def test_rows_without_columns_are_one() -> None:
+    assert distinct_row_ids([], 3).tolist() == [0, 0, 0]
+    assert distinct_row_ids([pa.array([], pa.int32())], 0).tolist() == []
