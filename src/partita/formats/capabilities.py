@@ -35,3 +35,12 @@ class Gap:
 
     reason: str
     way_out: str
+
+
+# Gaps that more than one format has.
+FIXED_PARTITIONING = Gap(
+    "keeps the partitioning that it was made with",
+    "make a new table with the other one, and append this one's rows to it, or use format='iceberg'",
+)
+NO_VECTOR_INDEX = Gap("has no vector index", "use format='lance'")
+NO_TEXT_LENGTHS = Gap("doesn't keep the length of a text", "use STRING")

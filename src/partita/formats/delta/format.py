@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from partita.algebra.transforms import TransformFamily
-from partita.formats.capabilities import Gap, Operation
+from partita.formats.capabilities import FIXED_PARTITIONING, NO_VECTOR_INDEX, Gap, Operation
 from partita.formats.format import CatalogProperties, TableAddress, TableFormat
 
 if TYPE_CHECKING:
@@ -22,10 +22,7 @@ class DeltaFormat(TableFormat):
     title = "Delta"
     family = TransformFamily.ICEBERG
     gaps: ClassVar[Mapping[Operation, Gap]] = {
-        Operation.EVOLVE: Gap(
-            "keeps the partitioning that it was made with",
-            "make a new table with the other one, and append this one's rows to it, or use format='iceberg'",
-        ),
+        Operation.EVOLVE: FIXED_PARTITIONING,
         Operation.EXPIRE_SNAPSHOTS: Gap(
             "keeps its versions until a vacuum", "use the format's own vacuum: that of delta-spark or delta-rs"
         ),
@@ -35,7 +32,7 @@ class DeltaFormat(TableFormat):
         Operation.EMPTY_TEXT_PARTITIONS: Gap(
             "stores an empty partition text as null", "use None, another text, or another format"
         ),
-        Operation.VECTOR_SEARCH: Gap("has no vector index", "use format='lance'"),
+        Operation.VECTOR_SEARCH: NO_VECTOR_INDEX,
     }
     folder_marker = "_delta_log/"
     marker_folders = ("_delta_log",)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from partita.algebra.transforms import TransformFamily
 from partita.errors import TableError, TableMissing
-from partita.formats.capabilities import Gap, Operation
+from partita.formats.capabilities import NO_TEXT_LENGTHS, NO_VECTOR_INDEX, Gap, Operation
 from partita.formats.format import CatalogProperties, TableAddress, TableFormat
 from partita.storage import Storage
 
@@ -26,8 +26,8 @@ class IcebergFormat(TableFormat):
     title = "Iceberg"
     family = TransformFamily.ICEBERG
     gaps: ClassVar[Mapping[Operation, Gap]] = {
-        Operation.TEXT_LENGTHS: Gap("doesn't keep the length of a text", "use STRING"),
-        Operation.VECTOR_SEARCH: Gap("has no vector index", "use format='lance'"),
+        Operation.TEXT_LENGTHS: NO_TEXT_LENGTHS,
+        Operation.VECTOR_SEARCH: NO_VECTOR_INDEX,
     }
     folder_marker = r"metadata/[^/]+\.metadata\.json(?:\.gz)?$"
     marker_folders = ("metadata",)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from partita.algebra.transforms import TransformFamily
-from partita.formats.capabilities import Gap, Operation
+from partita.formats.capabilities import FIXED_PARTITIONING, NO_TEXT_LENGTHS, Gap, Operation
 from partita.formats.format import CatalogProperties, TableAddress, TableFormat
 
 if TYPE_CHECKING:
@@ -24,14 +24,11 @@ class LanceFormat(TableFormat):
     title = "Lance"
     family = TransformFamily.LANCE
     gaps: ClassVar[Mapping[Operation, Gap]] = {
-        Operation.EVOLVE: Gap(
-            "keeps the partitioning that it was made with",
-            "make a new table with the other one, and append this one's rows to it, or use format='iceberg'",
-        ),
+        Operation.EVOLVE: FIXED_PARTITIONING,
         Operation.EXPIRE_SNAPSHOTS: Gap(
             "keeps the versions of its leaves until a cleanup", "use cleanup, which deletes old versions of leaves"
         ),
-        Operation.TEXT_LENGTHS: Gap("doesn't keep the length of a text", "use STRING"),
+        Operation.TEXT_LENGTHS: NO_TEXT_LENGTHS,
     }
     folder_marker = "__manifest/|_versions/"
     marker_folders = ("__manifest", "_versions")
