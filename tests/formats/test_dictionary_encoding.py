@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from partita.formats.dictionary_encoding import dictionary_columns
-from partita.formats.parquet import ParquetSink
+from partita.formats.parquet_files import ParquetSink
 from partita.storage import Storage
 
 SIZE = 5_000

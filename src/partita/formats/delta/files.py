@@ -21,7 +21,7 @@ from partita.formats.delta.log import DeltaMetadata, TableRoot, column_mapping_m
 from partita.formats.delta.statistics import DeltaStatisticsEncoder
 from partita.formats.delta.values import encode_partition, parse_partition
 from partita.formats.delta.values.uri import encode_uri
-from partita.formats.parquet import ParquetSink, read_row_groups
+from partita.formats.parquet_files import ParquetSink, read_row_groups
 from partita.storage import Storage
 
 if TYPE_CHECKING:

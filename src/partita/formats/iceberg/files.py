@@ -14,7 +14,7 @@ from partita.algebra.spec import PartitionField, PartitionSpec
 from partita.formats.iceberg.metrics import IcebergMetricsCollector, metrics_from_json
 from partita.formats.iceberg.object_store import storage_at
 from partita.formats.iceberg.values import parse_partition_text, partition_directory, partition_text
-from partita.formats.parquet import FileFooter, ParquetSink, read_row_groups
+from partita.formats.parquet_files import FileFooter, ParquetSink, read_row_groups
 from partita.storage import Storage
 
 if TYPE_CHECKING:

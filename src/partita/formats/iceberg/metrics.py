@@ -18,7 +18,7 @@ from partita.algebra.schema import Schema
 from partita.algebra.types import BINARY_KINDS, INTEGER_KINDS, DecimalType, LogicalType, StructType, TypeKind
 from partita.errors import TableError, value_repr
 from partita.formats.iceberg.properties import int_property
-from partita.formats.parquet import FileFooter, FloatStatistics, column_chunks
+from partita.formats.parquet_files import FileFooter, FloatStatistics, column_chunks
 
 _DEFAULT_METRICS_MODE = "truncate(16)"
 _MAX_INFERRED_COLUMNS = 100

@@ -12,7 +12,7 @@ from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.errors import TableError
 from partita.formats.file_plan import partition_identities, plan_files
 from partita.formats.operations.write_operation import ChangeResult, WriteOperation
-from partita.formats.parquet import TARGET_FILE_BYTES
+from partita.formats.parquet_files import TARGET_FILE_BYTES
 from partita.formats.store import TableStore
 from partita.formats.table_change import TableChange, total
 from partita.formats.table_version import TableVersion
