@@ -27,9 +27,9 @@ _ERA_START_TO_EPOCH = 719_468
 
 def days_from_civil(year: IntOrArray, month: IntOrArray, day: IntOrArray) -> IntOrArray:
     """Return the days from 1970-01-01 to a date."""
-    shifted = year - (month <= 2)
-    era = shifted // 400
-    year_of_era = shifted - era * 400
+    march_year = year - (month <= 2)
+    era = march_year // 400
+    year_of_era = march_year - era * 400
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
     return (
         era * _DAYS_PER_ERA
@@ -43,9 +43,9 @@ def days_from_civil(year: IntOrArray, month: IntOrArray, day: IntOrArray) -> Int
 
 def civil_from_days(days: IntOrArray) -> tuple[IntOrArray, IntOrArray, IntOrArray]:
     """Return year, month and day of the date that is `days` days from 1970-01-01."""
-    shifted = days + _ERA_START_TO_EPOCH
-    era = shifted // _DAYS_PER_ERA
-    day_of_era = shifted - era * _DAYS_PER_ERA
+    era_days = days + _ERA_START_TO_EPOCH
+    era = era_days // _DAYS_PER_ERA
+    day_of_era = era_days - era * _DAYS_PER_ERA
     year_of_era = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
     shifted_month = (5 * day_of_year + 2) // 153

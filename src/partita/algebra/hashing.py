@@ -122,8 +122,8 @@ def scalar_text(value: object, type_: LogicalType) -> str:
 def decimal_text(number: int, scale: int) -> str:
     """Return all digits of a decimal, given its unscaled value: `-0.50` for -50 and scale 2."""
     digits = str(abs(number)).rjust(scale + 1, "0")
-    split = len(digits) - scale
-    return ("-" if number < 0 else "") + digits[:split] + ("." + digits[split:] if scale else "")
+    point = len(digits) - scale
+    return ("-" if number < 0 else "") + digits[:point] + ("." + digits[point:] if scale else "")
 
 
 def timestamp_text(value: datetime) -> str:

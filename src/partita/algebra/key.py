@@ -32,9 +32,11 @@ class PartitionKey(Mapping[str, KeyValue]):
     def __init__(self, values: Mapping[str, object]) -> None:
         if not isinstance(values, Mapping):
             raise KeyValueError(values, "give dimensions by name or as a mapping; PartitionKey.parse reads a text")
-        named = {check_dimension_name(name): _normalize_value(name, value) for name, value in values.items()}
-        ordered = {name: named[name] for name in sorted(named)}
-        self._set_slots(ordered, ",".join(f"{name}={tagged_text(value)}" for name, value in ordered.items()))
+        key_values = {check_dimension_name(name): _normalize_value(name, value) for name, value in values.items()}
+        sorted_values = {name: key_values[name] for name in sorted(key_values)}
+        self._set_slots(
+            sorted_values, ",".join(f"{name}={tagged_text(value)}" for name, value in sorted_values.items())
+        )
 
     def _set_slots(self, values: dict[str, KeyValue], text: str) -> None:
         object.__setattr__(self, "_values", MappingProxyType(values))

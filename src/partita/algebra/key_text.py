@@ -98,8 +98,8 @@ class _NotCanonical(Exception):
 
 def _parse_numbers(layout: str, text: str, reason: str) -> list[int]:
     """Return the numbers in `text` where `layout` has zeros; all other characters must be those of the layout."""
-    for index, expected in enumerate(layout):
-        if index >= len(text) or (text[index] != expected if expected != "0" else text[index] not in "0123456789"):
+    for index, character in enumerate(layout):
+        if index >= len(text) or (text[index] != character if character != "0" else text[index] not in "0123456789"):
             raise _NotCanonical(index, reason)
     if len(text) > len(layout):
         raise _NotCanonical(len(layout), reason)

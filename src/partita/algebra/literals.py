@@ -276,10 +276,10 @@ _FLOAT32_MIN_NORMAL = 2.0**-126
 
 
 def _round_to_float32(number: float) -> float:
-    rounded = round_to_float32(number)
-    if rounded is None:
+    float32_value = round_to_float32(number)
+    if float32_value is None:
         raise LossyLiteral
-    return rounded
+    return float32_value
 
 
 def _timestamp_ntz_literal(value: datetime, type_: LogicalType, zone: TimeZone) -> object:

@@ -116,8 +116,8 @@ def mapping_from_document(document: dict[str, Any]) -> PartitionMapping:
 
 def upstream_windows(mapping: PartitionMapping, downstream: TimeWindows, upstream: TimeWindows, ordinal: int) -> range:
     """Return the ordinals of the upstream windows that a downstream window is made from."""
-    shifted = isinstance(mapping, WindowOffsetMapping) and mapping.dimension == downstream.name
-    first, last = (mapping.first, mapping.last) if shifted else (0, 0)  # type: ignore[union-attr] # a WindowOffsetMapping
+    has_offset = isinstance(mapping, WindowOffsetMapping) and mapping.dimension == downstream.name
+    first, last = (mapping.first, mapping.last) if has_offset else (0, 0)  # type: ignore[union-attr] # a WindowOffsetMapping
     return upstream.overlapping_ordinals(downstream, ordinal + first, ordinal + last)
 
 
@@ -140,22 +140,24 @@ def upstream_selection(
         return ALL_PARTITIONS
     if isinstance(mapping, FunctionMapping):
         return _selection_by_function(mapping, upstream, keys)
-    shared = [
-        (own, other) for other in upstream.dimensions if (own := downstream.find_dimension(other.name)) is not None
+    dimension_pairs = [
+        (dimension, parent)
+        for parent in upstream.dimensions
+        if (dimension := downstream.find_dimension(parent.name)) is not None
     ]
-    if not shared:
+    if not dimension_pairs:
         return ALL_PARTITIONS
     mapped_values: dict[tuple[str, KeyValue], Sequence[KeyValue]] = {}
     combinations: dict[tuple[KeyValue, ...], None] = {}
     for key in keys:
         columns = []
-        for own, other in shared:
-            value = (own.name, key[own.name])
+        for dimension, parent in dimension_pairs:
+            value = (dimension.name, key[dimension.name])
             if value not in mapped_values:
-                mapped_values[value] = _upstream_values(mapping, own, other, value[1])
+                mapped_values[value] = _upstream_values(mapping, dimension, parent, value[1])
             columns.append(mapped_values[value])
         combinations.update(dict.fromkeys(product(*columns)))
-    return DimensionSelection(tuple(other.name for _, other in shared), tuple(combinations))
+    return DimensionSelection(tuple(parent.name for _, parent in dimension_pairs), tuple(combinations))
 
 
 def upstream_keys(mapping: FunctionMapping, key: PartitionKey) -> Iterable[PartitionKey]:

@@ -51,11 +51,11 @@ class PartitionSet:
     dimensions: tuple[Dimension, ...]
 
     def __post_init__(self) -> None:
-        ordered = tuple(sorted(self.dimensions, key=lambda d: d.name))
-        for dimension, following in pairwise(ordered):
+        dimensions = tuple(sorted(self.dimensions, key=lambda d: d.name))
+        for dimension, following in pairwise(dimensions):
             if dimension.name == following.name:
                 raise DefinitionError(f"the partitions have the dimension {dimension.name!r} twice")
-        object.__setattr__(self, "dimensions", ordered)
+        object.__setattr__(self, "dimensions", dimensions)
 
     def __mul__(self, other: PartitionSet) -> PartitionSet:
         if not isinstance(other, PartitionSet):

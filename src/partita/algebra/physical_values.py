@@ -156,8 +156,8 @@ def decimal_to_unscaled(value: Decimal, scale: int) -> int | None:
     sign, digits, exponent = value.as_tuple()
     number = int("".join(map(str, digits)))
     shift = cast("int", exponent) + scale
-    unscaled, remainder = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
-    return None if remainder else (-unscaled if sign else unscaled)
+    unscaled_value, remainder = (number * 10**shift, 0) if shift >= 0 else divmod(number, 10**-shift)
+    return None if remainder else (-unscaled_value if sign else unscaled_value)
 
 
 _MAX_EXPONENT = 76

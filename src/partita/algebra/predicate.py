@@ -253,10 +253,10 @@ class ColumnRef:
 
     def startswith(self, prefix: str) -> StartsWith:
         """Compare with LIKE 'prefix%', without wildcards in the prefix."""
-        checked = _check_literal(prefix)
-        if not isinstance(checked, str):
+        literal = _check_literal(prefix)
+        if not isinstance(literal, str):
             raise PredicateError(f"startswith takes a string, not {value_repr(prefix)}")
-        return StartsWith(self.name, checked)
+        return StartsWith(self.name, literal)
 
     def __and__(self, other: Predicate | ColumnRef) -> Predicate:
         return to_predicate(self) & other

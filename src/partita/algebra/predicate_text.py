@@ -150,9 +150,9 @@ class _PredicateParser:
             low, high = self._parse_literal(node.args["low"]), self._parse_literal(node.args["high"])
             return all_of((Comparison(name, ">=", low, position), Comparison(name, "<=", high, position)))
         if kind in ("Like", "StartsWith") and arguments <= {"this", "expression", "negate"}:
-            negated = bool(node.args.get("negate"))
-            predicate = self._parse_like(node, kind, None if negated else text)
-            return Not(predicate) if negated else predicate
+            is_negated = bool(node.args.get("negate"))
+            predicate = self._parse_like(node, kind, None if is_negated else text)
+            return Not(predicate) if is_negated else predicate
         raise LossyLiteral
 
     def _parse_comparison(self, node: Any, kind: str) -> Predicate:
@@ -238,17 +238,17 @@ class _PredicateParser:
 
 def unescape_literal(raw: str) -> str:
     """Resolve the escapes of a quoted literal as Spark does; raise `LossyLiteral` for numeric escapes."""
-    unescaped: list[str] = []
+    literal_characters: list[str] = []
     characters = iter(raw)
     for character in characters:
         if character != "\\":
-            unescaped.append(character)
+            literal_characters.append(character)
             continue
-        escaped = next(characters, None)
-        if escaped is None or escaped in "uU0123":
+        next_character = next(characters, None)
+        if next_character is None or next_character in "uU0123":
             raise LossyLiteral
-        unescaped.append(_ESCAPES.get(escaped, escaped))
-    return "".join(unescaped)
+        literal_characters.append(_ESCAPES.get(next_character, next_character))
+    return "".join(literal_characters)
 
 
 _ESCAPES = {"b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}

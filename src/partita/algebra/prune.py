@@ -103,12 +103,12 @@ def _compile_text(where: UnboundPredicate, schema: Schema) -> CompiledPredicate:
 
 def compile_predicate(predicate: Predicate, schema: Schema) -> CompiledPredicate:
     """Compile a predicate that is bound to the schema into step functions."""
-    named = [PredicatePart(str(p), _compile_node(p, schema)) for p in conjuncts(predicate)]
-    root = _combine_by_column([p.node for p in named], and_truths)
-    by_column = (PredicatePart(_column_text(named, n), n) for n in _conjunct_nodes(root) if isinstance(n, StepFunction))
-    named_nodes = {p.node for p in named}
-    combined = tuple(part for part in by_column if part.node not in named_nodes)
-    return CompiledPredicate(root, (*named, *combined, PredicatePart(str(predicate), root)))
+    parts = [PredicatePart(str(p), _compile_node(p, schema)) for p in conjuncts(predicate)]
+    root = _combine_by_column([p.node for p in parts], and_truths)
+    by_column = (PredicatePart(_column_text(parts, n), n) for n in _conjunct_nodes(root) if isinstance(n, StepFunction))
+    named_nodes = {p.node for p in parts}
+    column_parts = tuple(part for part in by_column if part.node not in named_nodes)
+    return CompiledPredicate(root, (*parts, *column_parts, PredicatePart(str(predicate), root)))
 
 
 def possible_truths(node: PruneNode, domains: ColumnDomains) -> int:

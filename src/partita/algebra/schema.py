@@ -115,9 +115,9 @@ def _fields_named(fields: tuple[Field, ...], name: str) -> list[Field]:
 
 def check_distinct_names(names: Iterable[str]) -> None:
     """Raise `SchemaError` if two names differ in case only, as Spark can't tell such columns apart."""
-    seen: dict[str, str] = {}
+    earlier_names: dict[str, str] = {}
     for name in names:
-        if name.casefold() in seen:
-            earlier = seen[name.casefold()]
+        if name.casefold() in earlier_names:
+            earlier = earlier_names[name.casefold()]
             raise SchemaError(f"columns {earlier!r} and {name!r} differ in case only; rename one of them")
-        seen[name.casefold()] = name
+        earlier_names[name.casefold()] = name

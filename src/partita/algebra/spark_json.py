@@ -76,16 +76,24 @@ def _restore_text_lengths(type_: LogicalType, text: object) -> LogicalType:
         return type_
 
 
-def _copy_text_lengths(type_: LogicalType, declared: LogicalType) -> LogicalType:
-    if isinstance(declared, CharType | VarcharType):
-        return declared if type_ == STRING else type_
-    if isinstance(type_, StructType) and isinstance(declared, StructType) and len(type_.fields) == len(declared.fields):
-        pairs = zip(type_.fields, declared.fields, strict=True)
-        return struct_type(*(replace(f, type=_copy_text_lengths(f.type, limited.type)) for f, limited in pairs))
-    if isinstance(type_, ListType) and isinstance(declared, ListType):
-        return list_type(_copy_text_lengths(type_.element, declared.element))
-    if isinstance(type_, MapType) and isinstance(declared, MapType):
-        return map_type(_copy_text_lengths(type_.key, declared.key), _copy_text_lengths(type_.value, declared.value))
+def _copy_text_lengths(type_: LogicalType, declaration: LogicalType) -> LogicalType:
+    if isinstance(declaration, CharType | VarcharType):
+        return declaration if type_ == STRING else type_
+    if (
+        isinstance(type_, StructType)
+        and isinstance(declaration, StructType)
+        and len(type_.fields) == len(declaration.fields)
+    ):
+        pairs = zip(type_.fields, declaration.fields, strict=True)
+        return struct_type(
+            *(replace(f, type=_copy_text_lengths(f.type, declared_field.type)) for f, declared_field in pairs)
+        )
+    if isinstance(type_, ListType) and isinstance(declaration, ListType):
+        return list_type(_copy_text_lengths(type_.element, declaration.element))
+    if isinstance(type_, MapType) and isinstance(declaration, MapType):
+        return map_type(
+            _copy_text_lengths(type_.key, declaration.key), _copy_text_lengths(type_.value, declaration.value)
+        )
     return type_
 
 
@@ -99,14 +107,14 @@ def _parse_data_type(json: object, json_path: str, column_path: str, collations:
         return _primitive_type(json, (collation.split(".")[1:] or [collation])[0])
     if not isinstance(json, dict):
         raise SchemaError(f"not a Spark schema: {json_path} must be text or an object, found {_short_repr(json)}")
-    nested, json_path = json, f"{json_path}."
-    type_name = _json_member(nested, "type", str, json_path)
+    type_json, json_path = json, f"{json_path}."
+    type_name = _json_member(type_json, "type", str, json_path)
     if type_name == "struct":
-        return struct_type(*_parse_fields(nested, json_path))
+        return struct_type(*_parse_fields(type_json, json_path))
 
     def child_type(key: str, step: str) -> LogicalType:
         return _parse_data_type(
-            _json_member(nested, key, object, json_path), json_path + key, f"{column_path}.{step}", collations
+            _json_member(type_json, key, object, json_path), json_path + key, f"{column_path}.{step}", collations
         )
 
     if type_name == "array":

@@ -66,9 +66,9 @@ class PartitionSpec:
             raise SpecError(f"the schema of a spec must be a Schema, not {value_repr(schema)}")
         if not isinstance(spec_id, int) or isinstance(spec_id, bool) or abs(spec_id) >= 2**31:
             raise SpecError(f"the id of a spec must be a 32-bit integer, not {value_repr(spec_id)}")
-        numbered = enumerate(map(_to_partition_function, functions), PARTITION_FIELD_ID_START)
+        functions_by_id = enumerate(map(_to_partition_function, functions), PARTITION_FIELD_ID_START)
         fields = tuple(
-            bind_partition_field(function, schema, transform_family, field_id) for field_id, function in numbered
+            bind_partition_field(function, schema, transform_family, field_id) for field_id, function in functions_by_id
         )
         return cls(spec_id, _check_distinct_fields(fields, schema), transform_family)
 
@@ -130,8 +130,8 @@ class SpecHistory:
             raise SpecError(
                 f"column_name takes a spec and a field of it, not {value_repr(spec)} and {value_repr(field)}"
             )
-        others = (f for other in self.specs if other.spec_id != spec.spec_id for f in other.fields)
-        is_unique = all(f.is_equivalent(field) for f in others if f.name.casefold() == field.name.casefold())
+        other_fields = (f for other in self.specs if other.spec_id != spec.spec_id for f in other.fields)
+        is_unique = all(f.is_equivalent(field) for f in other_fields if f.name.casefold() == field.name.casefold())
         return field.name if is_unique else f"{field.name}@{spec.spec_id}"
 
     def evolve(
@@ -154,12 +154,14 @@ class SpecHistory:
                 f"rename must be a mapping of old to new names of partition fields, not {value_repr(rename)}"
             )
         current = self.current
-        dropped = {self._field_to_drop(f).name for f in drop}
-        renamed = {current.field(old).name: new for old, new in names.items()}
-        both = sorted(dropped & set(renamed))
-        if both:
-            raise SpecError(f"partition field {both[0]!r} can't be both dropped and renamed")
-        remaining = [replace(f, name=renamed.get(f.name, f.name)) for f in current.fields if f.name not in dropped]
+        dropped_names = {self._field_to_drop(f).name for f in drop}
+        new_names = {current.field(old).name: new for old, new in names.items()}
+        contradictory_names = sorted(dropped_names & set(new_names))
+        if contradictory_names:
+            raise SpecError(f"partition field {contradictory_names[0]!r} can't be both dropped and renamed")
+        remaining = [
+            replace(f, name=new_names.get(f.name, f.name)) for f in current.fields if f.name not in dropped_names
+        ]
         fields = _check_distinct_fields((*remaining, *self._fields_to_add(add)), self.schema)
         for spec in self.specs:
             if spec.fields == fields:
@@ -170,9 +172,9 @@ class SpecHistory:
     def _field_to_drop(self, field: PartitionFunction | str) -> PartitionField:
         if isinstance(field, str):
             return self.current.field(field)
-        bound = bind_partition_field(_to_partition_function(field), self.schema, self.current.family, 0)
+        dropped_field = bind_partition_field(_to_partition_function(field), self.schema, self.current.family, 0)
         for f in self.current.fields:
-            if f.is_equivalent(bound):
+            if f.is_equivalent(dropped_field):
                 return f
         raise SpecError(
             f"spec {self.current_spec_id} has no partition field {field}; its fields are {str(self.current) or 'none'}"

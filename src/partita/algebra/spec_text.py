@@ -165,8 +165,8 @@ class _SpecParser:
         token = self._peek_token()
         if token is None or token["mark"] is not None or token["number"] is not None:
             self._raise_error("a name is missing")
-        taken = self._take_token(token)
-        return taken["name"] if taken["name"] is not None else taken["quoted"].replace("``", "`")
+        name_token = self._take_token(token)
+        return name_token["name"] if name_token["name"] is not None else name_token["quoted"].replace("``", "`")
 
     def _expect_mark(self, mark: str) -> None:
         token = self._peek_token()

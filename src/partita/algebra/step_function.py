@@ -111,8 +111,8 @@ def combine_step_functions(step_functions: Iterable[StepFunction], combine: Call
     remaining = list(step_functions)
     while len(remaining) > 1:
         pairs = zip(remaining[::2], remaining[1::2], strict=False)
-        unpaired = remaining[len(remaining) // 2 * 2 :]
-        remaining = [*(_combine_pair(a, b, combine) for a, b in pairs), *unpaired]
+        last_unpaired = remaining[len(remaining) // 2 * 2 :]
+        remaining = [*(_combine_pair(a, b, combine) for a, b in pairs), *last_unpaired]
     return remaining[0]
 
 

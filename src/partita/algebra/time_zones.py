@@ -93,8 +93,8 @@ def find_zone_rules(name: str) -> tzinfo:
 
 @lru_cache(maxsize=256)
 def _find_rules(name: str) -> tzinfo | None:
-    padded = re.sub(r"([+-][0-9]{2}):([0-9])$", r"\1:0\2", re.sub(r"([+-])([0-9]):", r"\g<1>0\2:", name, count=1))
-    zone_id = _SHORT_IDS.get(padded, padded)
+    padded_name = re.sub(r"([+-][0-9]{2}):([0-9])$", r"\1:0\2", re.sub(r"([+-])([0-9]):", r"\g<1>0\2:", name, count=1))
+    zone_id = _SHORT_IDS.get(padded_name, padded_name)
     if zone_id in _UTC_NAMES:
         return UTC
     offset = _OFFSET_PATTERN.fullmatch(zone_id)

@@ -88,7 +88,7 @@ def _parse_nested(name: str, text: str, full_text: str, depth: int) -> tuple[Log
 
 
 def _expect_mark(text: str, mark: str, full_text: str) -> str:
-    stripped = text.lstrip()
-    if not stripped.startswith(mark):
+    remaining_text = text.lstrip()
+    if not remaining_text.startswith(mark):
         raise SchemaError(f"{full_text!r} is not a type: {mark!r} is missing")
-    return stripped[1:]
+    return remaining_text[1:]

@@ -87,11 +87,11 @@ class Transform(ABC):
             raise TransformError(str(self), column, str(type_), problem)
 
     def _type_problem(self, type_: LogicalType, family: TransformFamily) -> str | None:
-        accepted = self.accepted_kinds.get(family)
-        if accepted is None:
+        accepted_kinds = self.accepted_kinds.get(family)
+        if accepted_kinds is None:
             return f"the {family} family has no such function"
-        if type_.kind not in accepted:
-            return f"it takes {', '.join(kind.value for kind in TypeKind if kind in accepted)}"
+        if type_.kind not in accepted_kinds:
+            return f"it takes {', '.join(kind.value for kind in TypeKind if kind in accepted_kinds)}"
         return None
 
     def result_type(self, type_: LogicalType) -> LogicalType:
