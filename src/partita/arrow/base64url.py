@@ -49,8 +49,10 @@ def decode_base64url(texts: BinaryBuffers) -> tuple[BinaryBuffers, Bools]:
     byte_groups[:, 1] = sextet_groups[:, 1] << 4 | sextet_groups[:, 2] >> 2
     byte_groups[:, 2] = sextet_groups[:, 2] << 6 | sextet_groups[:, 3]
     octets = byte_groups.reshape(-1)
-    decoded = BinaryBuffers(octets[_unpadded_mask(groups, padding, 3)], offsets_from_lengths(groups * 3 - padding))
-    return decoded, invalid | _leftover_bits_mask(octets, groups, padding)
+    decoded_values = BinaryBuffers(
+        octets[_unpadded_mask(groups, padding, 3)], offsets_from_lengths(groups * 3 - padding)
+    )
+    return decoded_values, invalid | _leftover_bits_mask(octets, groups, padding)
 
 
 def _padding_lengths(lengths: Ints, group: int) -> Ints:
@@ -69,9 +71,9 @@ def _unpadded_mask(groups: Ints, padding: Ints, group: int) -> Bools:
 
 def _pad_groups(octets: Octets, groups: Ints, padding: Ints, group: int) -> Octets:
     """Return the octets as one row per group, padded with zeros."""
-    padded = np.zeros(int(groups.sum()) * group, np.uint8)
-    padded[_unpadded_mask(groups, padding, group)] = octets
-    return padded.reshape(-1, group)
+    padded_octets = np.zeros(int(groups.sum()) * group, np.uint8)
+    padded_octets[_unpadded_mask(groups, padding, group)] = octets
+    return padded_octets.reshape(-1, group)
 
 
 def _leftover_bits_mask(octets: Octets, groups: Ints, padding: Ints) -> Bools:

@@ -52,8 +52,8 @@ def int64_values(array: Array) -> Ints:
     """Return the integers of an array of integers, dates, times or timestamps, with 0 for null."""
     if not pa.types.is_integer(array.type):
         array = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
-    filled = array.fill_null(0) if array.null_count else array
-    return cast("Ints", filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
+    filled_array = array.fill_null(0) if array.null_count else array
+    return cast("Ints", filled_array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
 
 
 def float64_values(array: Array) -> Floats:

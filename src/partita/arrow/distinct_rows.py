@@ -20,9 +20,9 @@ def distinct_row_ids(columns: Iterable[Array], row_count: int) -> Ints:
     """Return a number for each row, from 0 on without gaps; the number is the same where the rows are the same."""
     row_ids = np.zeros(row_count, np.int64)
     for column in columns if row_count else ():
-        encoded = pc.dictionary_encode(_comparable_array(column), null_encoding="encode")
-        codes = np.asarray(encoded.indices).astype(np.int64)
-        _, row_ids = np.unique(row_ids * len(encoded.dictionary) + codes, return_inverse=True)
+        dictionary_array = pc.dictionary_encode(_comparable_array(column), null_encoding="encode")
+        codes = np.asarray(dictionary_array.indices).astype(np.int64)
+        _, row_ids = np.unique(row_ids * len(dictionary_array.dictionary) + codes, return_inverse=True)
         row_ids = row_ids.ravel().astype(np.int64)
     return row_ids
 
@@ -68,8 +68,8 @@ def _comparable_array(column: Array) -> Array:
         return array.cast(pa.int64())
     if pa.types.is_floating(array.type):
         # Arrow compares bits: adding 0.0 turns -0.0 into 0.0, and every NaN gets the same bits.
-        normalized = pc.if_else(
+        comparable_floats = pc.if_else(
             pc.is_nan(array), pa.scalar(float("nan"), array.type), pc.add(array, pa.scalar(0.0, array.type))
         )
-        return normalized.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+        return comparable_floats.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
     return array

@@ -191,11 +191,11 @@ def _count_numeric_bounds_below(values: Any, bounds: tuple[PhysicalValue, ...], 
     return np.searchsorted(sorted_bounds, values, where)  # type: ignore[call-overload, no-any-return] # "left" or "right"
 
 
-def _decode_dictionary(encoded: pa.DictionaryArray, value_results: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _decode_dictionary(codes: pa.DictionaryArray, value_results: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return for every value what was computed for its dictionary entry; the result of a null is undefined."""
     if not len(value_results):
-        return np.zeros(len(encoded), value_results.dtype)
-    return cast("np.ndarray[Any, Any]", value_results[encoded.indices.fill_null(0).to_numpy()])
+        return np.zeros(len(codes), value_results.dtype)
+    return cast("np.ndarray[Any, Any]", value_results[codes.indices.fill_null(0).to_numpy()])
 
 
 def _value_lengths(texts: pa.Array) -> Ints:

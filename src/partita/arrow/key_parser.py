@@ -122,9 +122,9 @@ def _dimension_spans(texts: Array, names: tuple[str, ...]) -> tuple[list[_TextSp
 def _parse_dimension(name: str, dimension: _TextSpans) -> tuple[Array, int]:
     """Return the column of a dimension, and the first row whose value does not have the type of the others."""
     invalid_row = _first_true(~dimension.starts_with(f"{name}="))
-    tagged = dimension.head(invalid_row).skip_bytes(len(name) + 1)
-    nulls = tagged.equals("n:null")
-    non_null = tagged.filter_rows(~nulls)
+    tagged_values = dimension.head(invalid_row).skip_bytes(len(name) + 1)
+    nulls = tagged_values.equals("n:null")
+    non_null = tagged_values.filter_rows(~nulls)
     tag = chr(non_null.octets[non_null.starts[0]]) if len(non_null) and non_null.lengths[0] else "n"
     if tag not in _PARSERS:
         rows = np.flatnonzero(~nulls)
@@ -198,24 +198,24 @@ _MAX_INT64_DIGITS = 19
 
 def _parse_ints(spans: _TextSpans) -> tuple[Any, Bools]:
     negative = spans.starts_with("-")
-    unsigned = _TextSpans(spans.octets, spans.starts + negative, spans.stops)
-    lengths = unsigned.lengths
+    digit_spans = _TextSpans(spans.octets, spans.starts + negative, spans.stops)
+    lengths = digit_spans.lengths
     invalid = (lengths < 1) | (lengths > _MAX_INT64_DIGITS)
     magnitude = np.zeros(len(spans), np.uint64)
-    digits = unsigned.leading_bytes(_MAX_INT64_DIGITS) - np.uint8(ord("0"))
+    digits = digit_spans.leading_bytes(_MAX_INT64_DIGITS) - np.uint8(ord("0"))
     for index in range(min(int(lengths.max(initial=0)), _MAX_INT64_DIGITS)):
         has_digit = lengths > index
         invalid |= has_digit & (digits[:, index] > 9)
         magnitude = np.where(has_digit, magnitude * np.uint64(10) + digits[:, index], magnitude)
     invalid |= (digits[:, 0] == 0) & ((lengths > 1) | negative)
     invalid |= magnitude > np.where(negative, np.uint64(2**63), np.uint64(2**63 - 1))
-    signed = magnitude.view(np.int64)
-    return np.where(negative, -signed, signed), invalid
+    signed_values = magnitude.view(np.int64)
+    return np.where(negative, -signed_values, signed_values), invalid
 
 
 def _parse_strings(spans: _TextSpans) -> tuple[Any, Bools]:
-    decoded, invalid = decode_base64url(spans.to_buffers())
-    texts = decoded.to_array(pa.large_string())
+    decoded_values, invalid = decode_base64url(spans.to_buffers())
+    texts = decoded_values.to_array(pa.large_string())
     invalid_row = _first_invalid_row(texts)
     if invalid_row < len(texts):
         invalid[invalid_row] = True

@@ -32,11 +32,11 @@ def murmur3_binary(values: BinaryBuffers) -> Hashes:
     starts, blocks = values.offsets[:-1][order], blocks[order]
     words = _unaligned_words(values.octets)
     state = np.zeros(len(values), np.uint32)
-    done = 0
+    block_index = 0
     # Rows are sorted by their number of blocks, so that the rows with another block come first.
-    while (row_count := int(np.searchsorted(-blocks, -done))) >= _MIN_VECTOR_ROWS:
-        state[:row_count] = _mix_block(state[:row_count], words[starts[:row_count] + done * 4])
-        done += 1
+    while (row_count := int(np.searchsorted(-blocks, -block_index))) >= _MIN_VECTOR_ROWS:
+        state[:row_count] = _mix_block(state[:row_count], words[starts[:row_count] + block_index * 4])
+        block_index += 1
     tails = (lengths[order] % 4).astype(np.uint32)
     state ^= _scramble_block(words[starts + blocks * 4] & _low_bytes_mask(tails))
     hashes = np.empty(len(values), np.uint32)
@@ -48,8 +48,8 @@ def murmur3_binary(values: BinaryBuffers) -> Hashes:
 
 def _unaligned_words(octets: Octets) -> Hashes:
     """Return the four bytes from each position on, padded with zeros, as a little-endian number."""
-    padded = np.concatenate((octets, np.zeros(4, np.uint8)))
-    return np.ndarray((len(octets) + 1,), np.dtype("<u4"), padded, strides=(1,))
+    padded_octets = np.concatenate((octets, np.zeros(4, np.uint8)))
+    return np.ndarray((len(octets) + 1,), np.dtype("<u4"), padded_octets, strides=(1,))
 
 
 def _low_bytes_mask(counts: Hashes) -> Hashes:

@@ -215,10 +215,10 @@ def _merge_by_row(results: list[tuple[Any, Any]], count: int, dtype: type[np.gen
     """Merge the results for the rows of each spec into the order of all rows."""
     if len(results) == 1 and results[0][0] is None:
         return results[0][1]
-    merged = np.zeros(count, dtype)
+    row_values = np.zeros(count, dtype)
     for rows, values in results:
-        merged[rows] = values
-    return merged
+        row_values[rows] = values
+    return row_values
 
 
 _TRUTH_TABLES = {

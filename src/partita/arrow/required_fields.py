@@ -41,8 +41,8 @@ def relax_required_fields(data_type: pa.DataType) -> pa.DataType:
         return pa.struct([_relax_field(f).with_nullable(True) for f in data_type])
     if pa.types.is_map(data_type):
         return pa.map_(_relax_field(data_type.key_field), _relax_field(data_type.item_field))
-    listed = pa.large_list if pa.types.is_large_list(data_type) else pa.list_
-    return listed(_relax_field(data_type.value_field))
+    list_type = pa.large_list if pa.types.is_large_list(data_type) else pa.list_
+    return list_type(_relax_field(data_type.value_field))
 
 
 def _relax_field(field: pa.Field) -> pa.Field:
@@ -83,8 +83,8 @@ def _fill_required_field(child: pa.Array, parent: pa.Array, field: pa.Field) -> 
     missing = child.is_null().to_numpy(zero_copy_only=False)
     if (missing & parent.is_valid().to_numpy(zero_copy_only=False)).any():
         raise pa.ArrowInvalid(f"field {field.name!r} is required but has nulls")
-    filled = pa.concat_arrays([child, pa.array([_placeholder_value(field.type)], field.type)])
-    return filled.take(pa.array(np.where(missing, len(child), np.arange(len(child)))))
+    values = pa.concat_arrays([child, pa.array([_placeholder_value(field.type)], field.type)])
+    return values.take(pa.array(np.where(missing, len(child), np.arange(len(child)))))
 
 
 def _placeholder_value(data_type: pa.DataType) -> Any:
@@ -107,11 +107,11 @@ def _placeholder_value(data_type: pa.DataType) -> Any:
 
 def _cast_map(array: pa.MapArray, data_type: pa.MapType) -> pa.Array:
     pair = pa.struct([pa.field("key", array.type.key_type, nullable=False), pa.field("value", array.type.item_type)])
-    listed = array.cast(pa.list_(pair))
-    pairs = listed.flatten()
+    list_array = array.cast(pa.list_(pair))
+    pairs = list_array.flatten()
     keys = cast_array(pairs.field(0), data_type.key_type)
     items = cast_array(pairs.field(1), data_type.item_type)
-    return pa.MapArray.from_arrays(_list_offsets(listed), keys, items, type=data_type, mask=array.is_null())
+    return pa.MapArray.from_arrays(_list_offsets(list_array), keys, items, type=data_type, mask=array.is_null())
 
 
 def _list_array_class(data_type: pa.DataType) -> Any:

@@ -131,9 +131,9 @@ def _decimal_array_texts(array: Array, type_: LogicalType) -> Array:
     sign = pc.if_else(pc.less(number, pa.scalar(0)), _text_scalar("-"), _text_scalar(""))
     if not decimal.scale:
         return join_texts(sign, digits)
-    padded = pc.utf8_lpad(digits, decimal.scale + 1, "0")
-    whole = pc.utf8_slice_codeunits(padded, 0, -decimal.scale)
-    return join_texts(sign, whole, ".", pc.utf8_slice_codeunits(padded, -decimal.scale, None))
+    padded_digits = pc.utf8_lpad(digits, decimal.scale + 1, "0")
+    whole = pc.utf8_slice_codeunits(padded_digits, 0, -decimal.scale)
+    return join_texts(sign, whole, ".", pc.utf8_slice_codeunits(padded_digits, -decimal.scale, None))
 
 
 def _float_array_texts(array: Array, type_: LogicalType) -> Array:

@@ -143,14 +143,14 @@ def _apply_truncate(transform: TruncateTransform, array: Array, type_: LogicalTy
         return pc.utf8_slice_codeunits(physical.values, 0, width)
     if type_.kind is TypeKind.BINARY:
         return pc.binary_slice(physical.values, 0, width)
-    floored = physical.values - physical.values % width
-    _check_overflow(physical.values, floored, transform, type_)
-    return pa.array(floored, mask=physical.nulls)
+    lower_multiples = physical.values - physical.values % width
+    _check_overflow(physical.values, lower_multiples, transform, type_)
+    return pa.array(lower_multiples, mask=physical.nulls)
 
 
-def _check_overflow(values: Ints, floored: Ints, transform: TruncateTransform, type_: LogicalType) -> None:
+def _check_overflow(values: Ints, lower_multiples: Ints, transform: TruncateTransform, type_: LogicalType) -> None:
     """Raise `PartitionsError` if the multiple of the width below a number is out of the range of the type."""
-    if len(values) and ((floored > values).any() or not is_in_range(int(floored.min()), type_)):
+    if len(values) and ((lower_multiples > values).any() or not is_in_range(int(lower_multiples.min()), type_)):
         raise PartitionsError(f"{transform} of {values.min()} is below the range of type {type_}")
 
 
@@ -158,12 +158,12 @@ def _truncate_decimals(array: Array, width: int) -> Array:
     low, high = decimal_words(array)
     remainder = _decimal_remainder(low, high, width)
     words = np.stack((low - remainder, (high - (low < remainder)).view(np.uint64)), axis=1)
-    floored = pa.Array.from_buffers(array.type, len(array), [None, pa.py_buffer(words)])
+    unscaled_array = pa.Array.from_buffers(array.type, len(array), [None, pa.py_buffer(words)])
     try:
-        floored.validate(full=True)
+        unscaled_array.validate(full=True)
     except pa.ArrowInvalid:
         raise PartitionsError(f"truncate[{width}] has a result that is out of the range of {array.type}") from None
-    return pc.if_else(pc.is_valid(array), floored, pa.scalar(None, array.type))
+    return pc.if_else(pc.is_valid(array), unscaled_array, pa.scalar(None, array.type))
 
 
 def _decimal_remainder(low: UInts, high: Ints, width: int) -> UInts:
@@ -262,8 +262,8 @@ def _possible_hashes(_: HashTransform, results: Array, __: LogicalType, ___: Tra
 def _possible_truncated(
     transform: TruncateTransform, results: Array, type_: LogicalType, family: TransformFamily
 ) -> Array:
-    truncated = apply(PartitionFunction("", transform, ""), results, family=family, type=type_)
-    return pc.equal(truncated, results)
+    truncated_results = apply(PartitionFunction("", transform, ""), results, family=family, type=type_)
+    return pc.equal(truncated_results, results)
 
 
 @_possible_results.register
