@@ -38,13 +38,13 @@ def add_code_artifacts(spark: SparkSession, *folders: str) -> list[str]:
     """
     if not needs_artifacts(spark):
         return []
-    added = _added_archives.setdefault(spark, set())
+    added_archives = _added_archives.setdefault(spark, set())
     archives = [_partita_archive(), *(make_archive(Path(folder)) for folder in folders)]
     for archive in archives:
-        if archive.name not in added:
+        if archive.name not in added_archives:
             # One call for each archive, because a classic session takes only one.
             spark.addArtifacts(str(archive), pyfile=True)
-            added.add(archive.name)
+            added_archives.add(archive.name)
     return [archive.name for archive in archives]
 
 
@@ -70,9 +70,9 @@ def make_archive(folder: Path, root_name: str = "") -> Path:
             name = str(Path(root_name) / path.relative_to(folder.resolve()))
             # `ZipInfo` has a fixed time, so that the same files make the same archive.
             archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
-    unnamed = Path(file.name)
-    digest = hashlib.sha256(unnamed.read_bytes()).hexdigest()[:16]
-    return unnamed.rename(archive_folder / f"{ARCHIVE_PREFIX}{root_name or 'code'}-{digest}.zip")
+    temporary_path = Path(file.name)
+    digest = hashlib.sha256(temporary_path.read_bytes()).hexdigest()[:16]
+    return temporary_path.rename(archive_folder / f"{ARCHIVE_PREFIX}{root_name or 'code'}-{digest}.zip")
 
 
 @cache

@@ -93,10 +93,10 @@ def _json_string(text: Column) -> Column:
     """Return a JSON string that escapes only what JSON requires, as Python's `json` does."""
     characters = ["\\", '"', *map(chr, range(0x20))]
     pairs = [F.struct(F.lit(c).alias("plain"), F.lit(json.dumps(c)[1:-1]).alias("escaped")) for c in characters]
-    escaped = F.aggregate(
+    escaped_text = F.aggregate(
         F.array(*pairs), text, lambda result, pair: F.replace(result, pair.getField("plain"), pair.getField("escaped"))
     )
-    return F.concat(F.lit('"'), F.when(text.rlike(_ESCAPED_CHARACTERS), escaped).otherwise(text), F.lit('"'))
+    return F.concat(F.lit('"'), F.when(text.rlike(_ESCAPED_CHARACTERS), escaped_text).otherwise(text), F.lit('"'))
 
 
 def _float_text(column: Column) -> Column:

@@ -42,10 +42,10 @@ def shortest_bytes(column: Column, precision: int) -> Column:
 def _hex_of_128_bits(number: Column) -> Column:
     """Return a number as 128 bits in hexadecimal."""
     half, quarter = F.lit(str(1 << 64)).cast("decimal(20,0)"), F.lit(str(1 << 32)).cast("decimal(10,0)")
-    borrowed = F.when(number % half < F.lit(0), F.lit(1)).otherwise(F.lit(0))
+    borrow = F.when(number % half < F.lit(0), F.lit(1)).otherwise(F.lit(0))
     low = F.pmod(number, half)
     return F.concat(
-        _padded_hex(F.call_function("div", number, half) - borrowed, 16),
+        _padded_hex(F.call_function("div", number, half) - borrow, 16),
         _padded_hex(F.call_function("div", low, quarter), 8),
         _padded_hex((low % quarter).cast("long"), 8),
     )

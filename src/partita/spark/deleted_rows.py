@@ -78,8 +78,8 @@ class DeletedRows:
             if is_arrow
             else deleted_rows.selectExpr(f"{_row_key_sql(FILE_PATH, ROW_INDEX)} AS {_ROW_KEY}")
         )
-        keyed = rows.selectExpr("*", f"{_row_key_sql('_metadata.file_path', '_metadata.row_index')} AS {_ROW_KEY}")
-        return keyed.join(F.broadcast(keys), _ROW_KEY, "left_anti").drop(_ROW_KEY)
+        keyed_rows = rows.selectExpr("*", f"{_row_key_sql('_metadata.file_path', '_metadata.row_index')} AS {_ROW_KEY}")
+        return keyed_rows.join(F.broadcast(keys), _ROW_KEY, "left_anti").drop(_ROW_KEY)
 
 
 def _row_key_frame(spark: SparkSession, keys: pa.Array) -> DataFrame:

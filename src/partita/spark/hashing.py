@@ -72,11 +72,13 @@ def _hash_bytes(column: Column) -> Column:
     """Return the hash of the bytes of a string or a binary."""
     length = F.octet_length(column)
     padded_length = length.bitwiseOR(F.lit(3)) + F.lit(1)
-    padded = F.rpad(column.cast("binary"), padded_length, F.lit(b"\0"))
-    state = _evaluate_stage(_zero_seed_hash(padded), lambda h: _undo_finish(h).bitwiseXOR(padded_length.cast("long")))
-    hashed = _evaluate_stage(state, lambda h: _finish_hash(_undo_step(h).bitwiseXOR(length.cast("long"))))
+    padded_bytes = F.rpad(column.cast("binary"), padded_length, F.lit(b"\0"))
+    state = _evaluate_stage(
+        _zero_seed_hash(padded_bytes), lambda h: _undo_finish(h).bitwiseXOR(padded_length.cast("long"))
+    )
+    hash_state = _evaluate_stage(state, lambda h: _finish_hash(_undo_step(h).bitwiseXOR(length.cast("long"))))
     # `hash` of null is its seed, and the length of null is null. With a branch, Spark would not share subexpressions.
-    return hashed.bitwiseOR(length.bitwiseAND(F.lit(0)))
+    return hash_state.bitwiseOR(length.bitwiseAND(F.lit(0)))
 
 
 def _evaluate_once(column: Column, function: Callable[[Column], Column]) -> Column:
@@ -132,10 +134,10 @@ def _rotate_left(state: Column, bits: int) -> Column:
 
 
 def _xor_shift(state: Column, *shifts: int) -> Column:
-    mixed = state
+    mixed_state = state
     for shift in shifts:
-        mixed = mixed.bitwiseXOR(F.shiftright(state, shift))
-    return mixed
+        mixed_state = mixed_state.bitwiseXOR(F.shiftright(state, shift))
+    return mixed_state
 
 
 def _signed_int(state: Column) -> Column:

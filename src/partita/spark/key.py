@@ -72,8 +72,10 @@ def id_column(asset_id: str | Column, key: Column | str) -> Column:
     """Return the id of each row's partition, from the asset's id and the canonical text of the key."""
     text = F.col(key) if isinstance(key, str) else key
     if isinstance(asset_id, Column):
-        named = F.when(F.octet_length(asset_id) > F.lit(0), asset_id)
-        asset = F.coalesce(named, F.raise_error(F.lit("asset_id: an asset's id is not empty and not null")))
+        non_empty_asset_id = F.when(F.octet_length(asset_id) > F.lit(0), asset_id)
+        asset = F.coalesce(
+            non_empty_asset_id, F.raise_error(F.lit("asset_id: an asset's id is not empty and not null"))
+        )
         prefix = F.concat(asset, F.lit(":")).cast("binary")
     else:
         prefix = F.lit(id_prefix(asset_id))
@@ -106,9 +108,9 @@ def _typed_column(name: str, dimension: TypedColumn) -> tuple[Column, DataType]:
 
 def _dimension_pieces(name: str, label: str, column: Column, data_type: DataType) -> tuple[Column, ...]:
     """Return the parts of the key's text that one dimension adds, as bytes that are never null."""
-    first, *others = _value_pieces(name, label, column.cast(data_type), data_type)
-    labelled = F.coalesce(first, F.lit(f"{label}n:null")).cast("binary")
-    return labelled, *(F.coalesce(piece.cast("binary"), F.lit(b"")) for piece in others)
+    first, *more_pieces = _value_pieces(name, label, column.cast(data_type), data_type)
+    labelled_value = F.coalesce(first, F.lit(f"{label}n:null")).cast("binary")
+    return labelled_value, *(F.coalesce(piece.cast("binary"), F.lit(b"")) for piece in more_pieces)
 
 
 def _value_pieces(name: str, label: str, column: Column, data_type: DataType) -> tuple[Column, ...]:
@@ -123,11 +125,11 @@ def _value_pieces(name: str, label: str, column: Column, data_type: DataType) ->
         return (F.when(column, F.lit(f"{label}b:true")).when(has_value, F.lit(f"{label}b:false")),)
     outside_years = f"partition key dimension {name!r}: {OUTSIDE_YEARS_PROBLEM}"
     if isinstance(data_type, spark_types.DateType):
-        first, *others = date_pieces(column, prefix=f"{label}d:")
-        return value_if_date_in_range(column, outside_years, first), *others
+        first, *more_pieces = date_pieces(column, prefix=f"{label}d:")
+        return value_if_date_in_range(column, outside_years, first), *more_pieces
     if isinstance(data_type, spark_types.TimestampType):
-        first, *others = timestamp_pieces(column, prefix=f"{label}t:")
-        return value_if_timestamp_in_range(column, outside_years, first), *others
+        first, *more_pieces = timestamp_pieces(column, prefix=f"{label}t:")
+        return value_if_timestamp_in_range(column, outside_years, first), *more_pieces
     if isinstance(data_type, spark_types.StringType | spark_types.VarcharType):
         # Bytes that are not UTF-8 fail the query with Spark's own error, which shows them; a check that also names the
         # dimension would make the key a fifth slower.

@@ -57,8 +57,8 @@ def rows_unmatched_by_source(
     target: DataFrame, source: DataFrame, on: str, branches: Sequence[MergeBranch], schema: StructType
 ) -> DataFrame:
     """Return each row of the table that no row of the source matches, with the columns of `matched_rows`."""
-    unmatched = target.alias("t").join(source.alias("s"), F.expr(on), "left_anti").alias("t")
-    return _changed_rows(unmatched, branches, schema, _NULL_SOURCE_ROW)
+    unmatched_rows = target.alias("t").join(source.alias("s"), F.expr(on), "left_anti").alias("t")
+    return _changed_rows(unmatched_rows, branches, schema, _NULL_SOURCE_ROW)
 
 
 def updated_rows(target: DataFrame, values: Mapping[str, str], schema: StructType) -> DataFrame:
@@ -84,15 +84,15 @@ def inserted_rows(
     source: DataFrame, pairs: DataFrame, branches: Sequence[MergeBranch], schema: StructType
 ) -> DataFrame:
     """Return the rows to insert: those of the source that match no row of the table, where a clause applies."""
-    unmatched = source.join(pairs.select(SOURCE_ROW_NUMBER).distinct(), SOURCE_ROW_NUMBER, "left_anti").alias("s")
+    unmatched_rows = source.join(pairs.select(SOURCE_ROW_NUMBER).distinct(), SOURCE_ROW_NUMBER, "left_anti").alias("s")
     nulls = {f.name: cast_sql("NULL", f.dataType) for f in schema.fields}
     source_columns = {column_sql(name, "s.") for name in source.columns}
     # In one select, Spark would resolve any other name to a column that is selected beside it.
     if _has_single_clause(branches) and source_columns.issuperset((branches[0].values or {}).values()):
-        return _select_new_values(unmatched, [], branches[0].values or {}, schema, nulls)
-    numbered = unmatched.withColumn(_CLAUSE_NUMBER, _clause_number(branches))
-    inserted = numbered.filter(F.col(_CLAUSE_NUMBER).isNotNull()).alias("s")
-    return select_sql(inserted, _new_values_sql(inserted, branches, schema, nulls))
+        return _select_new_values(unmatched_rows, [], branches[0].values or {}, schema, nulls)
+    rows_with_clause = unmatched_rows.withColumn(_CLAUSE_NUMBER, _clause_number(branches))
+    rows_to_insert = rows_with_clause.filter(F.col(_CLAUSE_NUMBER).isNotNull()).alias("s")
+    return select_sql(rows_to_insert, _new_values_sql(rows_to_insert, branches, schema, nulls))
 
 
 def comparable_columns(source: DataFrame) -> dict[str, str]:
@@ -194,9 +194,11 @@ def _changed_rows(
     if _has_single_clause(branches):
         position_columns.append((deletes[0], IS_DELETED))
         return _select_new_values(rows, position_columns, branches[0].values or {}, schema, old_values)
-    numbered = rows.withColumn(_CLAUSE_NUMBER, _clause_number(branches))
+    rows_with_clause = rows.withColumn(_CLAUSE_NUMBER, _clause_number(branches))
     position_columns.append((_clause_case_sql(deletes, cast_sql("NULL", BooleanType())), IS_DELETED))
-    return select_sql(numbered, [*position_columns, *_new_values_sql(numbered, branches, schema, old_values)])
+    return select_sql(
+        rows_with_clause, [*position_columns, *_new_values_sql(rows_with_clause, branches, schema, old_values)]
+    )
 
 
 def _has_single_clause(branches: Sequence[MergeBranch]) -> bool:
@@ -217,13 +219,13 @@ def _select_new_values(
     their columns; otherwise a second select casts and checks them.
     """
     texts = [(f"{values[f.name]}\n" if f.name in values else defaults[f.name], f.name) for f in schema.fields]
-    selected = select_sql(rows, [*position_columns, *texts])
-    value_fields = selected.schema.fields[len(position_columns) :]
+    selected_rows = select_sql(rows, [*position_columns, *texts])
+    value_fields = selected_rows.schema.fields[len(position_columns) :]
     _check_expression_count(len(texts), len(value_fields))
     target_columns = [(f.name, f.dataType) for f in schema.fields]
     # A function may generate several rows from one, which Spark refuses only inside of a cast.
     if has_columns(StructType(value_fields), target_columns) and not has_function_call(*values.values()):
-        return selected
+        return selected_rows
     cast_values = [
         (
             _checked_cast_sql(values[f.name], value.dataType, f.name, f.dataType)

@@ -50,9 +50,9 @@ def read_parquet(
     """
     cache: _FrameCache = session_state(spark, "parquet_frames", lambda: LruCache(_MAX_CACHED_FILES))
     key = schema, tuple(locations), where
-    cached = cache.get(key)
-    if cached is not None:
-        return cached
+    cached_reader = cache.get(key)
+    if cached_reader is not None:
+        return cached_reader
     with override_settings(spark, _LISTING_SETTINGS if len(locations) > _LISTING_THRESHOLD else {}):
         rows = _alias_columns(_parquet_reader(spark, schema).parquet(*locations), schema)
     return cache.put(key, rows if where == ALWAYS_TRUE else rows.where(where), len(locations))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 IS_DELETED = "__partita_gone"
 """The column that is true for a row to delete, and false for a row to update with the values beside it."""
 
-_COUNT_FIELDS = (pa.field("file", pa.int32()), pa.field("gone", pa.int64()), pa.field("changed", pa.int64()))
+_COUNT_FIELDS = (pa.field("file", pa.int32()), pa.field("deleted", pa.int64()), pa.field("changed", pa.int64()))
 """Fields of a copy's description: the index of the original file, and how many of its rows were deleted and updated."""
 
 
@@ -78,13 +78,13 @@ def rewrite_files(changes: DataFrame, copier: Copier, file_count: int, result_sc
     file is left, nothing is written and the columns of `result_schema` are null. A row that is named twice raises
     `ConstraintError`.
     """
-    grouped = group_by_file(changes, file_count).sortWithinPartitions(FILE_INDEX, ROW_INDEX)
+    changes_by_file = group_by_file(changes, file_count).sortWithinPartitions(FILE_INDEX, ROW_INDEX)
 
     def rewrite_task(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, object]]:
         for file, rows in rows_by_file(batches):
             yield from _rewrite_file(copier, file, rows)
 
-    return run_arrow_tasks(grouped, rewrite_task, pa.schema([*result_schema, *_COUNT_FIELDS]))
+    return run_arrow_tasks(changes_by_file, rewrite_task, pa.schema([*result_schema, *_COUNT_FIELDS]))
 
 
 def group_by_file(rows: DataFrame, file_count: int) -> DataFrame:
@@ -179,7 +179,7 @@ def _rewrite_file(copier: Copier, file: int, changed_rows: pa.Table) -> Iterator
     deleted_count = int(changes.is_deleted.sum())
     counts: dict[str, object] = {
         "file": file,
-        "gone": deleted_count,
+        "deleted": deleted_count,
         "changed": len(changes.row_indices) - deleted_count,
     }
     sink: Sink | None = None

@@ -159,10 +159,10 @@ def select_fields(schema: StructType, names: set[str]) -> StructType:
 
 def select_columns(rows: DataFrame, names: Iterable[str]) -> DataFrame:
     """Select columns by name, in the order of the names."""
-    selected = list(names)
-    if rows.columns == selected:
+    column_names = list(names)
+    if rows.columns == column_names:
         return rows
-    return select_sql(rows, [(column_sql(name), name) for name in selected])
+    return select_sql(rows, [(column_sql(name), name) for name in column_names])
 
 
 def select_stored_columns(

@@ -74,8 +74,8 @@ def scan_files(
     """
     if not files.locations:
         return _empty_scan(spark, files, positions=positions)
-    deleted = None if deleted_rows is None else DeletedRows.of(deleted_rows, files.reported_paths)
-    scans = [_scan_group(spark, files, group, deleted, positions=positions) for group in files.groups]
+    row_filter = None if deleted_rows is None else DeletedRows.of(deleted_rows, files.reported_paths)
+    scans = [_scan_group(spark, files, group, row_filter, positions=positions) for group in files.groups]
     return reduce(lambda rows, more_rows: rows.unionAll(more_rows), scans)
 
 
@@ -268,7 +268,7 @@ def _join_constants(
     for name, joined_name in joined_names.items():
         file_table = file_table.append_column(joined_name, constants[name])
     position_columns = POSITION_COLUMNS if positions else POSITION_COLUMNS[:1]
-    joined = rows.selectExpr("*", *position_columns).join(
+    joined_rows = rows.selectExpr("*", *position_columns).join(
         F.broadcast(frame_from_arrow(rows.sparkSession, file_table)), FILE_PATH, "left"
     )
     unknown = _unknown_file_sql(FILE_PATH)
@@ -278,4 +278,4 @@ def _join_constants(
     }
     if positions:
         expressions |= {FILE_INDEX: f"coalesce({_JOINED_FILE_INDEX}, CAST({unknown} AS INT))", ROW_INDEX: ROW_INDEX}
-    return joined, expressions
+    return joined_rows, expressions

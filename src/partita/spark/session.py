@@ -134,11 +134,11 @@ def _jvm_environment(is_local: bool) -> Iterator[None]:
     if is_local:
         os.environ["PYSPARK_PYTHON"] = sys.executable
     # Java takes the encoding of file names from the locale, and warns about host names that don't resolve.
-    inherited = ({"SPARK_LOCAL_IP": _LOOPBACK} if is_local else {}) | (
+    variables = ({"SPARK_LOCAL_IP": _LOOPBACK} if is_local else {}) | (
         {} if _has_utf8_locale() else {"LC_ALL": "C.UTF-8"}
     )
-    original = {name: os.environ.get(name) for name in inherited}
-    os.environ.update(inherited)
+    original = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         with catch_warnings():
             # Lance warns about each fork of a process that has imported it; this fork becomes Java at once.

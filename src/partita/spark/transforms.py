@@ -53,16 +53,16 @@ def with_partitions(df: DataFrame, functions: Mapping[str, PartitionFunction], *
 
     Raises `SpecError` if the rows have a column of that name already, unless the function is the identity of it.
     """
-    added: dict[str, Column] = {}
-    taken = {name.casefold() for name in df.columns}
+    new_columns: dict[str, Column] = {}
+    existing_names = {name.casefold() for name in df.columns}
     for name, f in functions.items():
-        if name.casefold() in taken:
+        if name.casefold() in existing_names:
             if f.transform.is_identity and f.source.casefold() == name.casefold():
                 continue
             raise SpecError(f"{f} can't be called {name!r}: the rows have a column of that name; give it an alias")
         column, data_type = find_column(df.schema, f.source)
-        added[name] = apply(f, column, data_type, family=family)
-    return df.withColumns(added) if added else df
+        new_columns[name] = apply(f, column, data_type, family=family)
+    return df.withColumns(new_columns) if new_columns else df
 
 
 @singledispatch
@@ -104,8 +104,8 @@ def _truncate_column(
     )
     if isinstance(type_, DecimalType):
         number = unscaled_value(column)
-        floored = number - F.pmod(number, F.lit(transform.width).cast("decimal(10,0)"))
-        result = decimal_from_unscaled(floored, type_.precision, type_.scale)
+        lower_multiple = number - F.pmod(number, F.lit(transform.width).cast("decimal(10,0)"))
+        result = decimal_from_unscaled(lower_multiple, type_.precision, type_.scale)
         return F.coalesce(result, F.when(column.isNotNull(), overflow))
     number = column.cast("long")
     remainder = F.pmod(number, long_literal(transform.width))

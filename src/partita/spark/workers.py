@@ -73,16 +73,16 @@ class _FunctionWithPath:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         # A nested function is pickled by value, so unpickling it imports nothing of Partita.
-        def restore(folders: list[str], pickled: bytes) -> Any:
+        def restore(folders: list[str], pickled_function: bytes) -> Any:
             import sys
 
             sys.path[:0] = [folder for folder in folders if folder not in sys.path]
             from pyspark import cloudpickle
 
-            return cloudpickle.loads(pickled)
+            return cloudpickle.loads(pickled_function)
 
-        pickled = cloudpickle.dumps(self._function)  # type: ignore[no-untyped-call] # PySpark's own
-        return restore, (_package_folders(), pickled)
+        pickled_function = cloudpickle.dumps(self._function)  # type: ignore[no-untyped-call] # PySpark's own
+        return restore, (_package_folders(), pickled_function)
 
 
 def _package_folders() -> list[str]:

@@ -155,15 +155,15 @@ def rows_by_partition(
     table: pa.Table, field_count: int, partition_text: Callable[[pa.Scalar], str | None]
 ) -> Iterator[tuple[tuple[str | None, ...], pa.Table]]:
     """Yield the rows of each partition without their partition columns, in the order of the table."""
-    stored = table.select(range(field_count, table.num_columns))
+    stored_rows = table.select(range(field_count, table.num_columns))
     partition_columns = [table.column(index).combine_chunks() for index in range(field_count)]
     row_ids = distinct_row_ids(map(_comparable_values, partition_columns), table.num_rows)
     row_indices, bounds = sort_into_groups(row_ids)
     if len(bounds) > 2:
-        stored = stored.take(pa.array(row_indices))
+        stored_rows = stored_rows.take(pa.array(row_indices))
     for start, stop in itertools.pairwise(bounds):
         partition = tuple(partition_text(column[row_indices[start]]) for column in partition_columns)
-        yield partition, stored.slice(start, stop - start)
+        yield partition, stored_rows.slice(start, stop - start)
 
 
 def _comparable_values(column: pa.Array) -> pa.Array:

@@ -24,6 +24,6 @@ def rewrite_changed_files(changes: DataFrame, copier: Copier, file_indices: np.n
         operation,
         added_files=rewritten.filter(pc.is_valid(rewritten["path"])).select(WRITTEN_FILE_SCHEMA.names),
         removed_file_indices=file_indices[rewritten["file"].to_numpy().astype(np.int64)],
-        deleted_row_count=total(rewritten["gone"]),
+        deleted_row_count=total(rewritten["deleted"]),
         updated_row_count=total(rewritten["changed"]),
     )
