@@ -40,7 +40,7 @@ def test_a_merge() -> None:
     assert parsed.on.text == "o.id <=> n.id AND CASE WHEN o.end THEN o.when = 1 ELSE true END"
     clauses = [
         (
-            c.when,
+            c.kind,
             c.condition and c.condition.text,
             c.action,
             c.assignments and [(str(n), v.text) for n, v in c.assignments],

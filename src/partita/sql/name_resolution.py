@@ -87,10 +87,10 @@ def qualify_columns(fragment: SqlFragment, scopes: Sequence[TableScope]) -> str:
 
 def resolve_column(name: QualifiedName, scope: TableScope, fragment: SqlFragment) -> str:
     """Return the column that a name means, as the table spells it; raise `PredicateError` for a nested field."""
-    resolved = _resolve_name(name.parts, [scope])
-    if resolved is None:
+    resolution = _resolve_name(name.parts, [scope])
+    if resolution is None:
         fragment.fail(f"the table has no column {str(name)!r}; its columns are: {', '.join(scope.columns)}", name.start)
-    qualifier_length, scopes = resolved
+    qualifier_length, scopes = resolution
     if len(scopes) > 1:
         fragment.fail(f"{str(name)!r} could be more than one column", name.start)
     if qualifier_length + 1 < len(name.parts):
@@ -149,14 +149,14 @@ def _column_edits(column: Any, scopes: Sequence[TableScope], fragment: SqlFragme
     lambda_names = _lambda_names(column)
     if parts[0].casefold() in lambda_names:
         return
-    resolved = _resolve_name(parts, scopes)
+    resolution = _resolve_name(parts, scopes)
     name = ".".join(parts)
-    if resolved is None:
+    if resolution is None:
         if len(parts) > 1:
             columns = ", ".join(f"{scope}.{column}" for scope in scopes for column in scope.columns)
             fragment.fail(f"there is no {name!r} here; there is {columns}", start)
         return
-    qualifier_length, owners = resolved
+    qualifier_length, owners = resolution
     if len(owners) > 1:
         fragment.fail(f"{name!r} could be more than one column; qualify it with its table", start)
     qualifier = owners[0].output_qualifier

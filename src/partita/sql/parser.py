@@ -121,25 +121,25 @@ def _parse_merge_clause(tokens: TokenStream) -> ParsedMergeClause:
     tokens.expect("when")
     is_negated = tokens.accept("not")
     tokens.expect("matched")
-    when = MatchKind.NOT_MATCHED if is_negated else MatchKind.MATCHED
+    kind = MatchKind.NOT_MATCHED if is_negated else MatchKind.MATCHED
     if is_negated and tokens.accept("by"):
         if tokens.accept("source"):
-            when = MatchKind.NOT_MATCHED_BY_SOURCE
+            kind = MatchKind.NOT_MATCHED_BY_SOURCE
         else:
             tokens.expect("target")
     condition = tokens.read_until("then") if tokens.accept("and") else None
     tokens.expect("then")
-    if when is MatchKind.NOT_MATCHED:
+    if kind is MatchKind.NOT_MATCHED:
         tokens.expect("insert")
-        return ParsedMergeClause(when, condition, MergeAction.INSERT, _parse_insert_values(tokens), start)
+        return ParsedMergeClause(kind, condition, MergeAction.INSERT, _parse_insert_values(tokens), start)
     if tokens.accept("delete"):
-        return ParsedMergeClause(when, condition, MergeAction.DELETE, None, start)
+        return ParsedMergeClause(kind, condition, MergeAction.DELETE, None, start)
     tokens.expect("update", "set")
     if tokens.accept("*"):
-        if when is MatchKind.NOT_MATCHED_BY_SOURCE:
+        if kind is MatchKind.NOT_MATCHED_BY_SOURCE:
             tokens.fail("a row that the source doesn't match can't take the source's values; say which to set")
-        return ParsedMergeClause(when, condition, MergeAction.UPDATE, None, start)
-    return ParsedMergeClause(when, condition, MergeAction.UPDATE, _parse_assignments(tokens.read_until("when")), start)
+        return ParsedMergeClause(kind, condition, MergeAction.UPDATE, None, start)
+    return ParsedMergeClause(kind, condition, MergeAction.UPDATE, _parse_assignments(tokens.read_until("when")), start)
 
 
 def _parse_insert_values(tokens: TokenStream) -> tuple[tuple[QualifiedName, SqlFragment], ...] | None:
@@ -186,9 +186,9 @@ def _parse_alter_table(tokens: TokenStream) -> AlterPartitionStatement:
     if tokens.accept("drop", "partition", "field"):
         return AlterPartitionStatement(table, add=None, drop=tokens.read_until().text)
     if tokens.accept("replace", "partition", "field"):
-        dropped = tokens.read_until("with").text
+        old_field = tokens.read_until("with").text
         tokens.expect("with")
-        return AlterPartitionStatement(table, add=tokens.read_until().text, drop=dropped)
+        return AlterPartitionStatement(table, add=tokens.read_until().text, drop=old_field)
     raise _unsupported_error(action)
 
 

@@ -134,8 +134,8 @@ class StatementRunner:
         rows = self._run_query(statement.query)
         names = _insert_column_names(statement, table, rows)
         with translate_spark_errors():
-            renamed = rows if names is None else rows.toDF(*names)
-            new_rows = _cast_numbers(renamed, table)
+            named_rows = rows if names is None else rows.toDF(*names)
+            new_rows = _cast_numbers(named_rows, table)
             return table.overwrite_partitions(new_rows) if statement.overwrite else table.append(new_rows)
 
     def _run_delete(self, statement: DeleteStatement) -> ChangeResult:
@@ -221,25 +221,25 @@ def _merge_clause(
         MatchKind.MATCHED: [target, source],
         MatchKind.NOT_MATCHED: [source],
         MatchKind.NOT_MATCHED_BY_SOURCE: [target],
-    }[clause.when]
+    }[clause.kind]
     condition = None if clause.condition is None else qualify_columns(clause.condition, scopes)
     values: dict[str, str] | None = None
     if clause.assignments is not None:
         values = _resolve_assignments(clause.assignments, target, scopes)
     elif clause.action is not MergeAction.DELETE:
         values = _all_source_columns(clause, source, table, on)
-    return WhenClause(clause.when, condition, clause.action, values)
+    return WhenClause(clause.kind, condition, clause.action, values)
 
 
 def _all_source_columns(clause: ParsedMergeClause, source: TableScope, table: Table, on: SqlFragment) -> dict[str, str]:
     """Return the values of `*`: the source column of the same name for each column that is not generated."""
-    generated = _generated_columns(table)
+    generated_names = _generated_columns(table)
     values = {}
     for name in table.schema.names:
         if source.column_count(name) > 1:
             on.fail(f"the source has column {name!r} more than once", clause.start)
         # Generated columns of an updated row are computed again.
-        if name in generated and (clause.action is MergeAction.UPDATE or not source.column_count(name)):
+        if name in generated_names and (clause.action is MergeAction.UPDATE or not source.column_count(name)):
             continue
         if not source.column_count(name):
             on.fail(f"the source has no column {name!r}, which * needs; list the columns that it has", clause.start)
@@ -264,10 +264,10 @@ def _insert_column_names(statement: InsertStatement, table: Table, rows: DataFra
         if len(set(names)) < len(names):
             raise SchemaError(f"a column is listed twice: {', '.join(names)}")
     else:
-        generated = _generated_columns(table)
+        generated_names = _generated_columns(table)
         names = list(schema.names)
         if count != len(names):
-            names = [name for name in names if name not in generated]
+            names = [name for name in names if name not in generated_names]
     if count != len(names):
         raise SchemaError(f"there are {count} values for {len(names)} columns: {', '.join(names)}")
     return names
@@ -276,7 +276,7 @@ def _insert_column_names(statement: InsertStatement, table: Table, rows: DataFra
 def _cast_numbers(rows: DataFrame, table: Table) -> DataFrame:
     """Cast numbers to the types of the table's columns; a number that would change its value fails the query."""
     target_types = {f.name.casefold(): f.dataType for f in table.read("false").schema.fields}
-    checked, has_casts = rows, False
+    checked_rows, has_casts = rows, False
     columns = []
     for f in rows.schema.fields:
         target_type = target_types.get(f.name.casefold())
@@ -293,6 +293,6 @@ def _cast_numbers(rows: DataFrame, table: Table) -> DataFrame:
         cast = f"try_cast({name} AS {type_name})"
         is_exact = isinstance(target_type, IntegralType | DecimalType)
         fits = f"{cast} <=> {name}" if is_exact else f"{name} IS NULL OR {cast} IS NOT NULL"
-        checked = require_condition(checked, fits, f"a value of column {f.name!r} does not fit {type_name}")
+        checked_rows = require_condition(checked_rows, fits, f"a value of column {f.name!r} does not fit {type_name}")
         columns.append(f"{cast} AS {name}")
-    return checked.selectExpr(*columns) if has_casts else rows
+    return checked_rows.selectExpr(*columns) if has_casts else rows

@@ -65,7 +65,7 @@ class UpdateStatement:
 class ParsedMergeClause:
     """One WHEN clause of a MERGE; `assignments` is None for a DELETE, and for `*`, which takes all columns."""
 
-    when: MatchKind
+    kind: MatchKind
     condition: SqlFragment | None
     action: MergeAction
     assignments: tuple[tuple[QualifiedName, SqlFragment], ...] | None
