@@ -84,8 +84,8 @@ def logical_type_from_iceberg(type_: iceberg.IcebergType) -> LogicalType:
 def schema_to_iceberg(schema: Schema) -> IcebergSchema:
     """Return a new Iceberg schema with ids from 1 on: columns first, then their nested fields."""
     ids = count(1)
-    numbered = [(next(ids), f) for f in schema]
-    return IcebergSchema(*(_iceberg_field(field_id, f, ids) for field_id, f in numbered))
+    fields_by_id = [(next(ids), f) for f in schema]
+    return IcebergSchema(*(_iceberg_field(field_id, f, ids) for field_id, f in fields_by_id))
 
 
 def field_ids(schema: IcebergSchema) -> dict[str, int]:

@@ -78,7 +78,7 @@ def _added_files(table_version: IcebergTableVersion, change: TableChange) -> lis
     folder = data_folder(table_version.table)
     files = [new_data_file(file, folder, table_version.spec) for file in change.added_files.to_pylist()]
     for file in change.delete_files.to_pylist():
-        data_file_index = json.loads(file["details"])["places"][0]
+        data_file_index = json.loads(file["details"])["data_files"][0]
         spec = table_version.spec_history.spec(table_version.data_entries["spec_id"][data_file_index].as_py())
         files.append(new_delete_file(file, folder, spec))
     return files
@@ -86,7 +86,7 @@ def _added_files(table_version: IcebergTableVersion, change: TableChange) -> lis
 
 def _referenced_file_indices(delete_files: pa.Table) -> set[int]:
     """Return the indices of the data files that new delete files refer to."""
-    return {index for details in delete_files["details"].to_pylist() for index in json.loads(details)["places"]}
+    return {index for details in delete_files["details"].to_pylist() for index in json.loads(details)["data_files"]}
 
 
 def _read_conflict_check(table_version: IcebergTableVersion, change: TableChange) -> ReadConflictCheck | None:
@@ -112,6 +112,6 @@ def _dangling_delete_files(table_version: IcebergTableVersion, removed_file_indi
         file_indices = np.flatnonzero(is_affected[:file_count])
         is_dangling = is_affected[file_count:] & ~is_global_delete(delete_entries, table_version.spec_history)
     index = table_version.delete_index(file_indices)
-    remains = ~np.isin(index["place"].to_numpy(), removed_file_indices)
+    remains = ~np.isin(index["file"].to_numpy(), removed_file_indices)
     is_dangling[index["delete"].to_numpy()[remains]] = False
     return frozenset(delete_entries["path"].filter(pa.array(is_dangling)).to_pylist())

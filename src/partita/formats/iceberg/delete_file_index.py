@@ -133,9 +133,9 @@ class _DeleteMatcher:
         data_indices = data_index_of_delete.take(pa.array(delete_indices)).to_numpy().astype(np.int64)
         applies = self.data_sequence_numbers[data_indices] <= self.delete_sequence_numbers[delete_indices]
         data_indices, delete_indices = data_indices[applies], delete_indices[applies]
-        misplaced = np.flatnonzero(self.data_groups[data_indices] != self.delete_groups[delete_indices])
-        if len(misplaced):
-            path = self.delete_entries["path"][int(delete_indices[misplaced[0]])].as_py()
+        mismatched_pairs = np.flatnonzero(self.data_groups[data_indices] != self.delete_groups[delete_indices])
+        if len(mismatched_pairs):
+            path = self.delete_entries["path"][int(delete_indices[mismatched_pairs[0]])].as_py()
             raise TableError(
                 f"the delete file {path} is of another spec or partition than the data file that it references; "
                 "readers of Iceberg disagree on whether it applies, so rewrite the table with the engine that wrote it"

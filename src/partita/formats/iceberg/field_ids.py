@@ -39,8 +39,10 @@ def file_columns(io: FileIO, metadata: TableMetadata, files: pa.Table) -> list[F
         footer_columns = read_file_columns(_file_opener(io), [(row["path"], row["file_size"]) for row in rows])
         for index, columns, row in zip(unknown_indices, footer_columns, rows, strict=True):
             if not columns.top_level_ids or (NAME_MAPPING_PROPERTY in metadata.properties and not columns.has_all_ids):
-                what = f"files without field ids, such as {row['path']}; rewrite them with the engine that added them"
-                raise UnsupportedFeature((what,), "reading")
+                problem = (
+                    f"files without field ids, such as {row['path']}; rewrite them with the engine that added them"
+                )
+                raise UnsupportedFeature((problem,), "reading")
             columns_by_file[index] = columns
     return [columns for columns in columns_by_file if columns is not None]
 
@@ -65,9 +67,9 @@ def _columns_from_suffix(metadata: TableMetadata, suffix: str) -> FileColumns | 
     match = _FINGERPRINT_SUFFIX.fullmatch(suffix)
     if match is None:
         return None
-    cached = cached_columns(match[1])
-    if cached is not None:
-        return cached
+    columns = cached_columns(match[1])
+    if columns is not None:
+        return columns
     for schema in metadata.schemas:
         try:
             columns = file_columns_from(stored_arrow_schema(schema))

@@ -147,8 +147,8 @@ class IcebergPositionDeleteWriter:
 
 
 def _dictionary_codes(file_indices: np.ndarray) -> tuple[list[int], pa.Array]:
-    encoded = pa.array(file_indices).dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices
+    dictionary_array = pa.array(file_indices).dictionary_encode()
+    return dictionary_array.dictionary.to_pylist(), dictionary_array.indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,12 @@ class _PositionDeleteDetails:
 
     def __call__(self, footer: FileFooter) -> str:
         footer_size = footer.metadata.serialized_size
-        details = {"group": self.group, "places": self.file_indices, "least": self.min_path, "greatest": self.max_path}
+        details = {
+            "group": self.group,
+            "data_files": self.file_indices,
+            "least": self.min_path,
+            "greatest": self.max_path,
+        }
         return json.dumps({**details, "footer": footer_size})
 
 

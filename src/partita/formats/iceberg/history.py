@@ -65,7 +65,7 @@ def snapshot_ancestors(metadata: TableMetadata, snapshot: Snapshot | None) -> It
 
     Raises `TableError` where a snapshot is its own ancestor.
     """
-    snapshots = {each.snapshot_id: each for each in metadata.snapshots}
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     seen_ids: set[int] = set()
     while snapshot is not None:
         if snapshot.snapshot_id in seen_ids:

@@ -39,10 +39,10 @@ def without_class_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in properties.items() if not is_class_property(name) and name != _AUTH_PROPERTY}
 
 
-def with_configured_classes(properties: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str, Any]:
+def with_configured_classes(properties: Mapping[str, Any], own_properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties with the class names of the user's configuration, and no others."""
     class_properties = {
-        name: value for name, value in configured.items() if is_class_property(name) or name == _AUTH_PROPERTY
+        name: value for name, value in own_properties.items() if is_class_property(name) or name == _AUTH_PROPERTY
     }
     return {**without_class_properties(properties), **class_properties}
 
@@ -64,15 +64,15 @@ def check_no_location_provider(properties: Mapping[str, str]) -> None:
 
 def load_guarded_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     """Load the catalog of a configuration; it imports no class that only metadata or a server names."""
-    configured: dict[str, Any] = dict(merge_config(Config().get_catalog_config(name) or {}, dict(properties)))
-    if _is_rest_catalog(name, configured, properties):
-        catalog: Catalog = _guarded_rest_catalog(name, configured)
+    own_properties: dict[str, Any] = dict(merge_config(Config().get_catalog_config(name) or {}, dict(properties)))
+    if _is_rest_catalog(name, own_properties, properties):
+        catalog: Catalog = _guarded_rest_catalog(name, own_properties)
     else:
         catalog = load_catalog(name, **properties)
-    return guard_catalog(catalog, configured)
+    return guard_catalog(catalog, own_properties)
 
 
-def _guarded_rest_catalog(name: str, configured: Mapping[str, Any]) -> Catalog:
+def _guarded_rest_catalog(name: str, own_properties: Mapping[str, Any]) -> Catalog:
     """Return a REST catalog that takes class names from its configuration, and not from its server's answer."""
     # The REST client is slow to import, and only needed by those who have such a catalog.
     from pyiceberg.catalog.rest import RestCatalog
@@ -84,19 +84,19 @@ def _guarded_rest_catalog(name: str, configured: Mapping[str, Any]) -> Catalog:
             # pyiceberg makes the session anew from these, and with it the class that authenticates.
             self.properties = with_configured_classes(self.properties, user_properties)
 
-    return GuardedRestCatalog(name, **configured)
+    return GuardedRestCatalog(name, **own_properties)
 
 
-def _is_rest_catalog(name: str, configured: Mapping[str, Any], user_properties: Mapping[str, str]) -> bool:
+def _is_rest_catalog(name: str, own_properties: Mapping[str, Any], user_properties: Mapping[str, str]) -> bool:
     if user_properties.get("py-catalog-impl"):
         return False
-    catalog_type = configured.get("type") or infer_catalog_type(name, dict(configured))
+    catalog_type = own_properties.get("type") or infer_catalog_type(name, dict(own_properties))
     return str(getattr(catalog_type, "value", catalog_type)).casefold() == "rest"
 
 
-def guard_catalog(catalog: Catalog, configured: Mapping[str, Any]) -> Catalog:
+def guard_catalog(catalog: Catalog, own_properties: Mapping[str, Any]) -> Catalog:
     """Make a catalog ignore properties that name classes, except those of its configuration."""
-    catalog.properties = with_configured_classes(catalog.properties, configured)
+    catalog.properties = with_configured_classes(catalog.properties, own_properties)
     _guard_file_io(catalog)
     _guard_location_provider(catalog)
     return catalog
@@ -125,7 +125,7 @@ def _guard_location_provider(catalog: Catalog) -> None:
             check_no_location_provider(current.metadata.properties)
         for update in updates:
             check_no_location_provider(getattr(update, "updates", None) or {})
-        staged: StagedTable = stage(current, name, requirements, updates)
-        return staged
+        staged_table: StagedTable = stage(current, name, requirements, updates)
+        return staged_table
 
     setattr(catalog, "_update_and_stage_table", update_and_stage_table)  # noqa: B010 - as above

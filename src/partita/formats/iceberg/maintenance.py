@@ -78,11 +78,13 @@ def expire_snapshots(
             retained_refs, retained_ids = _retained_refs_and_snapshots(
                 metadata, _expiry_timestamp(metadata, older_than), _min_snapshots_to_keep(metadata, retain_last)
             )
-            expired = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in retained_ids]
-            if not expired and retained_refs == set(metadata.refs):
+            expired_snapshots = [
+                snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in retained_ids
+            ]
+            if not expired_snapshots and retained_refs == set(metadata.refs):
                 return DeletedFiles()
-            if _commit_expiry(table, retained_refs, expired):
-                return _delete_unreachable_files(table, metadata, expired, table_folder)
+            if _commit_expiry(table, retained_refs, expired_snapshots):
+                return _delete_unreachable_files(table, metadata, expired_snapshots, table_folder)
             if not retries.wait():
                 raise CommitConflict("expire_snapshots", f"was first in all of {retries.attempts} attempts")
             refresh_table(table)
@@ -233,10 +235,10 @@ def _delete_unreachable_files(
             entry.data_file.file_path for entry in read_manifest_entries(table.io, manifest) if is_live_entry(entry)
         }
     canonical_live_paths = set(map(table_folder.canonical_path, live_paths))
-    misnamed = {path for path in statistics if not is_statistics_file_name(path)}
+    misnamed_paths = {path for path in statistics if not is_statistics_file_name(path)}
     kept_reasons = {
         path: REASON_OUTSIDE_FOLDER if table_folder.relative_path(path) is None else REASON_UNKNOWN_NAME
-        for path in misnamed
+        for path in misnamed_paths
     }
     paths = sorted(
         path
@@ -286,7 +288,7 @@ def _delete_files(table: Table, paths: Sequence[str], folders: Sequence[FolderLo
 
 
 def _statistics_paths(metadata: TableMetadata) -> set[str]:
-    return {each.statistics_path for each in (*metadata.statistics, *metadata.partition_statistics)}
+    return {file.statistics_path for file in (*metadata.statistics, *metadata.partition_statistics)}
 
 
 # --- orphan files
@@ -379,7 +381,7 @@ def _referenced_paths(table: Table) -> Iterator[str]:
     metadata = table.metadata
     yield table.metadata_location
     yield from (entry.metadata_file for entry in metadata.metadata_log)
-    yield from (each.statistics_path for each in (*metadata.statistics, *metadata.partition_statistics))
+    yield from (file.statistics_path for file in (*metadata.statistics, *metadata.partition_statistics))
     yield from (snapshot.manifest_list for snapshot in metadata.snapshots)
     for path, manifest in manifests_by_path(table.io, metadata.snapshots).items():
         yield path

@@ -185,8 +185,8 @@ def _increment_text(text: str) -> bytes | None:
 
 
 def _increment_bytes(octets: bytes) -> bytes | None:
-    stripped = octets.rstrip(b"\xff")
-    return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else None
+    prefix = octets.rstrip(b"\xff")
+    return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else None
 
 
 _STRUCT_FORMATS = {

@@ -229,7 +229,7 @@ def _read_metadata_document(io: FileIO, path: str) -> Mapping[str, Any] | None:
         return None
     snapshots = document.get("snapshots") or []
     is_valid = isinstance(snapshots, list) and all(
-        isinstance(each, dict) and isinstance(each.get("manifest-list"), str) for each in snapshots
+        isinstance(snapshot, dict) and isinstance(snapshot.get("manifest-list"), str) for snapshot in snapshots
     )
     if not is_valid or any(not isinstance(entry.get("metadata-file"), str) for entry in _metadata_log(document)):
         raise TableError(

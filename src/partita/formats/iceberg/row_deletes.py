@@ -33,14 +33,14 @@ _VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
 
 def read_position_delete_files(io: FileIO, files: Sequence[tuple[str, int]]) -> list[pa.Table]:
     """Read position-delete files, given by path and size, as tables of `file_path` and `pos`."""
-    cached = [_position_delete_cache.get(file) for file in files]
-    missing = [file for file, rows in zip(files, cached, strict=True) if rows is None]
+    cached_positions = [_position_delete_cache.get(file) for file in files]
+    missing = [file for file, rows in zip(files, cached_positions, strict=True) if rows is None]
     if len(missing) <= 1:
         tables = iter([_read_position_delete_file(io, *file) for file in missing])
     else:
         with ThreadPoolExecutor(min(_MAX_THREADS, len(missing))) as threads:
             tables = iter(list(threads.map(lambda file: _read_position_delete_file(io, *file), missing)))
-    return [next(tables) if rows is None else rows for rows in cached]
+    return [next(tables) if rows is None else rows for rows in cached_positions]
 
 
 def _read_position_delete_file(io: FileIO, path: str, size: int) -> pa.Table:

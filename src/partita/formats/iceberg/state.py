@@ -120,11 +120,11 @@ class IcebergTableVersion(TableVersion):
         columns = {"spec_id": spec_id_column(self.spec.spec_id, written_files.num_rows)}
         texts_by_field = written_partition_texts(written_files, len(self.spec.fields))
         for field, texts in zip(self.spec.fields, texts_by_field, strict=True):
-            encoded = texts.dictionary_encode()
-            values = [parse_partition_text(text, field) for text in encoded.dictionary.to_pylist()]
+            dictionary_array = texts.dictionary_encode()
+            values = [parse_partition_text(text, field) for text in dictionary_array.dictionary.to_pylist()]
             columns[self.spec_history.column_name(self.spec, field)] = partition_array(
                 values, partition_arrow_type(field)
-            ).take(encoded.indices)
+            ).take(dictionary_array.indices)
         return pa.table(columns)
 
     def discard_files(self, written_files: pa.Table) -> None:
@@ -157,16 +157,18 @@ class IcebergTableVersion(TableVersion):
         left, right = applicable_deletes(
             _delete_match_columns(self.data_entries, file_indices), self.delete_entries, self.spec_history
         )
-        return pa.table({"place": np.asarray(file_indices, np.int64)[left], "delete": right})
+        return pa.table({"file": np.asarray(file_indices, np.int64)[left], "delete": right})
 
 
 def table_version_without_files(table: Table, opened_location: str | None = None) -> IcebergTableVersion:
     """Return the table at its current snapshot without any file: no manifest is opened."""
     check_readable(table)
     history = spec_history(table.metadata)
-    none = read_live_entries(table.io, MANIFEST_FILE_SCHEMA.empty_table(), history)
+    no_entries = read_live_entries(table.io, MANIFEST_FILE_SCHEMA.empty_table(), history)
     has_files = table.metadata.current_snapshot() is not None
-    return _version_from_entries(table, history, none, none, is_partial=has_files, opened_location=opened_location)
+    return _version_from_entries(
+        table, history, no_entries, no_entries, is_partial=has_files, opened_location=opened_location
+    )
 
 
 def current_table_version(
@@ -205,17 +207,17 @@ def _manifests_of_partitions(
     manifests: pa.Table, table_version: IcebergTableVersion, file_indices: np.ndarray
 ) -> Bools:
     """The manifests that may list a file of the same spec and partition as one of the files at some places."""
-    found = np.zeros(manifests.num_rows, bool)
+    is_needed = np.zeros(manifests.num_rows, bool)
     ids, partitions = manifests["spec_id"].to_numpy(), table_version.partitions.take(pa.array(file_indices))
     for spec in table_version.spec_history.specs:
-        own = partitions.filter(pc.equal(partitions["spec_id"], spec.spec_id))
-        if own.num_rows:
-            values = distinct_rows(spec_columns(table_version.spec_history, spec, own))
+        spec_partitions = partitions.filter(pc.equal(partitions["spec_id"], spec.spec_id))
+        if spec_partitions.num_rows:
+            values = distinct_rows(spec_columns(table_version.spec_history, spec, spec_partitions))
             may_hold = may_match_partitions(
                 manifests, table_version.spec_history, PartitionSelection(spec.fields, values)
             )
-            found |= (ids == spec.spec_id) & may_hold
-    return found
+            is_needed |= (ids == spec.spec_id) & may_hold
+    return is_needed
 
 
 def _version_from_manifests(
@@ -227,8 +229,10 @@ def _version_from_manifests(
 ) -> IcebergTableVersion:
     """Return the version with the files of the needed manifests; None stands for all."""
     every_manifest = is_needed is None or bool(is_needed.all())
-    opened = manifests if every_manifest else manifests.select(MANIFEST_READ_COLUMNS).filter(pa.array(is_needed))
-    every = read_live_entries(table.io, opened, history)
+    manifests_to_read = (
+        manifests if every_manifest else manifests.select(MANIFEST_READ_COLUMNS).filter(pa.array(is_needed))
+    )
+    every = read_live_entries(table.io, manifests_to_read, history)
     is_data = every["content"].to_numpy() == DATA
     if is_data.all():
         entries, deletes = every, every.slice(0, 0)
@@ -298,12 +302,12 @@ def _row_counts(
     if not len(left):
         return counts
     vectors = is_deletion_vector(delete_entries)
-    gone, unknown = np.zeros(len(file_indices), np.int64), np.zeros(len(file_indices), bool)
+    deleted_counts, unknown = np.zeros(len(file_indices), np.int64), np.zeros(len(file_indices), bool)
     sizes = delete_entries["record_count"].to_numpy()
-    np.add.at(gone, left, np.where(vectors[right], sizes[right], 0))
+    np.add.at(deleted_counts, left, np.where(vectors[right], sizes[right], 0))
     unknown[left[~vectors[right]]] = True
     unknown |= np.bincount(left, minlength=len(file_indices)) > 1
-    return pa.array(counts.to_numpy() - gone, pa.int64(), mask=unknown)
+    return pa.array(counts.to_numpy() - deleted_counts, pa.int64(), mask=unknown)
 
 
 def _delete_match_columns(entries: pa.Table, file_indices: np.ndarray) -> pa.Table:

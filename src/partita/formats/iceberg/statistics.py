@@ -191,16 +191,16 @@ def _decode_decimals(octets: Array, type_: LogicalType) -> Array:
     buffers = BinaryBuffers.from_array(octets)
     is_valid = (buffers.lengths >= 1) & (buffers.lengths <= 16) & ~null_mask(octets)
     ends = buffers.offsets[1:]
-    padded = np.zeros((len(buffers), 16), np.uint8)
+    padded_octets = np.zeros((len(buffers), 16), np.uint8)
     if len(buffers.octets):
         sign = buffers.octets[np.where(is_valid, buffers.offsets[:-1], 0)] >= 0x80
         for byte in range(16):
             has_byte = is_valid & (buffers.lengths > byte)
-            padded[:, byte] = np.where(
+            padded_octets[:, byte] = np.where(
                 has_byte, buffers.octets[np.where(has_byte, ends - 1 - byte, 0)], np.where(sign, 255, 0)
             )
     decimals = pa.Array.from_buffers(
-        to_arrow_type(type_), len(buffers), [_validity_bitmap(is_valid), pa.py_buffer(padded.tobytes())]
+        to_arrow_type(type_), len(buffers), [_validity_bitmap(is_valid), pa.py_buffer(padded_octets.tobytes())]
     )
     return _drop_excess_digits(decimals, cast("DecimalType", type_))
 
@@ -209,9 +209,9 @@ def _drop_excess_digits(decimals: Array, type_: DecimalType) -> Array:
     """Drop values with more digits than the type has."""
     if type_.precision == _MAX_PRECISION:
         return decimals
-    unscaled = decimals.view(pa.decimal128(_MAX_PRECISION, 0))
-    limit = pa.scalar(Decimal(10**type_.precision), unscaled.type)
-    fits = pc.and_(pc.less(unscaled, limit), pc.greater(unscaled, pc.negate(limit)))
+    unscaled_values = decimals.view(pa.decimal128(_MAX_PRECISION, 0))
+    limit = pa.scalar(Decimal(10**type_.precision), unscaled_values.type)
+    fits = pc.and_(pc.less(unscaled_values, limit), pc.greater(unscaled_values, pc.negate(limit)))
     return pc.if_else(fits, decimals, pa.scalar(None, decimals.type))
 
 
@@ -240,13 +240,15 @@ def _decode_fixed(octets: Array, type_: LogicalType) -> Array:
     length = cast("FixedType", type_).length
     buffers = BinaryBuffers.from_array(octets)
     is_valid = (buffers.lengths <= length) & ~null_mask(octets)
-    padded = np.zeros((len(buffers), length), np.uint8)
+    padded_octets = np.zeros((len(buffers), length), np.uint8)
     if len(buffers.octets):
         for byte in range(length):
             has_byte = is_valid & (buffers.lengths > byte)
-            padded[:, byte] = np.where(has_byte, buffers.octets[np.where(has_byte, buffers.offsets[:-1] + byte, 0)], 0)
+            padded_octets[:, byte] = np.where(
+                has_byte, buffers.octets[np.where(has_byte, buffers.offsets[:-1] + byte, 0)], 0
+            )
     return pa.Array.from_buffers(
-        pa.binary(length), len(buffers), [_validity_bitmap(is_valid), pa.py_buffer(padded.tobytes())]
+        pa.binary(length), len(buffers), [_validity_bitmap(is_valid), pa.py_buffer(padded_octets.tobytes())]
     )
 
 
@@ -278,9 +280,9 @@ def _decode_numbers(
 ) -> tuple[Any, Bools]:
     """Return the numbers of binaries that have one of the widths, and a mask of where there is one."""
     for width, dtype in widths.items():
-        packed = _fixed_width_bytes(octets, width)
-        if packed is not None:
-            return packed.view(dtype).astype(result_dtype, copy=False), np.ones(len(octets), bool)
+        packed_octets = _fixed_width_bytes(octets, width)
+        if packed_octets is not None:
+            return packed_octets.view(dtype).astype(result_dtype, copy=False), np.ones(len(octets), bool)
     buffers = BinaryBuffers.from_array(octets)
     lengths, valid = buffers.lengths, ~null_mask(octets)
     values = np.zeros(len(buffers), result_dtype)

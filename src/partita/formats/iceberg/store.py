@@ -74,10 +74,10 @@ class IcebergTableStore(TableStore):
         return self._table
 
     def _version_at(self, table: Table, where: PredicateLike | UnboundPredicate | None) -> IcebergTableVersion:
-        cached = self._cached_version
-        is_current = cached is not None and cached.table.metadata_location == table.metadata_location
-        if cached is not None and is_current and (where is None or cached.files.num_rows <= _MAX_REUSED_FILES):
-            return cached
+        version = self._cached_version
+        is_current = version is not None and version.table.metadata_location == table.metadata_location
+        if version is not None and is_current and (where is None or version.files.num_rows <= _MAX_REUSED_FILES):
+            return version
         version = current_table_version(table, where, self._opened_location)
         if not version.is_partial:
             self._cached_version = version

@@ -39,11 +39,11 @@ def write_target(table_version: IcebergTableVersion) -> IcebergTarget:
     schema, properties = table_version.table.schema(), table_version.table.metadata.properties
     paths_by_id = {field_id: path for path, field_id in field_ids(stored_schema(schema)).items()}
     columns = metrics_columns(table_version.schema, field_ids(schema), properties)
-    stored = stored_arrow_schema(schema)
+    file_schema = stored_arrow_schema(schema)
     return IcebergTarget(
         data_folder(table_version.table),
-        stored,
-        file_columns_from(stored).fingerprint,
+        file_schema,
+        file_columns_from(file_schema).fingerprint,
         table_version.spec.fields,
         IcebergMetricsCollector({paths_by_id[column.field_id]: column for column in columns.values()}),
         _compression_codec(properties),

@@ -269,11 +269,11 @@ def _encode_bytes(data: bytes) -> bytes:
 def encode_long(number: int) -> bytes:
     """Encode a long as Avro does: zigzag, seven bits per byte, the lowest first."""
     remaining = (number << 1) ^ (number >> 63)
-    encoded = bytearray()
+    octets = bytearray()
     while remaining >= 0x80:
-        encoded.append(remaining & 0x7F | 0x80)
+        octets.append(remaining & 0x7F | 0x80)
         remaining >>= 7
-    return bytes((*encoded, remaining))
+    return bytes((*octets, remaining))
 
 
 def _schema_by_field_ids(schema: Any) -> Any:
@@ -296,13 +296,13 @@ def _schema_by_field_ids(schema: Any) -> Any:
             return rename_fields(kind)
         if kind in ("record", "fixed", "enum"):
             named_types[type_.get("name", "")] = type_
-            renamed = {**type_, "name": f"t{next(type_numbers)}"}
-            renamed.pop("namespace", None)
+            renamed_type = {**type_, "name": f"t{next(type_numbers)}"}
+            renamed_type.pop("namespace", None)
             if kind == "record":
                 fields = (_field_by_id(f, rename_fields(f["type"])) for f in type_["fields"])
                 # A record without fields, such as the partition of an unpartitioned table, has no Arrow column.
-                renamed["fields"] = [f for f in fields if not _is_empty_record(f["type"])]
-            return renamed
+                renamed_type["fields"] = [f for f in fields if not _is_empty_record(f["type"])]
+            return renamed_type
         inner = {"array": "items", "map": "values"}.get(kind)
         return {**type_, inner: rename_fields(type_[inner])} if inner is not None else type_
 

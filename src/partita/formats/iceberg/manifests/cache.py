@@ -91,11 +91,11 @@ def _cache_folder() -> Path | None:
 
 
 @lru_cache(maxsize=8)
-def _cache_folder_from(configured: str, xdg_cache_home: str, home: str) -> Path | None:
-    if configured == "off":
+def _cache_folder_from(configured_folder: str, xdg_cache_home: str, home: str) -> Path | None:
+    if configured_folder == "off":
         return None
-    if configured:
-        return Path(configured, "manifests")
+    if configured_folder:
+        return Path(configured_folder, "manifests")
     # A relative path must be ignored (XDG Base Directory Specification).
     root = Path(xdg_cache_home) if xdg_cache_home.startswith("/") else Path(home or "~", ".cache").expanduser()
     return root / "partita" / "manifests"
@@ -112,15 +112,15 @@ def _read_table(key: str) -> tuple[pa.Table | None, int]:
     if file is None:
         return None, 0
     try:
-        mapped = pa.memory_map(file)
+        mapped_file = pa.memory_map(file)
         # The Arrow file format has its schema at the end, and takes two to three times as long to open.
-        table = pa.ipc.open_stream(mapped).read_all()
+        table = pa.ipc.open_stream(mapped_file).read_all()
         table.validate()
         is_valid = table.schema.metadata == _schema_metadata(key, table.num_rows)
         os.utime(file)
     except (OSError, pa.ArrowException, UnicodeDecodeError):
         return None, 0
-    return table.replace_schema_metadata() if is_valid else None, mapped.size()
+    return table.replace_schema_metadata() if is_valid else None, mapped_file.size()
 
 
 def _write_table(key: str, table: pa.Table) -> None:

@@ -159,7 +159,7 @@ class CopyableManifest:
 
     def _manifest_copy(self, block_rows: Sequence[Ints]) -> ManifestCopy:
         rows = np.concatenate(block_rows)
-        changed_blocks = [each for each in block_rows if not self._is_unchanged_block(each)]
+        changed_blocks = [block for block in block_rows if not self._is_unchanged_block(block)]
         entries = iter(self._entry_bytes(np.concatenate(changed_blocks)) if changed_blocks else ())
         blocks = []
         for rows_of_block in block_rows:
@@ -212,10 +212,10 @@ class CopyableManifest:
 
     def _entry_bodies(self, block_index: int) -> list[bytes]:
         """Return the entries of a block without their heads."""
-        record_count, compressed = self.container.blocks[block_index]
+        record_count, compressed_block = self.container.blocks[block_index]
         rows = np.arange(self._block_starts[block_index], self._block_starts[block_index] + record_count)
         try:
-            data = zlib.decompress(compressed, -zlib.MAX_WBITS) if self._is_deflated else compressed
+            data = zlib.decompress(compressed_block, -zlib.MAX_WBITS) if self._is_deflated else compressed_block
         except zlib.error as error:
             raise ManifestNotCopyable from error
         heads = self._entry_heads(rows, self.records)
@@ -228,21 +228,21 @@ class CopyableManifest:
     def _entry_heads(self, rows: Ints, records: pa.Table) -> list[bytes]:
         indices = pa.array(rows)
         columns = [records[f"f{field_id}"].take(indices).to_pylist() for field_id in self.head_fields]
-        encoded: dict[tuple[int | None, ...], bytes] = {}
+        partition_bytes: dict[tuple[int | None, ...], bytes] = {}
         heads = []
         for values in zip(*columns, strict=True):
-            if values not in encoded:
-                encoded[values] = b"".join(map(_encode_long_field, values, self.head_fields.values()))
-            heads.append(encoded[values])
+            if values not in partition_bytes:
+                partition_bytes[values] = b"".join(map(_encode_long_field, values, self.head_fields.values()))
+            heads.append(partition_bytes[values])
         return heads
 
     def _path_bytes(self, rows: Ints, paths: Sequence[bytes]) -> list[bytes]:
         """Return the bytes that follow the heads: the content where it comes first, and the path."""
-        encoded = [encode_long(len(path)) + path for path in paths]
+        path_bytes = [encode_long(len(path)) + path for path in paths]
         if not self.starts_with_content:
-            return encoded
+            return path_bytes
         contents = self._data_files.take(pa.array(rows)).field(f"f{CONTENT_ID}").to_pylist()
-        return [encode_long(content) + path for content, path in zip(contents, encoded, strict=True)]
+        return [encode_long(content) + path for content, path in zip(contents, path_bytes, strict=True)]
 
     def _compress_block(self, data: bytes) -> bytes:
         if not self._is_deflated:
@@ -277,25 +277,27 @@ class CopyableManifest:
     @cached_property
     def _changed_mask(self) -> Bools:
         """The entries whose head changes when they become existing entries."""
-        changed: Bools = self.records[f"f{STATUS_ID}"].to_numpy() != EXISTING
+        is_changed: Bools = self.records[f"f{STATUS_ID}"].to_numpy() != EXISTING
         for field_id in self.head_fields:
-            before, after = (dense_array(each[f"f{field_id}"]) for each in (self.records, self._existing_records))
-            changed |= null_mask(before) & ~null_mask(after)
-        return changed
+            before, after = (dense_array(records[f"f{field_id}"]) for records in (self.records, self._existing_records))
+            is_changed |= null_mask(before) & ~null_mask(after)
+        return is_changed
 
     @cached_property
     def _existing_records(self) -> pa.Table:
         """The records as existing entries, with inherited values ("Sequence Number Inheritance")."""
         records, manifest = self.records, self.manifest
         status = dense_array(records[f"f{STATUS_ID}"])
-        written: Mapping[int, pa.Array] = {
+        stored_columns: Mapping[int, pa.Array] = {
             field_id: dense_array(records[f"f{field_id}"]) for field_id in self.head_fields if field_id != STATUS_ID
         }
         inherits = pc.or_(pc.equal(status, ADDED), manifest.sequence_number == 0)
-        inherited = pc.if_else(inherits, manifest.sequence_number, pa.scalar(None, pa.int64()))
+        inherited_numbers = pc.if_else(inherits, manifest.sequence_number, pa.scalar(None, pa.int64()))
         columns = {STATUS_ID: pa.array(np.full(len(status), EXISTING), status.type)}
-        columns |= {field_id: pc.coalesce(values, inherited) for field_id, values in written.items()}
-        columns[SNAPSHOT_ID] = pc.coalesce(written[SNAPSHOT_ID], pa.scalar(manifest.added_snapshot_id, pa.int64()))
+        columns |= {field_id: pc.coalesce(values, inherited_numbers) for field_id, values in stored_columns.items()}
+        columns[SNAPSHOT_ID] = pc.coalesce(
+            stored_columns[SNAPSHOT_ID], pa.scalar(manifest.added_snapshot_id, pa.int64())
+        )
         for field_id, values in columns.items():
             index = records.schema.get_field_index(f"f{field_id}")
             records = records.set_column(index, records.schema.field(index), values)

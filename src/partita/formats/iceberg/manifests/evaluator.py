@@ -116,13 +116,13 @@ _UNORDERED_KINDS = (TypeKind.OTHER, TypeKind.UUID)
 
 def _summary_evidence(field: PartitionField, summaries: pa.StructArray) -> DomainArray:
     type_ = field.key_type(TransformFamily.ICEBERG)
-    encoded = [summaries.field(name) for name in ("lower", "upper")]
+    encoded_bounds = [summaries.field(name) for name in ("lower", "upper")]
     # Both bounds are decoded in one call: there are few manifests, so the overhead per call dominates.
-    bounds = bounds_from_statistics(decode_bounds(pa.concat_arrays(encoded), type_), type_)
+    bounds = bounds_from_statistics(decode_bounds(pa.concat_arrays(encoded_bounds), type_), type_)
     lower, upper = slice(None, len(summaries)), slice(len(summaries), None)
     has_nulls, may_have_nulls = (_bool_values(summaries.field("contains_null"), default) for default in (False, True))
     # There are no bounds if all values are null or NaN; an unreadable bound is unknown.
-    is_only_null = null_mask(encoded[0]) & null_mask(encoded[1]) & has_nulls
+    is_only_null = null_mask(encoded_bounds[0]) & null_mask(encoded_bounds[1]) & has_nulls
     if type_.kind in FLOAT_KINDS:
         is_only_null &= ~_bool_values(summaries.field("contains_nan"), True)
     if isinstance(field.transform, HashedTransform):

@@ -103,7 +103,7 @@ def _field_summaries(lists: pa.Array) -> pa.Array:
         columns.get(f"f{field_id}", pa.nulls(len(structs), field.type))
         for field_id, field in zip(FIELD_SUMMARY_IDS, FIELD_SUMMARY_TYPE, strict=True)
     ]
-    renamed = pa.StructArray.from_arrays(fields, fields=list(FIELD_SUMMARY_TYPE))
-    return pa.ListArray.from_arrays(lists.offsets, renamed, mask=lists.is_null()).cast(
+    renamed_array = pa.StructArray.from_arrays(fields, fields=list(FIELD_SUMMARY_TYPE))
+    return pa.ListArray.from_arrays(lists.offsets, renamed_array, mask=lists.is_null()).cast(
         MANIFEST_FILE_SCHEMA.field("partitions").type
     )

@@ -46,8 +46,8 @@ def may_contain_partition(
 
 
 def _field_summary(type_: PrimitiveType, values: Sequence[Any]) -> PartitionFieldSummary:
-    ordered = [value for value in values if value is not None and not _is_nan(value)]
-    lower, upper = (min(ordered, key=_sort_key), max(ordered, key=_sort_key)) if ordered else (None, None)
+    numbers = [value for value in values if value is not None and not _is_nan(value)]
+    lower, upper = (min(numbers, key=_sort_key), max(numbers, key=_sort_key)) if numbers else (None, None)
     return PartitionFieldSummary(
         any(value is None for value in values),
         any(map(_is_nan, values)),

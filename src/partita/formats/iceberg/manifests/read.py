@@ -47,7 +47,7 @@ def read_live_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> 
 
     `manifests` are rows of `MANIFEST_FILE_SCHEMA`, of which `MANIFEST_READ_COLUMNS` are enough.
     """
-    return _concat_entries(manifests, lambda listed: _read_manifests(io, listed), history)
+    return _concat_entries(manifests, lambda spec_manifests: _read_manifests(io, spec_manifests), history)
 
 
 def read_changed_entries(io: FileIO, manifests: pa.Table, history: SpecHistory) -> pa.Table:
@@ -127,7 +127,7 @@ def _manifests_from_table(manifests: pa.Table) -> list[_ListedManifest]:
     listed_manifests = [
         _ListedManifest(index, **row) for index, row in enumerate(manifests.select(MANIFEST_READ_COLUMNS).to_pylist())
     ]
-    if any(manifest.encrypted for manifest in listed_manifests):
+    if any(manifest.is_encrypted for manifest in listed_manifests):
         raise UnsupportedFeature(("encrypted manifests",), "reading")
     return listed_manifests
 
@@ -138,10 +138,10 @@ def _concat_entries(
     listed_manifests = _manifests_from_table(manifests)
     partition_types = partition_columns(history)
     paths = pa.array([manifest.path for manifest in listed_manifests], pa.string())
-    decoded = zip(listed_manifests, read_manifests(listed_manifests), strict=True)
+    decoded_manifests = zip(listed_manifests, read_manifests(listed_manifests), strict=True)
     tables = [
         _entries_of_manifest(manifest, entries, history, partition_types, paths)
-        for manifest, entries in decoded
+        for manifest, entries in decoded_manifests
         if entries.num_rows
     ]
     schema = _entries_schema(partition_types, tables)
@@ -165,7 +165,7 @@ class _ListedManifest:
     spec_id: int
     sequence_number: int
     snapshot_id: int
-    encrypted: bool
+    is_encrypted: bool
 
     @property
     def cache_key(self) -> str:
@@ -178,10 +178,10 @@ def _read_manifests(io: FileIO, manifests: Sequence[_ListedManifest]) -> list[pa
     missing = [index for index, table in enumerate(tables) if table is None]
     if missing:
         with ThreadPoolExecutor(_MAX_THREADS) as pool:
-            decoded = pool.map(
+            decoded_manifests = pool.map(
                 lambda index: _flatten_entries(read_avro(io, manifests[index].path), manifests[index]), missing
             )
-            for index, table in zip(missing, decoded, strict=True):
+            for index, table in zip(missing, decoded_manifests, strict=True):
                 tables[index] = cache.put_table(manifests[index].cache_key, table)
         cache.evict_periodically()
     return tables
@@ -226,11 +226,13 @@ def _flatten_entries(records: pa.Table, manifest: _ListedManifest) -> pa.Table:
 
 def _sequence_numbers(records: pa.Table, field_id: int, manifest: _ListedManifest) -> pa.Array:
     """Return sequence numbers with inherited ones filled in, for added entries and all entries of version 1."""
-    written = _int64_column(records, field_id)
+    stored_numbers = _int64_column(records, field_id)
     if manifest.sequence_number == 0:
-        return pc.fill_null(written, 0)
+        return pc.fill_null(stored_numbers, 0)
     is_added = pc.equal(dense_array(records[_STATUS_COLUMN]), ADDED)
-    sequence_numbers = pc.coalesce(written, pc.if_else(is_added, manifest.sequence_number, pa.scalar(None, pa.int64())))
+    sequence_numbers = pc.coalesce(
+        stored_numbers, pc.if_else(is_added, manifest.sequence_number, pa.scalar(None, pa.int64()))
+    )
     is_missing = pc.and_(sequence_numbers.is_null(), pc.not_equal(dense_array(records[_STATUS_COLUMN]), DELETED))
     if field_id == SEQUENCE_NUMBER_ID and is_missing.true_count:
         raise TableError(f"{manifest.path} lists an existing file without its sequence number")

@@ -101,12 +101,12 @@ class ManifestWriter:
             for entry in remaining:
                 block.append(entry)
                 if len(block) == _BLOCK_ENTRIES:
-                    writer.write_block([builder.add_entry(each) for each in block])
+                    writer.write_block([builder.add_entry(entry) for entry in block])
                     block = []
                     if writer.tell() >= target_size or len(builder.partitions) >= MAX_MANIFEST_ENTRIES:
                         break
             if block:
-                writer.write_block([builder.add_entry(each) for each in block])
+                writer.write_block([builder.add_entry(entry) for entry in block])
             length = writer.tell()
         return builder.build_manifest_file(path, length, spec_id, content, self.snapshot_id)
 
@@ -188,9 +188,7 @@ class _ManifestFileBuilder:
     def build_manifest_file(
         self, path: str, length: int, spec_id: int, content: ManifestContent, snapshot_id: int
     ) -> ManifestFile:
-        added, existing, deleted = (
-            ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED,
-        )  # fmt: skip
+        status = ManifestEntryStatus
         return ManifestFile.from_args(
             manifest_path=path,
             manifest_length=length,
@@ -200,12 +198,12 @@ class _ManifestFileBuilder:
             sequence_number=UNASSIGNED_SEQ,
             min_sequence_number=UNASSIGNED_SEQ if self.min_sequence_number is None else self.min_sequence_number,
             added_snapshot_id=snapshot_id,
-            added_files_count=self.file_counts.get(added, 0),
-            existing_files_count=self.file_counts.get(existing, 0),
-            deleted_files_count=self.file_counts.get(deleted, 0),
-            added_rows_count=self.row_counts.get(added, 0),
-            existing_rows_count=self.row_counts.get(existing, 0),
-            deleted_rows_count=self.row_counts.get(deleted, 0),
+            added_files_count=self.file_counts.get(status.ADDED, 0),
+            existing_files_count=self.file_counts.get(status.EXISTING, 0),
+            deleted_files_count=self.file_counts.get(status.DELETED, 0),
+            added_rows_count=self.row_counts.get(status.ADDED, 0),
+            existing_rows_count=self.row_counts.get(status.EXISTING, 0),
+            deleted_rows_count=self.row_counts.get(status.DELETED, 0),
             partitions=partition_summaries(self.partition_struct, self.partitions),
             key_metadata=None,
         )

@@ -39,17 +39,17 @@ def read_position_deletes(spark: SparkSession, locations: Sequence[str], pairs: 
     that stands in it: `reported`, `file_path`, and then what is to be known of the data file.
     """
     rows = read_parquet(spark, "file_path string, pos long", locations)
-    placed = rows.select("file_path", F.col("pos").alias(ROW_INDEX), F.col("_metadata.file_path").alias("reported"))
-    known = F.broadcast(frame_from_arrow(spark, pairs))
-    return placed.join(known, ["reported", "file_path"]).drop("reported", "file_path")
+    positions = rows.select("file_path", F.col("pos").alias(ROW_INDEX), F.col("_metadata.file_path").alias("reported"))
+    delete_pairs = F.broadcast(frame_from_arrow(spark, pairs))
+    return positions.join(delete_pairs, ["reported", "file_path"]).drop("reported", "file_path")
 
 
 def apply_position_deletes(rows: DataFrame, deletes: DataFrame, delete_count: int) -> DataFrame:
     """Rows with positions, without those of `marked` (`FILE` and `ROW`), of which there are about `count`."""
-    gone = deletes.select(_position_key().alias(_DELETE_KEY))
+    removed_deletes = deletes.select(_position_key().alias(_DELETE_KEY))
     if delete_count <= MAX_BROADCAST_ROWS:
-        gone = F.broadcast(gone)
-    return rows.join(gone, _position_key() == F.col(_DELETE_KEY), "left_anti")
+        removed_deletes = F.broadcast(removed_deletes)
+    return rows.join(removed_deletes, _position_key() == F.col(_DELETE_KEY), "left_anti")
 
 
 def row_counts_by_file(positions: DataFrame) -> pa.Table:
@@ -57,10 +57,10 @@ def row_counts_by_file(positions: DataFrame) -> pa.Table:
     counts = positions.groupBy(FILE_INDEX).agg(
         F.count("*").alias("rows"), F.count_distinct(ROW_INDEX).alias("distinct")
     )
-    found = counts.orderBy(FILE_INDEX).toArrow()
-    if not found["rows"].equals(found["distinct"]):
+    counts_table = counts.orderBy(FILE_INDEX).toArrow()
+    if not counts_table["rows"].equals(counts_table["distinct"]):
         raise multiple_match_error()
-    return found.select([FILE_INDEX, "rows"])
+    return counts_table.select([FILE_INDEX, "rows"])
 
 
 def apply_equality_deletes(
@@ -71,18 +71,18 @@ def apply_equality_deletes(
     `deleted` has the columns, and the number of the delete file as `FILE`; `pairs` says which files of `rows` (`FILE`)
     each delete file (`delete`) is about. With `spread`, `deleted` goes to every executor.
     """
-    numbered = deletes.withColumnRenamed(FILE_INDEX, _DELETE_KEY)
-    about = numbered.join(
+    numbered_deletes = deletes.withColumnRenamed(FILE_INDEX, _DELETE_KEY)
+    about = numbered_deletes.join(
         F.broadcast(frame_from_arrow(rows.sparkSession, pairs)), F.col(_DELETE_KEY) == F.col("delete")
     )
     names = [(name, f"__partita_equal_{at}") for at, name in enumerate(columns)]
-    gone = about.select(
+    removed_deletes = about.select(
         F.col(FILE_INDEX).alias(_KNOWN_DELETE), *(F.col(quote_identifier(name)).alias(under) for name, under in names)
     ).distinct()
     condition = F.col(FILE_INDEX) == F.col(_KNOWN_DELETE)
     for name, under in names:
         condition = condition & F.col(quote_identifier(name)).eqNullSafe(F.col(under))
-    return rows.join(F.broadcast(gone) if broadcast else gone, condition, "left_anti")
+    return rows.join(F.broadcast(removed_deletes) if broadcast else removed_deletes, condition, "left_anti")
 
 
 def _position_key() -> Column:
@@ -125,27 +125,30 @@ def write_position_deletes(
     tasks = max(1, min(count, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
 
     def write_task(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, object]]:
-        held = list(batches)
-        if held:
-            yield from _write_deletes_by_group(pa.Table.from_batches(held), writer)
+        task_batches = list(batches)
+        if task_batches:
+            yield from _write_deletes_by_group(pa.Table.from_batches(task_batches), writer)
 
     return run_arrow_tasks(rows.repartition(tasks, DELETE_GROUP), write_task, result_schema)
 
 
 def _write_deletes_by_group(rows: pa.Table, writer: PositionDeleteWriter) -> Iterator[dict[str, object]]:
     group, place, row = (rows[name].to_numpy() for name in (DELETE_GROUP, TABLE_FILE_INDEX, ROW_INDEX))
-    known = rows[_KNOWN_DELETE].to_numpy()
+    is_known = rows[_KNOWN_DELETE].to_numpy()
     # What is known comes last among its equals, so that what is new is counted.
-    order = np.lexsort((known, row, place, group))
-    group, place, row, known = group[order], place[order], row[order], known[order]
+    order = np.lexsort((is_known, row, place, group))
+    group, place, row, is_known = group[order], place[order], row[order], is_known[order]
     again = (np.diff(place) == 0) & (np.diff(row) == 0)
-    if (again & ~known[1:]).any():
+    if (again & ~is_known[1:]).any():
         raise multiple_match_error()
     first = np.concatenate([[True], ~again])
-    group, place, row, known = group[first], place[first], row[first], known[first]
+    group, place, row, is_known = group[first], place[first], row[first], is_known[first]
     edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(group)]
     task = task_name()
     for start, stop in itertools.pairwise(edges):
-        new = int((~known[start:stop]).sum())
+        new = int((~is_known[start:stop]).sum())
         if new:
-            yield {**writer.write_deletes(int(group[start]), place[start:stop], row[start:stop], task), "gone": new}
+            yield {
+                **writer.write_deletes(int(group[start]), place[start:stop], row[start:stop], task),
+                "deleted_rows": new,
+            }

@@ -51,7 +51,7 @@ from partita.spark.write import PARTITION_COLUMN_PREFIX, rebalance_by_partition,
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-_DELETE_FILE_SCHEMA = pa.schema([*WRITTEN_FILE_SCHEMA, ("gone", pa.int64())])
+_DELETE_FILE_SCHEMA = pa.schema([*WRITTEN_FILE_SCHEMA, ("deleted_rows", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,12 @@ class IcebergRows(IcebergScan):
     def _stored_columns(self) -> list[tuple[str, str, DataType]]:
         """Return the columns of files: name, name in files, and type in files."""
         schema = self.table_version.table.schema()
-        stored = spark_schema_from_json(spark_struct_json(stored_schema(schema).fields, by_id=False, action="writing"))
+        stored_struct = spark_schema_from_json(
+            spark_struct_json(stored_schema(schema).fields, by_id=False, action="writing")
+        )
         return [
-            (name, f.name, f.dataType) for name, f in zip(self.table_version.schema.names, stored.fields, strict=True)
+            (name, f.name, f.dataType)
+            for name, f in zip(self.table_version.schema.names, stored_struct.fields, strict=True)
         ]
 
     def partition_value_columns(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
@@ -107,9 +110,9 @@ class IcebergRows(IcebergScan):
     def is_outdated(self, file_indices: np.ndarray) -> np.ndarray:
         """Return which files are of another spec than the current one, or have deleted rows."""
         spec_ids = self.table_version.files["spec_id"].to_numpy()[file_indices]
-        has_deletes = np.isin(file_indices, self.table_version.delete_index(file_indices)["place"].to_numpy())
-        outdated: np.ndarray = (spec_ids != self.table_version.spec.spec_id) | has_deletes
-        return outdated
+        has_deletes = np.isin(file_indices, self.table_version.delete_index(file_indices)["file"].to_numpy())
+        is_outdated: np.ndarray = (spec_ids != self.table_version.spec.spec_id) | has_deletes
+        return is_outdated
 
     def can_update_in_place(self, file_indices: np.ndarray, changed_columns: set[str], operation: str) -> bool:
         """Return whether the table copies on write, the files can be copied, and no partition source changes."""
@@ -167,20 +170,20 @@ class IcebergRows(IcebergScan):
             row_counts = row_counts_by_file(cached_positions)
             if not row_counts.num_rows:
                 return TableChange(operation)
-            touched, deleted_row_count = row_counts[FILE_INDEX].to_numpy(), total(row_counts["rows"])
+            changed_files, deleted_row_count = row_counts[FILE_INDEX].to_numpy(), total(row_counts["rows"])
             names = [f.name for f in self._spark_schema("writing").fields]
-            new_numbers = pa.table({FILE_INDEX: pa.array(touched.astype(np.int32)),
-                                    "__partita_new": pa.array(np.arange(len(touched), dtype=np.int32))})  # fmt: skip
+            new_indices = pa.array(np.arange(len(changed_files), dtype=np.int32))
+            numbers = pa.table({FILE_INDEX: pa.array(changed_files.astype(np.int32)), "__partita_new": new_indices})
             spark = spark_session()
-            renumbered = cached_positions.join(frame_from_arrow(spark, new_numbers), FILE_INDEX).select(
+            renumbered_positions = cached_positions.join(frame_from_arrow(spark, numbers), FILE_INDEX).select(
                 column_by_name("__partita_new").alias(FILE_INDEX), ROW_INDEX
             )
-            rows = self.scan(spark, file_indices[touched], names, positions=True)
-            remaining_rows = apply_position_deletes(rows, renumbered, deleted_row_count)
+            rows = self.scan(spark, file_indices[changed_files], names, positions=True)
+            remaining_rows = apply_position_deletes(rows, renumbered_positions, deleted_row_count)
             return TableChange(
                 operation,
                 added_files=self.write_data_files(select_columns(remaining_rows, names), operation),
-                removed_file_indices=file_indices[touched],
+                removed_file_indices=file_indices[changed_files],
                 deleted_row_count=deleted_row_count,
             )
         finally:
@@ -191,8 +194,8 @@ class IcebergRows(IcebergScan):
     ) -> TableChange:
         """Write position deletes of rows, merged with the earlier ones of the same partitions."""
         groups, first_file_indices = self._delete_groups(file_indices, removed_file_indices)
-        grouped = np.flatnonzero(groups >= 0)
-        delete_index = self._position_delete_index(grouped)
+        grouped_files = np.flatnonzero(groups >= 0)
+        delete_index = self._position_delete_index(grouped_files)
         spark = spark_session()
         file_groups_table = pa.table(
             {
@@ -201,22 +204,29 @@ class IcebergRows(IcebergScan):
                 DELETE_GROUP: pa.array(groups[file_indices].astype(np.int32)),
             }
         )
-        earlier_deletes, _ = self._deleted_positions(spark, grouped, delete_index, TABLE_FILE_INDEX)
+        earlier_deletes, _ = self._deleted_positions(spark, grouped_files, delete_index, TABLE_FILE_INDEX)
         if earlier_deletes is not None:
             table_groups = pa.table(
-                {TABLE_FILE_INDEX: pa.array(grouped), DELETE_GROUP: pa.array(groups[grouped].astype(np.int32))}
+                {
+                    TABLE_FILE_INDEX: pa.array(grouped_files),
+                    DELETE_GROUP: pa.array(groups[grouped_files].astype(np.int32)),
+                }
             )
             earlier_deletes = earlier_deletes.join(frame_from_arrow(spark, table_groups), TABLE_FILE_INDEX)
         writer = position_delete_writer(self.table_version, groups, first_file_indices)
-        written = write_position_deletes(positions, file_groups_table, earlier_deletes, writer, _DELETE_FILE_SCHEMA)
-        written_groups = {json.loads(details)["group"] for details in written["details"].to_pylist()}
-        is_replaced = np.isin(groups[delete_index["place"].to_numpy()], list(written_groups))
-        replaced = np.unique(delete_index["delete"].to_numpy()[is_replaced])
+        delete_files = write_position_deletes(
+            positions, file_groups_table, earlier_deletes, writer, _DELETE_FILE_SCHEMA
+        )
+        written_groups = {json.loads(details)["group"] for details in delete_files["details"].to_pylist()}
+        is_replaced = np.isin(groups[delete_index["file"].to_numpy()], list(written_groups))
+        replaced_deletes = np.unique(delete_index["delete"].to_numpy()[is_replaced])
         return TableChange(
             operation,
-            delete_files=written.select(WRITTEN_FILE_SCHEMA.names),
-            replaced_delete_files=tuple(self.table_version.delete_entries["path"].take(pa.array(replaced)).to_pylist()),
-            deleted_row_count=total(written["gone"]),
+            delete_files=delete_files.select(WRITTEN_FILE_SCHEMA.names),
+            replaced_delete_files=tuple(
+                self.table_version.delete_entries["path"].take(pa.array(replaced_deletes)).to_pylist()
+            ),
+            deleted_row_count=total(delete_files["deleted_rows"]),
         )
 
     def _delete_groups(
@@ -228,9 +238,9 @@ class IcebergRows(IcebergScan):
         files have no group: no delete may refer to a file that its own commit removes.
         """
         partition_numbers = partition_groups(self.table_version.data_entries)
-        touched, first_positions = np.unique(partition_numbers[file_indices], return_index=True)
-        candidates = np.minimum(np.searchsorted(touched, partition_numbers), len(touched) - 1)
-        groups = np.where(touched[candidates] == partition_numbers, candidates, -1)
+        changed_partitions, first_positions = np.unique(partition_numbers[file_indices], return_index=True)
+        candidates = np.minimum(np.searchsorted(changed_partitions, partition_numbers), len(changed_partitions) - 1)
+        groups = np.where(changed_partitions[candidates] == partition_numbers, candidates, -1)
         groups[removed_file_indices] = -1
         return groups, file_indices[first_positions]
 

@@ -88,27 +88,31 @@ class IcebergScan(TableRows):
         self, spark: SparkSession, file_indices: np.ndarray, names: Sequence[str], delete_index: pa.Table
     ) -> DataFrame:
         """The rows that no delete file speaks of, without positions, which is quicker."""
-        touched = np.isin(file_indices, delete_index["place"].to_numpy())
+        has_deletes = np.isin(file_indices, delete_index["file"].to_numpy())
         rows = self.table_version.data_entries["record_count"].take(pa.array(file_indices)).to_numpy()
         by_row = (
             rows.max() < _MAX_ROWS_PER_FILE
             and not self._has_content(EQUALITY_DELETES)[delete_index["delete"].to_numpy()].any()
         )
-        gone, count = (
+        deleted_rows, count = (
             self._read_deleted_positions(spark, file_indices, delete_index, FILE_PATH) if by_row else (None, 0)
         )
         by_row = by_row and count <= _MAX_BROADCAST_ROWS
-        if by_row and rows[~touched].sum() < _SMALL_ROW_COUNT:
-            return scan_files(spark, self._data_files(file_indices, names), deleted_rows=gone)
+        if by_row and rows[~has_deletes].sum() < _SMALL_ROW_COUNT:
+            return scan_files(spark, self._data_files(file_indices, names), deleted_rows=deleted_rows)
         if by_row:
-            left = scan_files(spark, self._data_files(file_indices[touched], names), deleted_rows=gone)
+            remaining_rows = scan_files(
+                spark, self._data_files(file_indices[has_deletes], names), deleted_rows=deleted_rows
+            )
         else:
-            left = select_columns(
-                self._live_rows_with_positions(spark, file_indices[touched], names, delete_index), names
+            remaining_rows = select_columns(
+                self._live_rows_with_positions(spark, file_indices[has_deletes], names, delete_index), names
             )
         # Where rows come from takes Spark some time to tell, so it is asked only of files that have deletes.
         return (
-            left if touched.all() else scan_files(spark, self._data_files(file_indices[~touched], names)).unionAll(left)
+            remaining_rows
+            if has_deletes.all()
+            else scan_files(spark, self._data_files(file_indices[~has_deletes], names)).unionAll(remaining_rows)
         )
 
     def _live_rows_with_positions(
@@ -120,18 +124,18 @@ class IcebergScan(TableRows):
             delete_index["delete"].to_numpy()[self._has_content(EQUALITY_DELETES)[delete_index["delete"].to_numpy()]]
         )
         groups = _group_by_equality_columns(deletes, equal, self._equality_column_names)
-        needed = list(dict.fromkeys([*names, *(name for named in groups for name in named)]))
-        rows = scan_files(spark, self._data_files(file_indices, needed), positions=True)
-        marked, count = self._deleted_positions(spark, file_indices, delete_index, FILE_INDEX)
-        if marked is not None:
-            rows = apply_position_deletes(rows, marked, count)
-        for named, files in groups.items():
-            rows = self._apply_equality_deletes(rows, file_indices, named, files, delete_index)
+        needed_names = list(dict.fromkeys([*names, *(name for group_names in groups for name in group_names)]))
+        rows = scan_files(spark, self._data_files(file_indices, needed_names), positions=True)
+        deleted_positions, count = self._deleted_positions(spark, file_indices, delete_index, FILE_INDEX)
+        if deleted_positions is not None:
+            rows = apply_position_deletes(rows, deleted_positions, count)
+        for group_names, files in groups.items():
+            rows = self._apply_equality_deletes(rows, file_indices, group_names, files, delete_index)
         return select_columns(rows, [*names, FILE_INDEX, ROW_INDEX])
 
     def _has_content(self, content: int) -> np.ndarray:
-        found: np.ndarray = self.table_version.delete_entries["content"].to_numpy() == content
-        return found
+        has_content: np.ndarray = self.table_version.delete_entries["content"].to_numpy() == content
+        return has_content
 
     def _deleted_positions(
         self, spark: SparkSession, file_indices: np.ndarray, delete_index: pa.Table, file_column: str
@@ -141,8 +145,8 @@ class IcebergScan(TableRows):
         Under `FILE` is the number of a file among the places, under `PLACE` its place in the table, and under `PATH`
         what Spark calls it.
         """
-        found, count = self._read_deleted_positions(spark, file_indices, delete_index, file_column)
-        return frame_from_arrow(spark, found) if isinstance(found, pa.Table) else found, count
+        positions, count = self._read_deleted_positions(spark, file_indices, delete_index, file_column)
+        return frame_from_arrow(spark, positions) if isinstance(positions, pa.Table) else positions, count
 
     def _read_deleted_positions(
         self, spark: SparkSession, file_indices: np.ndarray, delete_index: pa.Table, file_column: str
@@ -154,52 +158,56 @@ class IcebergScan(TableRows):
         if not pairs.num_rows:
             return None, 0
         if file_column == FILE_PATH:
-            named = [spark_file_path(hadoop_location(path)) for path in self._data_file_paths(pairs).to_pylist()]
-            pairs = pairs.append_column(FILE_PATH, pa.array(named, pa.string()))
+            spark_paths = [spark_file_path(hadoop_location(path)) for path in self._data_file_paths(pairs).to_pylist()]
+            pairs = pairs.append_column(FILE_PATH, pa.array(spark_paths, pa.string()))
         vector = is_deletion_vector(self.table_version.delete_entries)[pairs["delete"].to_numpy()]
-        here = [self._read_deletion_vectors(pairs.filter(pa.array(vector)), file_column)] if vector.any() else []
+        vector_positions = (
+            [self._read_deletion_vectors(pairs.filter(pa.array(vector)), file_column)] if vector.any() else []
+        )
         in_files = pairs.filter(pa.array(~vector))
-        used = np.unique(pairs["delete"].to_numpy())
-        count = total(self.table_version.delete_entries["record_count"].take(pa.array(used)))
-        few = len(used) <= _SMALL_FILE_COUNT and count <= _SMALL_ROW_COUNT
-        if in_files.num_rows and few:
-            here.append(self._read_positions_on_driver(in_files, file_column))
-        read = pa.concat_tables(here) if here else None
-        if not in_files.num_rows or few:
+        delete_indices = np.unique(pairs["delete"].to_numpy())
+        count = total(self.table_version.delete_entries["record_count"].take(pa.array(delete_indices)))
+        is_small = len(delete_indices) <= _SMALL_FILE_COUNT and count <= _SMALL_ROW_COUNT
+        if in_files.num_rows and is_small:
+            vector_positions.append(self._read_positions_on_driver(in_files, file_column))
+        read = pa.concat_tables(vector_positions) if vector_positions else None
+        if not in_files.num_rows or is_small:
             return read, count
         frame = self._read_positions_on_spark(spark, in_files, file_column)
         return frame if read is None else frame_from_arrow(spark, read).unionByName(frame), count
 
     def _read_positions_on_spark(self, spark: SparkSession, pairs: pa.Table, file_column: str) -> DataFrame:
         deletes = self.table_version.delete_entries
-        used = np.unique(pairs["delete"].to_numpy())
-        locations, names = _spark_locations(self.table_version, deletes, used)
-        which = pa.array(np.searchsorted(used, pairs["delete"].to_numpy()))
-        known = pa.table(
+        delete_indices = np.unique(pairs["delete"].to_numpy())
+        locations, names = _spark_locations(self.table_version, deletes, delete_indices)
+        pair_deletes = pa.array(np.searchsorted(delete_indices, pairs["delete"].to_numpy()))
+        delete_pairs = pa.table(
             {
-                "reported": pa.array(names, pa.string()).take(which),
+                "reported": pa.array(names, pa.string()).take(pair_deletes),
                 "file_path": self._data_file_paths(pairs),
                 file_column: pairs[file_column].combine_chunks(),
             }
         )
-        return read_position_deletes(spark, locations, known)
+        return read_position_deletes(spark, locations, delete_pairs)
 
     def _read_positions_on_driver(self, pairs: pa.Table, file_column: str) -> pa.Table:
         """The same, read by the driver: for a few rows in a few files that is done before Spark has begun."""
         pairs = pairs.sort_by("delete")
         deletes, starts = np.unique(pairs["delete"].to_numpy(), return_index=True)
         _spark_locations(self.table_version, self.table_version.delete_entries, deletes)
-        named = pa.table({"path": self._data_file_paths(pairs), file_column: pairs[file_column].combine_chunks()})
-        about = [named.slice(start, stop - start) for start, stop in pairwise([*starts.tolist(), len(named)])]
+        file_paths = pa.table({"path": self._data_file_paths(pairs), file_column: pairs[file_column].combine_chunks()})
+        paths_by_delete = [
+            file_paths.slice(start, stop - start) for start, stop in pairwise([*starts.tolist(), len(file_paths)])
+        ]
         files = self.table_version.delete_entries.select(["path", "file_size"]).take(pa.array(deletes)).to_pylist()
         io = self.table_version.table.io
         read = read_position_delete_files(io, [(file["path"], file["file_size"]) for file in files])
         return pa.concat_tables(
-            _positions_in_files(rows, which, file_column) for rows, which in zip(read, about, strict=True)
+            _positions_in_files(rows, paths, file_column) for rows, paths in zip(read, paths_by_delete, strict=True)
         )
 
     def _data_file_paths(self, pairs: pa.Table) -> pa.Array:
-        return self.table_version.data_entries["path"].take(pairs["place"]).combine_chunks().cast(pa.string())
+        return self.table_version.data_entries["path"].take(pairs["file"]).combine_chunks().cast(pa.string())
 
     def _read_deletion_vectors(self, pairs: pa.Table, file_column: str) -> pa.Table:
         """What deletion vectors say; they are read here, for Spark can't."""
@@ -218,8 +226,8 @@ class IcebergScan(TableRows):
         names = [schema.find_column_name(number) for number in equality_ids]
         for number, name in zip(equality_ids, names, strict=True):
             if name is None or "." in name:
-                what = f"equality deletes by column {number}, which is dropped or inside of another"
-                raise UnsupportedFeature((what,), "reading")
+                problem = f"equality deletes by column {number}, which is dropped or inside of another"
+                raise UnsupportedFeature((problem,), "reading")
         return tuple(str(name) for name in names)
 
     def _apply_equality_deletes(
@@ -235,14 +243,14 @@ class IcebergScan(TableRows):
             delete_index.filter(pa.array(np.isin(delete_index["delete"].to_numpy(), equality_delete_indices))),
             file_indices,
         )
-        which = np.searchsorted(equality_delete_indices, pairs["delete"].to_numpy()).astype(np.int32)
-        about = pa.table({"delete": pa.array(which), FILE_INDEX: pairs[FILE_INDEX].combine_chunks()})
-        deleted = scan_files(
+        delete_numbers = np.searchsorted(equality_delete_indices, pairs["delete"].to_numpy()).astype(np.int32)
+        about = pa.table({"delete": pa.array(delete_numbers), FILE_INDEX: pairs[FILE_INDEX].combine_chunks()})
+        delete_rows = scan_files(
             rows.sparkSession, self._scan_files(deletes, equality_delete_indices, names), positions=True
         )
         count = total(deletes["record_count"].take(pa.array(equality_delete_indices)))
         return apply_equality_deletes(
-            rows, deleted, about, names, broadcast=count * max(1, len(file_indices)) <= 1_000_000
+            rows, delete_rows, about, names, broadcast=count * max(1, len(file_indices)) <= 1_000_000
         )
 
     def _data_files(self, file_indices: np.ndarray, names: Sequence[str]) -> ScanFiles:
@@ -255,7 +263,7 @@ class IcebergScan(TableRows):
 
     def _scan_files(self, files: pa.Table, file_indices: np.ndarray, names: Sequence[str]) -> ScanFiles:
         """Columns of data files or delete files, by what each file calls them."""
-        locations, named = _spark_locations(self.table_version, files, file_indices)
+        locations, spark_paths = _spark_locations(self.table_version, files, file_indices)
         table = self.table_version.table
         fields = [table.schema().find_field(name) for name in dict.fromkeys(names)]
         struct = spark_struct_json(fields, by_id=True, action="reading")
@@ -265,7 +273,7 @@ class IcebergScan(TableRows):
         )
         return ScanFiles(
             locations,
-            named,
+            spark_paths,
             tuple(field.name for field in fields),
             file_groups(struct, file_columns(table.io, table.metadata, paths)),
             pa.table({}),
@@ -297,21 +305,23 @@ def _count_distinct_positions(positions: pa.Table | DataFrame | None) -> int:
 
 def _positions_in_files(rows: pa.Table, data_files: pa.Table, file_column: str) -> pa.Table:
     """Of the rows that a delete file marks, those of the named data files, by what is under each."""
-    which = pc.index_in(rows["file_path"].cast(pa.string()), value_set=data_files["path"].combine_chunks())
-    return pa.table({file_column: data_files[file_column].take(which), ROW_INDEX: rows["pos"]}).filter(which.is_valid())
+    data_file_indices = pc.index_in(rows["file_path"].cast(pa.string()), value_set=data_files["path"].combine_chunks())
+    return pa.table({file_column: data_files[file_column].take(data_file_indices), ROW_INDEX: rows["pos"]}).filter(
+        data_file_indices.is_valid()
+    )
 
 
 def _with_file_numbers(delete_index: pa.Table, file_indices: np.ndarray) -> pa.Table:
     """The pairs with the number of each data file among the places, where it is one of them."""
     order = np.argsort(file_indices, kind="stable")
-    wanted = delete_index["place"].to_numpy()
-    at = np.searchsorted(file_indices[order], wanted)
-    found = np.isin(wanted, file_indices)
+    pair_files = delete_index["file"].to_numpy()
+    at = np.searchsorted(file_indices[order], pair_files)
+    is_selected = np.isin(pair_files, file_indices)
     numbers = order[np.minimum(at, len(file_indices) - 1)].astype(np.int32)
     pairs = delete_index.append_column(FILE_INDEX, pa.array(numbers)).append_column(
-        TABLE_FILE_INDEX, delete_index["place"]
+        TABLE_FILE_INDEX, delete_index["file"]
     )
-    return pairs.filter(pa.array(found))
+    return pairs.filter(pa.array(is_selected))
 
 
 def _group_by_equality_columns(
@@ -323,7 +333,7 @@ def _group_by_equality_columns(
     for file in equality_delete_indices.tolist():
         names = column_names_of(delete_entries["equality_ids"][file].as_py() or [])
         groups.setdefault(names, []).append(file)
-    return {names: np.array(found, np.int64) for names, found in groups.items()}
+    return {names: np.array(files, np.int64) for names, files in groups.items()}
 
 
 def _spark_locations(

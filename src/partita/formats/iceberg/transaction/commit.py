@@ -265,7 +265,9 @@ def _updates_and_requirements(
             name.removeprefix(TRANSACTION_PREFIX) for name in metadata.properties if name.startswith(TRANSACTION_PREFIX)
         ]
         expired_properties = [
-            transaction_property(expired) for expired in expired_applications(applications) if expired != application
+            transaction_property(old_application)
+            for old_application in expired_applications(applications)
+            if old_application != application
         ]
         updates += (RemovePropertiesUpdate(removals=expired_properties),) if expired_properties else ()
     requirements: tuple[TableRequirement, ...] = (

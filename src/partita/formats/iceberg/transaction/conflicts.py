@@ -79,11 +79,11 @@ def _check_files_exist(
     change: SnapshotChange,
 ) -> None:
     """Check that removed and referenced files exist, and that delete files are of their data files' partitions."""
-    needed = change.required_data_files | change.removed_data_files
+    required_files = change.required_data_files | change.removed_data_files
     files: dict[str, DataFile] = {}
-    if needed:
-        files = lookup.find_data_files(current_snapshot, needed, change.added_delete_files)
-        missing = needed - set(files)
+    if required_files:
+        files = lookup.find_data_files(current_snapshot, required_files, change.added_delete_files)
+        missing = required_files - set(files)
         if missing:
             _raise_missing_files(lookup, base_snapshot_id, current_snapshot, change, missing)
         _check_delete_partitions(change, {path: partition_identity(file) for path, file in files.items()})
@@ -171,12 +171,12 @@ def _check_concurrent_deletes(
     lookup: ManifestLookup, snapshot: Snapshot, change: SnapshotChange, new_deletes: Iterable[ManifestEntry]
 ) -> None:
     """Raise `CommitConflict` if the change would bring back rows that a concurrent commit deleted."""
-    replaced = change.removed_data_files | change.required_data_files
-    if not replaced:
+    replaced_files = change.removed_data_files | change.required_data_files
+    if not replaced_files:
         return
     partitions = {
         path: partition_identity(file)
-        for path, file in lookup.find_data_files(snapshot, replaced, change.added_delete_files).items()
+        for path, file in lookup.find_data_files(snapshot, replaced_files, change.added_delete_files).items()
     }
     specs = lookup.table.metadata.specs()
     for entry in new_deletes:

@@ -117,8 +117,10 @@ def may_reference(file: DataFile, path: str) -> bool:
     if only_path is not None:
         return only_path == path
     lower, upper = _path_bounds(file)
-    encoded = path.encode()
-    return (lower is None or lower <= encoded) and (upper is None or encoded <= upper or encoded.startswith(upper))
+    path_bytes = path.encode()
+    return (lower is None or lower <= path_bytes) and (
+        upper is None or path_bytes <= upper or path_bytes.startswith(upper)
+    )
 
 
 def _path_bounds(file: DataFile) -> tuple[bytes | None, bytes | None]:

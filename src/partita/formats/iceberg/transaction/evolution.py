@@ -79,8 +79,11 @@ def next_spec(
             raise SpecError(f"partition field {field.name!r} can't be both dropped and renamed")
     functions = partition_functions_of(add, "add")
     requested_names = {name.casefold() for name in (*new_names.values(), *(function.name for function in functions))}
-    retained = tuple(_retained_fields(metadata, columns, dropped_ids, new_names, requested_names))
-    fields = (*retained, *_new_fields(metadata, columns, functions, {field.field_id for field in retained}))
+    retained_fields = tuple(_retained_fields(metadata, columns, dropped_ids, new_names, requested_names))
+    fields = (
+        *retained_fields,
+        *_new_fields(metadata, columns, functions, {field.field_id for field in retained_fields}),
+    )
     _check_distinct_fields(fields, columns)
     new_spec = PartitionSpec(*fields, spec_id=max(metadata.specs()) + 1)
     try:

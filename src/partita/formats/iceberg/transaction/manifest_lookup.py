@@ -93,7 +93,7 @@ class ManifestLookup:
         likely_paths = {manifest.manifest_path for manifest in likely}
         entries: EntriesByManifest = {}
         missing_paths = set(paths)
-        for manifest in [*likely, *(each for each in manifests if each.manifest_path not in likely_paths)]:
+        for manifest in [*likely, *(manifest for manifest in manifests if manifest.manifest_path not in likely_paths)]:
             if not missing_paths:
                 break
             entries[manifest.manifest_path] = self.entries_of_paths(manifest, paths)
@@ -104,7 +104,7 @@ class ManifestLookup:
         self, snapshot: Snapshot | None, paths: frozenset[str], partition_hints: Iterable[DataFile]
     ) -> dict[str, DataFile]:
         """Return the live data files of a snapshot with one of the paths (see `find_entries`)."""
-        manifests = [each for each in self.live_manifests(snapshot) if each.content == ManifestContent.DATA]
+        manifests = [manifest for manifest in self.live_manifests(snapshot) if manifest.content == ManifestContent.DATA]
         entries_by_manifest = self.find_entries(manifests, paths, partition_hints)
         return {
             entry.data_file.file_path: entry.data_file for entries in entries_by_manifest.values() for entry in entries
@@ -147,16 +147,16 @@ class ManifestLookup:
     def snapshot_totals(self, snapshot: Snapshot | None) -> dict[str, int]:
         """Return the totals of a snapshot's summary; `total-files-size` is left out where there are many files."""
         manifests = self.live_manifests(snapshot)
-        data_manifests = [each for each in manifests if each.content == ManifestContent.DATA]
+        data_manifests = [manifest for manifest in manifests if manifest.content == ManifestContent.DATA]
         counts = [[manifest[index] for index in MANIFEST_COUNT_POSITIONS] for manifest in data_manifests]
-        has_counts = all(None not in each for each in counts)
-        if not has_counts or sum(added + existing for added, existing, *_ in counts) <= _MAX_COUNTED_FILES:
-            return file_totals(entry.data_file for each in manifests for entry in self.live_entries(each))
-        delete_manifests = [each for each in manifests if each.content == ManifestContent.DELETES]
-        totals = file_totals(entry.data_file for each in delete_manifests for entry in self.live_entries(each))
+        has_counts = all(None not in numbers for numbers in counts)
+        if not has_counts or sum(new + existing for new, existing, *_ in counts) <= _MAX_COUNTED_FILES:
+            return file_totals(entry.data_file for manifest in manifests for entry in self.live_entries(manifest))
+        delete_manifests = [manifest for manifest in manifests if manifest.content == ManifestContent.DELETES]
+        totals = file_totals(entry.data_file for manifest in delete_manifests for entry in self.live_entries(manifest))
         del totals["total-files-size"]
-        totals["total-data-files"] = sum(added + existing for added, existing, *_ in counts)
-        totals["total-records"] = sum(added + existing for _, _, _, added, existing, _ in counts)
+        totals["total-data-files"] = sum(new + existing for new, existing, *_ in counts)
+        totals["total-records"] = sum(new + existing for _, _, _, new, existing, _ in counts)
         return totals
 
     def _partition_spec(self, manifest: ManifestFile) -> PartitionSpec:

@@ -58,11 +58,11 @@ class ManifestPlanner:
     def plan(self, current_snapshot: Snapshot | None) -> ManifestPlan:
         """Return the plan of a snapshot on top of the current one."""
         manifests = self.lookup.live_manifests(current_snapshot)
-        data_manifests = [each for each in manifests if each.content == ManifestContent.DATA]
-        delete_manifests = [each for each in manifests if each.content == ManifestContent.DELETES]
+        data_manifests = [manifest for manifest in manifests if manifest.content == ManifestContent.DATA]
+        delete_manifests = [manifest for manifest in manifests if manifest.content == ManifestContent.DELETES]
         removed_entries = {
-            each.manifest_path: self.lookup.entries_of_paths(each, self.change.removed_data_files)
-            for each in data_manifests
+            manifest.manifest_path: self.lookup.entries_of_paths(manifest, self.change.removed_data_files)
+            for manifest in data_manifests
         }
         removed_data_files = [entry.data_file for entries in removed_entries.values() for entry in entries]
         removed_delete_paths = self.change.removed_delete_files | self._dangling_delete_files(
@@ -70,16 +70,16 @@ class ManifestPlanner:
         )
         partition_hints = [*removed_data_files, *self.change.added_delete_files]
         removed_entries |= self.lookup.find_entries(delete_manifests, removed_delete_paths, partition_hints)
-        rewritten = [each for each in manifests if removed_entries.get(each.manifest_path)]
-        carried_over = [each for each in manifests if not removed_entries.get(each.manifest_path)]
-        added = self._write_added_manifests()
-        planned = [
-            *added,
+        rewritten = [manifest for manifest in manifests if removed_entries.get(manifest.manifest_path)]
+        carried_over = [manifest for manifest in manifests if not removed_entries.get(manifest.manifest_path)]
+        added_manifests = self._write_added_manifests()
+        snapshot_manifests = [
+            *added_manifests,
             *self._rewrite_manifests(rewritten, removed_entries),
-            *self._merge_manifests(carried_over, added),
+            *self._merge_manifests(carried_over, added_manifests),
         ]
-        removed_files = [entry.data_file for each in rewritten for entry in removed_entries[each.manifest_path]]
-        return ManifestPlan([self._with_counts(each) for each in planned], removed_files)
+        removed_files = [entry.data_file for manifest in rewritten for entry in removed_entries[manifest.manifest_path]]
+        return ManifestPlan([self._with_counts(manifest) for manifest in snapshot_manifests], removed_files)
 
     def _dangling_delete_files(
         self, delete_manifests: Sequence[ManifestFile], removed_data_files: Sequence[DataFile]
@@ -112,18 +112,18 @@ class ManifestPlanner:
     def _rewrite_manifests(
         self, manifests: Sequence[ManifestFile], removed_entries: EntriesByManifest
     ) -> ManifestFiles:
-        written: ManifestFiles = []
+        rewritten_manifests: ManifestFiles = []
         for kind, group in _group_by_kind(manifests).items():
             not_copied = []
             for manifest in group:
-                copied = self._copy_manifest(kind, manifest, removed_entries[manifest.manifest_path])
-                if copied is None:
+                copied_manifests = self._copy_manifest(kind, manifest, removed_entries[manifest.manifest_path])
+                if copied_manifests is None:
                     not_copied.append(manifest)
                 else:
-                    written += copied
-            written += self._reencode_manifests(kind, not_copied, removed_entries)
-            written += self._write_deleted_manifests(kind, group, removed_entries)
-        return written
+                    rewritten_manifests += copied_manifests
+            rewritten_manifests += self._reencode_manifests(kind, not_copied, removed_entries)
+            rewritten_manifests += self._write_deleted_manifests(kind, group, removed_entries)
+        return rewritten_manifests
 
     def _copy_manifest(
         self, kind: ManifestKind, manifest: ManifestFile, removed_entries: Sequence[ManifestEntry]
@@ -143,7 +143,9 @@ class ManifestPlanner:
         """Decode the remaining entries of manifests and write them again."""
         key = ("rewritten", *(manifest.manifest_path for manifest in group))
         if key not in self._manifest_cache:
-            removed_paths = frozenset().union(*(file_paths(removed_entries[each.manifest_path]) for each in group))
+            removed_paths = frozenset().union(
+                *(file_paths(removed_entries[manifest.manifest_path]) for manifest in group)
+            )
             live_entries = (entry for manifest in group for entry in self.lookup.live_entries(manifest))
             entries = [
                 existing_entry(entry) for entry in live_entries if entry.data_file.file_path not in removed_paths
@@ -167,12 +169,12 @@ class ManifestPlanner:
     def _merge_manifests(
         self, manifests: Sequence[ManifestFile], added_manifests: Sequence[ManifestFile]
     ) -> ManifestFiles:
-        added_kinds = {_manifest_kind(each) for each in added_manifests}
-        merged: ManifestFiles = []
+        added_kinds = {_manifest_kind(manifest) for manifest in added_manifests}
+        merged_manifests: ManifestFiles = []
         for kind, group in _group_by_kind(manifests).items():
             for bin_, is_merged in merge_bins(self.writer.table.metadata, group, adds_manifest=kind in added_kinds):
-                merged += self._merge_bin(kind, bin_) if is_merged else bin_
-        return merged
+                merged_manifests += self._merge_bin(kind, bin_) if is_merged else bin_
+        return merged_manifests
 
     def _merge_bin(self, kind: ManifestKind, bin_: Sequence[ManifestFile]) -> ManifestFiles:
         key = ("merged", *(manifest.manifest_path for manifest in bin_))
@@ -186,15 +188,15 @@ class ManifestPlanner:
         has_counts = None not in [manifest[index] for index in MANIFEST_COUNT_POSITIONS]
         if self.writer.table.metadata.format_version == 1 or has_counts:
             return manifest
-        entries_by_status: dict[ManifestEntryStatus, list[ManifestEntry]] = {each: [] for each in _COUNTED_STATUSES}
+        entries_by_status: dict[ManifestEntryStatus, list[ManifestEntry]] = {status: [] for status in _COUNTED_STATUSES}
         for entry in self.lookup.entries(manifest):
             entries_by_status[entry.status].append(entry)
         groups = entries_by_status.values()
         counts = [*map(len, groups), *(sum(entry.data_file.record_count for entry in group) for group in groups)]
-        counted = ManifestFile(*(manifest[index] for index in range(len(manifest))))
+        counted_manifest = ManifestFile(*(manifest[index] for index in range(len(manifest))))
         for index, value in zip(MANIFEST_COUNT_POSITIONS, counts, strict=True):
-            counted[index] = value
-        return counted
+            counted_manifest[index] = value
+        return counted_manifest
 
 
 _COUNTED_STATUSES = (ManifestEntryStatus.ADDED, ManifestEntryStatus.EXISTING, ManifestEntryStatus.DELETED)

@@ -48,9 +48,9 @@ def snapshot_summary(
 
     `count_totals` counts the parent's totals, and is called only if the parent's summary lacks them.
     """
-    removed = list(removed_files)
-    counts = _update_metrics(change.added_files, removed)
-    partitions = {partition_identity(file) for file in (*change.added_files, *removed)}
+    removed_list = list(removed_files)
+    counts = _update_metrics(change.added_files, removed_list)
+    partitions = {partition_identity(file) for file in (*change.added_files, *removed_list)}
     previous_totals = _summary_totals(parent)
     totals = _updated_totals(previous_totals, counts) if previous_totals.keys() >= _COUNTABLE_TOTALS else None
     if totals is None:
@@ -66,7 +66,7 @@ def snapshot_summary(
     if change.transaction is not None:
         properties[transaction_property(change.transaction[0])] = str(change.transaction[1])
     properties.pop("operation", None)
-    return Summary(snapshot_operation(change, removed), **properties)
+    return Summary(snapshot_operation(change, removed_list), **properties)
 
 
 def snapshot_operation(change: SnapshotChange, removed_files: Iterable[DataFile]) -> Operation:
@@ -117,9 +117,9 @@ def _summary_totals(parent: Snapshot | None) -> dict[str, int]:
 
 def _updated_totals(totals: Mapping[str, int], counts: Mapping[str, str]) -> dict[str, int] | None:
     """Return the totals after the change; None if one of them would be negative."""
-    updated = {
+    changed_totals = {
         name: totals[name] + int(counts.get(added_field, 0)) - int(counts.get(removed_field, 0))
         for name, (added_field, removed_field) in _TOTAL_FIELDS.items()
         if name in totals
     }
-    return updated if all(total >= 0 for total in updated.values()) else None
+    return changed_totals if all(total >= 0 for total in changed_totals.values()) else None
