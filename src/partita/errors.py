@@ -62,7 +62,12 @@ def value_repr(value: object, max_chars: int = 200) -> str:
 
 
 class PartitaError(Exception):
-    """The base class of all errors of Partita."""
+    """The base class of all errors of Partita.
+
+    Public functions raise no other errors, whatever they are given and whatever state a lake is in. The exceptions are
+    a call without a required argument, which is Python's `TypeError`, and what Spark raises while a DataFrame runs that
+    `read` or `sql` returned.
+    """
 
 
 class KeyFormatError(PartitaError, ValueError):

@@ -73,9 +73,18 @@ FreshnessPolicy: TypeAlias = MaximumLag | Deadline
 
 
 def cron(schedule: str, *, time_zone: str = "UTC", lag: timedelta | None = None) -> Deadline:
-    """Require that at each tick of a cron schedule a partition has been materialized since the previous tick.
+    """Return a freshness policy with a deadline at each tick of a cron schedule.
 
-    With a `lag`, it must have been materialized at most that long before the tick.
+    By a tick, a partition must have been materialized since the previous tick or, with a `lag`, at most that long
+    before.
+
+    Args:
+        schedule: five fields as in cron (minute, hour, day of month, month, day of week), or `@daily` and the like.
+        time_zone: the time zone of the schedule.
+        lag: how old a materialization may be at a tick.
+
+    Raises:
+        DefinitionError: the schedule is invalid or can never match a day.
     """
     if lag is not None and (not isinstance(lag, timedelta) or lag < timedelta(0)):
         raise DefinitionError(f"a lag must be a non-negative timedelta, not {value_repr(lag)}")

@@ -18,10 +18,13 @@ from partita.errors import KeyFormatError, KeyValueError, value_repr
 
 @total_ordering
 class PartitionKey(Mapping[str, KeyValue]):
-    """The typed values of a partition's dimensions, by name.
+    """The identity of a partition: the typed values of its dimensions, by name.
 
-    Two keys are equal if their names, types and values are: `42` is not `"42"`, and `True` is not `1`. Keys sort by
-    their values, name by name, nulls first. A key is an immutable mapping from name to value.
+    A key is an immutable, hashable mapping from dimension to value: `key["date"]`, `dict(key)`. `str(key)` is its
+    canonical text, which is the same in every language.
+
+    Values are strings, 64-bit integers, booleans, dates, aware datetimes and None. Keys are equal if their names, types
+    and values are: `42` is not `"42"`, and `True` is not `1`. Keys sort by their values, name by name, nulls first.
     """
 
     __slots__ = ("_text", "_values")
@@ -46,8 +49,12 @@ class PartitionKey(Mapping[str, KeyValue]):
     def of(cls, values: Mapping[str, object] | None = None, /, **dimensions: object) -> PartitionKey:
         """Return the key with the given dimensions, by name or as a mapping.
 
-        >>> str(PartitionKey.of(date=date(2025, 1, 15), region="us-east"))
-        'date=d:2025-01-15,region=s:dXMtZWFzdA'
+        Examples:
+            >>> str(PartitionKey.of(date=date(2025, 1, 15), region="us-east"))
+            'date=d:2025-01-15,region=s:dXMtZWFzdA'
+
+        Raises:
+            KeyValueError: a key can't hold a name or a value.
         """
         mapping = {} if values is None else values
         duplicates = sorted(name for name in dimensions if isinstance(mapping, Mapping) and name in mapping)
@@ -57,7 +64,11 @@ class PartitionKey(Mapping[str, KeyValue]):
 
     @classmethod
     def parse(cls, text: str) -> PartitionKey:
-        """Parse the canonical text of a key; raise a `KeyFormatError` with position and reason for any other text."""
+        """Parse the canonical text of a key.
+
+        Raises:
+            KeyFormatError: the text is not canonical. `position` and `reason` say where and why.
+        """
         if not isinstance(text, str):
             raise KeyFormatError(value_repr(text), 0, f"a key is text, not {type(text).__name__}")
         key = cls.__new__(cls)

@@ -67,15 +67,25 @@ PartitionMapping: TypeAlias = SameKeyMapping | WindowOffsetMapping | AllPartitio
 
 
 def same_key() -> SameKeyMapping:
-    """Map to partitions with the same key; the default mapping.
+    """Map to the partitions with the same key; this is the default mapping.
 
-    Time windows of other lengths match if they overlap: a month needs all of its days, a day needs its month.
+    Dimensions of the same name have the same value. Time windows of different lengths match if they overlap: a month
+    needs all of its days, a day needs its month. A dimension that only the upstream has matches with all of its values.
     """
     return SameKeyMapping()
 
 
 def window_offset(dimension: str, first: int, last: int | None = None) -> WindowOffsetMapping:
-    """Map to earlier or later time windows: -1 is the previous window; -6, 0 are the last seven including the same."""
+    """Map to other time windows of a dimension; other dimensions match as with `same_key`.
+
+    `window_offset("date", -1)` is the previous day, `window_offset("date", -6, 0)` the last seven days with the day
+    itself.
+
+    Args:
+        dimension: a dimension of time windows.
+        first: the offset of the first window, in windows.
+        last: the offset of the last window; by default `first`.
+    """
     last = first if last is None else last
     for number in (first, last):
         if not isinstance(number, int) or isinstance(number, bool) or abs(number) >= 2**31:
@@ -88,12 +98,19 @@ def window_offset(dimension: str, first: int, last: int | None = None) -> Window
 
 
 def all_partitions() -> AllPartitionsMapping:
-    """Map to all partitions of the upstream."""
+    """Map every partition to all partitions of the upstream."""
     return AllPartitionsMapping()
 
 
 def mapped_by(function: KeyFunction) -> FunctionMapping:
-    """Map to the partitions that a function returns for the key of the downstream partition."""
+    """Map to the partitions that a function returns for the key of the downstream partition.
+
+    Only the name of the function is recorded. A process that hasn't registered the asset can't call it, and reports the
+    staleness that the last `lake.sweep` stored.
+
+    Args:
+        function: a function of a `PartitionKey` that returns the keys of the upstream.
+    """
     if not callable(function):
         raise DefinitionError(f"mapped_by takes a function of a partition key, not {value_repr(function)}")
     name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"

@@ -23,22 +23,22 @@ from partita.errors import SpecError, value_repr
 
 
 def identity(column: str) -> PartitionFunction:
-    """Partition by the value of the column."""
+    """Partition by the value of the column. Takes every atomic type; in Lance tables not float and double."""
     return partition_function(IdentityTransform, column)
 
 
 def year(column: str) -> PartitionFunction:
-    """Partition by the year of a date or timestamp."""
+    """Partition by the year of a date or a timestamp."""
     return partition_function(YearTransform, column)
 
 
 def month(column: str) -> PartitionFunction:
-    """Partition by the month of a date or timestamp."""
+    """Partition by the month of a date or a timestamp."""
     return partition_function(MonthTransform, column)
 
 
 def day(column: str) -> PartitionFunction:
-    """Partition by the day of a date or timestamp."""
+    """Partition by the day of a date or a timestamp."""
     return partition_function(DayTransform, column)
 
 
@@ -48,12 +48,18 @@ def hour(column: str) -> PartitionFunction:
 
 
 def bucket(column: str, num_buckets: int) -> PartitionFunction:
-    """Partition into `num_buckets` buckets by the Murmur3 hash of the value."""
+    """Partition into `num_buckets` buckets by the Murmur3 hash of the value.
+
+    Takes integers, decimals, dates, times, timestamps, strings, UUIDs, fixed and binary.
+    """
     return partition_function(BucketTransform, column, num_buckets)
 
 
 def truncate(column: str, width: int) -> PartitionFunction:
-    """Partition by the first `width` code points or bytes, or by the number floored to a multiple of `width`."""
+    """Partition by the first `width` characters or bytes, or by the number floored to a multiple of `width`.
+
+    Takes integers, decimals, strings and binary.
+    """
     return partition_function(TruncateTransform, column, width)
 
 

@@ -45,7 +45,8 @@ Dimension: TypeAlias = TimeWindows | StaticDimension | DynamicDimension
 class PartitionSet:
     """The partitions of an asset: all combinations of the values of its dimensions, which are sorted by name.
 
-    `daily("date", start="2025-01-01") * static("region", ["us", "eu"])` has two partitions per day.
+    `daily`, `hourly`, `weekly`, `monthly`, `static` and `dynamic` make a set of one dimension, and `*` multiplies sets:
+    `pt.daily("date", start="2025-01-01") * pt.static("region", ["us", "eu"])` has two partitions per day.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -101,29 +102,44 @@ TimestampLike: TypeAlias = str | date | datetime
 
 def hourly(dimension: str, start: TimestampLike, *, end: TimestampLike | None = None, time_zone: str = "UTC",
            offset: timedelta = timedelta(0)) -> PartitionSet:  # fmt: skip
-    """Partition by hour: one partition per complete hour, whose key value is the timestamp of its start."""
+    """Partition by hour: one partition per complete hour, whose key value is the timestamp of its start.
+
+    The arguments are those of `daily`.
+    """
     return _time_windows(dimension, HOUR, start, end, time_zone, offset)
 
 
 def daily(dimension: str, start: TimestampLike, *, end: TimestampLike | None = None, time_zone: str = "UTC",
           offset: timedelta = timedelta(0)) -> PartitionSet:  # fmt: skip
-    """Partition by day: one partition per complete day of the time zone from `start` on, before `end`.
+    """Partition by day: one partition per complete day, whose key value is the date.
 
-    With an `offset`, days start that much later than midnight, or earlier if it is negative, and keep the date of that
-    midnight. The first day is the first that starts at `start` or later.
+    The first day is the first that begins at `start` or later, and the last one ends at `end` or earlier.
+
+    Args:
+        dimension: the name of the dimension.
+        start: the earliest time: a date, a naive datetime or their ISO text, in `time_zone`.
+        end: the latest time; None for a set that grows with time.
+        time_zone: the time zone in which days begin.
+        offset: how much later than midnight a day begins; it keeps the date of that midnight. Negative for earlier.
     """
     return _time_windows(dimension, DAY, start, end, time_zone, offset)
 
 
 def weekly(dimension: str, start: TimestampLike, *, end: TimestampLike | None = None, time_zone: str = "UTC",
            offset: timedelta = timedelta(0)) -> PartitionSet:  # fmt: skip
-    """Partition by week: one partition per complete week, whose key value is the date of its Monday."""
+    """Partition by week: one partition per complete week, whose key value is the date of its Monday.
+
+    The arguments are those of `daily`.
+    """
     return _time_windows(dimension, WEEK, start, end, time_zone, offset)
 
 
 def monthly(dimension: str, start: TimestampLike, *, end: TimestampLike | None = None, time_zone: str = "UTC",
             offset: timedelta = timedelta(0)) -> PartitionSet:  # fmt: skip
-    """Partition by month: one partition per complete month, whose key value is the date of its first day."""
+    """Partition by month: one partition per complete month, whose key value is the date of its first day.
+
+    The arguments are those of `daily`.
+    """
     return _time_windows(dimension, MONTH, start, end, time_zone, offset)
 
 
@@ -139,7 +155,7 @@ def static(dimension: str, values: Iterable[object]) -> PartitionSet:
 
 
 def dynamic(dimension: str) -> PartitionSet:
-    """Partition by values that become known from events: values that were added, or that a run attempted."""
+    """Partition by values that become known at run time: `lake.add_partitions` or an attempt adds them."""
     return PartitionSet((DynamicDimension(check_dimension_name(dimension)),))
 
 

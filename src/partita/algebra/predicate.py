@@ -35,7 +35,11 @@ MIRRORED_OPERATORS = {"=": "=", "!=": "!=", "<=>": "<=>", "<": ">", ">": "<", "<
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicate(ABC):
-    """A node of the tree; `text` is the text that its author wrote, if known."""
+    """A condition on the rows of a table. Combine conditions with `&`, `|` and `~`.
+
+    Attributes:
+        text: the text that its author wrote; None for a condition that was written in Python.
+    """
 
     text: str | None = field(default=None, compare=False, repr=False)
 
@@ -278,7 +282,10 @@ class ColumnRef:
 
 
 def col(name: str) -> ColumnRef:
-    """Return a column for a predicate such as `col("ts") >= date(2025, 1, 1)`."""
+    """Return a column for a predicate such as `col("ts") >= date(2025, 1, 1)`.
+
+    Naive datetimes that it is compared with are in the time zone of the Spark session, as dates and times in text are.
+    """
     return ColumnRef(name)
 
 

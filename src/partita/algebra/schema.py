@@ -33,13 +33,18 @@ def matching_names(name: str, names: Iterable[str], matching: NameMatching) -> l
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The columns of a table, in order."""
+    """The columns of a table, in order. An Arrow or Spark schema can be passed wherever a schema is an argument."""
 
     fields: tuple[Field, ...]
 
     @classmethod
     def of(cls, columns: Schema | Mapping[str, LogicalType | str]) -> Schema:
-        """Return the schema with the given names and types, such as `{"ts": "timestamp"}`."""
+        """Return the schema with the given names and types.
+
+        Examples:
+            >>> Schema.of({"ts": "timestamp", "price": "decimal(10,2)"}).names
+            ('ts', 'price')
+        """
         if isinstance(columns, Schema):
             return columns
         if not isinstance(columns, Mapping):

@@ -21,7 +21,15 @@ PartitionFunctions: TypeAlias = Iterable[PartitionFunction | str]
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """A field of a spec: a transform of a column, with a name, and an id that does not change when it is renamed."""
+    """A field of a spec: a transform of a column, with a name, and an id that does not change when it is renamed.
+
+    Attributes:
+        name: the name of the field.
+        source: the name of the column.
+        transform: the transform.
+        field_id: the id of the field in its table.
+        source_type: the type of the column.
+    """
 
     name: str
     source: str
@@ -50,7 +58,13 @@ class PartitionField:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """How a table, or some of its files, are partitioned."""
+    """How a table, or some of its files, are partitioned. `str(spec)` is text that `parse_spec` reads.
+
+    Attributes:
+        spec_id: the id of the spec in its table.
+        fields: the partition fields, in order.
+        family: the family of the partition functions, Iceberg's or Lance's.
+    """
 
     spec_id: int
     fields: tuple[PartitionField, ...]
@@ -58,7 +72,11 @@ class PartitionSpec:
 
     @classmethod
     def of(cls, functions: PartitionFunctions, schema: Schema, family: str, spec_id: int = 0) -> PartitionSpec:
-        """Return the spec of the functions; raise `TransformError` if one does not take the type of its column."""
+        """Return the spec of the given functions or column names.
+
+        Raises:
+            TransformError: a function does not take the type of its column.
+        """
         transform_family = TransformFamily.of(family)
         if isinstance(functions, str | PartitionFunction) or not isinstance(functions, Iterable):
             raise SpecError(f"a spec needs a list of partition functions, not {value_repr(functions)}")
@@ -78,7 +96,11 @@ class PartitionSpec:
         return tuple(f.name for f in self.fields)
 
     def field(self, name: str) -> PartitionField:
-        """Return the field with the given name, ignoring case; raise `SpecError` if there is none."""
+        """Return the field with the given name, ignoring case.
+
+        Raises:
+            SpecError: there is no such field.
+        """
         if not isinstance(name, str):
             raise SpecError(f"the name of a partition field must be a string, not {value_repr(name)}")
         for f in self.fields:
@@ -94,7 +116,13 @@ class PartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class SpecHistory:
-    """All specs of a table; new files are written with the current one."""
+    """All specs of a table; new files are written with the current one.
+
+    Attributes:
+        schema: the columns of the table.
+        specs: the specs, in the order in which they were added.
+        current_spec_id: the id of the current spec.
+    """
 
     schema: Schema
     specs: tuple[PartitionSpec, ...]
@@ -144,6 +172,14 @@ class SpecHistory:
         """Return the history with a new current spec, or with an earlier spec as the current one if it is the same.
 
         Fields are dropped, then renamed, then added. A field that the table had before gets its old id.
+
+        Args:
+            add: partition functions or column names.
+            drop: the fields to remove, by name or by function.
+            rename: new names of fields, by their old names.
+
+        Raises:
+            SpecError: the change breaks a rule of the Iceberg specification.
         """
         for functions in (add, drop):
             if isinstance(functions, str | PartitionFunction) or not isinstance(functions, Iterable):

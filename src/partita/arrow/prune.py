@@ -39,7 +39,9 @@ from partita.errors import PartitionsError, SpecError, value_repr
 class PruneResult:
     """The result of pruning, for each partition in the given order.
 
-    `may_match`: some row can match; if it is false, the partition can be skipped. `must_match`: every row matches.
+    Attributes:
+        may_match: whether some row can match; a partition where it is false can be skipped.
+        must_match: whether every row matches.
     """
 
     may_match: pa.BooleanArray
@@ -65,9 +67,15 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnStatistics:
-    """The statistics of one column: bounds of the values, and the numbers of null rows and of all rows.
+    """The statistics of one column in each file, as Arrow arrays with one value per file.
 
-    Each is an Arrow array with one value per file, null if the file does not have it, or None if no file has it.
+    A value is null if the file doesn't have it; an array is None if no file has it.
+
+    Attributes:
+        lower: a lower bound of the values.
+        upper: an upper bound of the values.
+        null_count: the number of null values.
+        row_count: the number of rows.
     """
 
     lower: Array | None = None
@@ -90,11 +98,21 @@ def prune(  # noqa: PLR0913 - what is pruned, and by what
     statistics: Mapping[str, ColumnStatistics] | None = None,
     time_zone: str = "UTC",
 ) -> PruneResult:
-    """Return which partitions a predicate may match, which it must match, and why others are excluded.
+    """Return which partitions a predicate may match, which it must match, and why others are excluded. Needs no JVM.
 
-    `partitions` has one column per field of the spec, with the field's name. With a `SpecHistory`, it also has a column
-    `spec_id`, each row is evaluated with its own spec, and columns are named by `SpecHistory.column_name`. `statistics`
-    are given by column name. Dates and times without a time zone are in `time_zone`.
+    Args:
+        where: SQL text, or a predicate made with `col`.
+        schema: the columns of the table: a `Schema`, or an Arrow or Spark schema.
+        spec: the partition spec, or the history of all specs of the table.
+        partitions: the values of the partition fields, as an Arrow table with one column per field. With a
+            `SpecHistory` it also has a column `spec_id`, each row is evaluated with its own spec, and columns are named
+            by `SpecHistory.column_name`.
+        statistics: the statistics of columns, by name, with one value per row of `partitions`.
+        time_zone: the time zone of dates and times without one in `where`.
+
+    Raises:
+        PredicateError: the predicate can't be parsed, or names an unknown column.
+        PartitionsError: `partitions` or `statistics` don't fit the spec.
     """
     if not isinstance(partitions, pa.Table | pa.RecordBatch):
         raise PartitionsError(f"partitions must be an Arrow table, not {type(partitions).__name__}")

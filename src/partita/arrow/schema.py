@@ -78,9 +78,16 @@ def to_schema(source: object) -> Schema:
 def parse_spec(source: str | Sequence[object], schema: object, *, family: str, spec_id: int = 0) -> PartitionSpec:
     """Parse a partition spec and check each function against the type of its column.
 
-    `source` is text such as `day(ts), bucket(16, user_id), truncate(3, name) AS letters, country`, or the JSON of
-    `lance.partitioning.partition_columns`, as text or as a list. `schema` is an Arrow or Spark schema, or a mapping of
-    names to types. `family` is "iceberg" or "lance".
+    Args:
+        source: text such as `day(ts), bucket(16, user_id), truncate(3, name) AS letters, country`; or the JSON of
+            `lance.partitioning.partition_columns`, as text or as a list.
+        schema: a `Schema`, an Arrow or Spark schema, or a mapping from names to types.
+        family: "iceberg" or "lance".
+        spec_id: the id of the spec.
+
+    Raises:
+        SpecFormatError: the text or the JSON is not a spec.
+        TransformError: a function does not take the type of its column.
     """
     return spec_text.parse_spec(source, to_schema(schema), family, spec_id)
 

@@ -43,9 +43,16 @@ class TableOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asset:
-    """An asset: its definition and the function that makes its partitions. Calling the asset calls the function.
+    """An asset: its definition, and the function that makes its partitions. Calling the asset calls the function.
 
-    `definition_location` is the file and the line of the definition. A source has no function.
+    `asset` and `source` make one; a source has no function.
+
+    Attributes:
+        definition: what is recorded of the asset: name, partitions, upstreams, freshness policy, code version, table.
+        function: the function; None for a source.
+        retries: how many times a partition that fails alone is tried again.
+        table_options: how the table is created if it doesn't exist.
+        definition_location: the file and the line of the definition.
     """
 
     definition: AssetDefinition
@@ -96,13 +103,40 @@ def asset(  # noqa: PLR0913 - what there is to define
     properties: NamedValues[str, str] | None = None,
     schema: object = None,
 ) -> Callable[[Callable[..., Any]], Asset]:
-    """Return a decorator that turns a function into an asset, by default with the function's name.
+    """Return a decorator that turns a function into an asset.
 
-    `upstream` lists assets or their names, alone or in a pair with a mapping: `(orders, window_offset("date", -1))`.
-    `freshness` is the longest time between materializations as a timedelta, or `cron(...)`. The default `code_version`
-    is a fingerprint of the function and what it closes over. `retries` is how often a failed partition is tried again.
-    `format`, `partition_by`, `properties` and `schema` apply when the table is created; by default it is partitioned by
-    the asset's dimensions and has the columns of the first rows.
+    ```python
+    @pt.asset(table="sales.daily", partitions=pt.daily("date", start="2025-01-01"), upstream=[orders])
+    def daily_sales(ctx):
+        return ctx.read(orders).groupBy("date").count()
+    ```
+
+    The function is called with an `AssetContext` and returns the rows of all requested keys: a Spark DataFrame, an
+    Arrow table or a pandas DataFrame. Rows of other partitions are an error. A key without rows is materialized and
+    empty.
+
+    The asset's dimensions are partition fields of its table: days, weeks and months are a date column, hours a
+    timestamp column, other values a column of their type. In Iceberg tables `day`, `month` and `hour` of a timestamp
+    can hold time windows in UTC.
+
+    Args:
+        table: the name of the table that the asset writes; None for an asset that is only recorded.
+        partitions: the partitions that the asset should have; None for an asset without partitions.
+        upstream: assets or their names, alone or in a pair with a mapping: `(orders, pt.window_offset("date", -1))`.
+            The default mapping is `same_key()`.
+        freshness: the longest time between materializations as a timedelta, or `cron(...)`.
+        code_version: the version of the code; by default a fingerprint of the function and what it closes over.
+        name: the name of the asset; by default that of the function.
+        retries: how many times a partition that fails alone is tried again.
+        tags: words to select assets by, as in `lake.plan(select="tag:nightly")`.
+        format: the format of the table if it is created.
+        partition_by: the partition fields of the table if it is created; by default the asset's dimensions as columns.
+        properties: the properties of the table if it is created.
+        schema: the schema of the table if it is created; by default that of the first rows. An Arrow schema holds what
+            Spark's types don't, such as the size of vectors.
+
+    Raises:
+        DefinitionError: an argument is invalid.
     """
     _check_arguments(partitions, code_version, retries)
     upstreams = _upstreams_from(upstream)
@@ -138,9 +172,16 @@ def source(
     name: str | None = None,
     tags: Sequence[str] = (),
 ) -> Asset:
-    """Return a table that others write as an upstream, by default with the table's name.
+    """Return a table that others write, for use as an upstream.
 
-    `lake.observe`, `lake.plan` and `lake.status` find what others commit in the table's own log.
+    `lake.observe`, `lake.plan`, `lake.status` and `lake.why` find what others commit to it in the table's own log.
+
+    Args:
+        table: the name of the table.
+        partitions: the partitions that the table should have; None for a source without partitions.
+        freshness: the longest time between commits as a timedelta, or `cron(...)`.
+        name: the name of the source; by default that of the table.
+        tags: words to select assets by.
     """
     _check_arguments(partitions, None, 0)
     if not isinstance(table, str) or not table:

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 class AssetContext:
     """The argument of an asset's function.
 
-    `spark` is the session, `asset` the asset's name, `keys` the partitions to make, `run_id` the run and `log` a logger
-    of the asset. The function returns the rows of all `keys` as one DataFrame.
+    Attributes:
+        spark: the Spark session.
+        asset: the name of the asset.
+        keys: the keys of the partitions to make. The function returns the rows of all of them as one DataFrame.
+        run_id: the id of the run.
+        log: a logger of the asset.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what an attempt is made of
@@ -52,7 +56,12 @@ class AssetContext:
         return f"<Context of {self.asset}, {len(self.keys)} partitions>"
 
     def read(self, upstream: Asset | str, columns: Sequence[str] | None = None) -> DataFrame:
-        """Read the rows of an upstream's table, only in the partitions from which `keys` are made."""
+        """Return the rows of an upstream's table, only in the partitions from which `keys` are made.
+
+        Args:
+            upstream: an upstream of the asset, or its name.
+            columns: the names of the columns to read; None for all.
+        """
         name = upstream if isinstance(upstream, str) else upstream.name
         mapping = next((u.mapping for u in self._definition.upstreams if u.asset == name), None)
         if mapping is None:
@@ -67,9 +76,9 @@ class AssetContext:
         return table.read_partitions(dimension_fields.partition_rows(selection), columns, spark=self.spark)
 
     def filter_to_keys(self, rows: DataFrame) -> DataFrame:
-        """Keep the rows that belong to `keys`, by native Spark expressions.
+        """Return the rows that belong to `keys`, filtered by native Spark expressions.
 
-        A function whose partitions are buckets needs no hashing of its own this way.
+        With it, a function whose partitions are buckets doesn't have to compute hashes itself.
         """
         from partita.spark.frames import frame_from_arrow
         from partita.spark.rows import keep_matching_rows, partition_value_columns

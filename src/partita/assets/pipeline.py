@@ -32,7 +32,7 @@ def is_module_name(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pipeline:
-    """Assets by name, upstreams first."""
+    """The assets of a project by name, upstreams first. Iterate over it, or pass its assets to `lake.register`."""
 
     assets: Mapping[str, Asset]
 
@@ -78,7 +78,13 @@ class Pipeline:
 def load_pipeline(module: str, folder: str = ".") -> Pipeline:
     """Load the assets that a module defines or imports.
 
-    `module` is a dotted name, or the path of a file relative to `folder`, which is put on Python's path.
+    Args:
+        module: a dotted name, or the path of a file relative to `folder`.
+        folder: the folder that is put on Python's path.
+
+    Raises:
+        DefinitionError: the assets have a cycle, an unknown upstream or a mapping that doesn't fit their dimensions, or
+            two of them write one table. The message names the file and the line.
     """
     if not isinstance(module, str) or not module or not isinstance(folder, str | os.PathLike):
         raise DefinitionError(

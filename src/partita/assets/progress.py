@@ -13,7 +13,13 @@ from partita.status.text import count_text, one_line
 
 @dataclass(frozen=True, slots=True)
 class PartitionFailure:
-    """A partition that failed, and the last lines of its error."""
+    """A partition that failed.
+
+    Attributes:
+        asset: the name of the asset.
+        key: the canonical text of the partition key.
+        error: the last lines of the error.
+    """
 
     asset: str
     key: str
@@ -22,9 +28,17 @@ class PartitionFailure:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How many partitions of a run succeeded, failed, were skipped because of a failed upstream, or were cancelled.
+    """The result of a run, in numbers of partitions.
 
-    `left` is how many were not tried because the run stopped; `seconds` is how long the run took.
+    Attributes:
+        run_id: the id of the run.
+        succeeded: partitions that were materialized.
+        failed: partitions that failed.
+        skipped: partitions that did not run because an upstream partition failed.
+        cancelled: partitions whose attempt was cancelled.
+        left: partitions that were not tried because the run stopped.
+        seconds: how long the run took.
+        failures: each partition that failed, with its error.
     """
 
     run_id: str

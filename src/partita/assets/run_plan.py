@@ -39,7 +39,13 @@ PLAN_FILE_FORMAT = "partita.plan/1"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Partitions of one asset that run as one Spark job and one commit."""
+    """Partitions of one asset that run as one Spark job and one commit.
+
+    Attributes:
+        asset: the name of the asset.
+        number: the number of the batch among those of the asset, from 0.
+        keys: the canonical texts of the partition keys.
+    """
 
     asset: str
     number: int
@@ -78,11 +84,23 @@ def batch_numbers(rows: pa.Table, limits: BatchLimits) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunPlan:
-    """Which partitions will run so that they are current.
+    """Which partitions will run so that they are current, in which order and batches, and why.
 
-    `partitions` has a row for each in `PLANNED_SCHEMA`, in order; `blocked` has a row for each that waits for an
-    upstream partition, in `BLOCKED_SCHEMA`. `request` is what the plan was asked for. `input_digests` has, for each
-    asset that runs and its upstreams, a digest of its status and definition: the plan is outdated once one changes.
+    `Lake.plan` returns one. `str(plan)` shows it, `save` writes it to a file, and `Lake.run` runs it.
+
+    Attributes:
+        partitions: the partitions that will run, in order, as an Arrow table: asset_key, partition_key, batch, reasons,
+            since, by_asset, by_partition, bytes. The upstream partition `by_partition` of `by_asset` is a reason;
+            `bytes` is an estimate.
+        blocked: the partitions that would run if an upstream partition could be read, as an Arrow table: asset_key,
+            partition_key, reasons, by_asset, by_partition.
+        made_at: when the plan was made.
+        request: the arguments that the plan was made with.
+        input_digests: for each asset in the plan and each of its upstreams, a digest of its definition and status. The
+            plan is outdated once one of them changes.
+        lake_uri: the lake.
+        tenant: the tenant of the lake.
+        workspace: the workspace of the lake.
     """
 
     lake_uri: str
@@ -130,7 +148,12 @@ class RunPlan:
         )
 
     def explain(self, asset: str, key: str) -> str:
-        """Return in one sentence why a partition is in the plan, or why it isn't."""
+        """Return a sentence that says why a partition is in the plan, or why it isn't.
+
+        Args:
+            asset: the name of the asset.
+            key: the canonical text of the partition key.
+        """
         label = f"{asset} {key_label(key)}"
         for row in _partition_rows(self.partitions, asset, key):
             return f"{label} runs in batch {row['batch'] + 1} of {asset}: {_reason_text(row)}"
@@ -156,7 +179,7 @@ class RunPlan:
                     yield json.dumps({"state": state, **fields}, ensure_ascii=False)
 
     def save(self, path: str) -> None:
-        """Write the plan to a file."""
+        """Write the plan to a file of JSON lines, which `load_plan` and `partita run FILE` read."""
         try:
             with Path(path).open("w", encoding="utf-8") as out:
                 out.writelines(f"{line}\n" for line in self.json_lines())

@@ -22,11 +22,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableCommit:
-    """A commit that changed data.
+    """A commit that changed rows of a table.
 
-    `id` is its own for ever, and `at` when it was made, in UTC. `partitions` has each partition that it added to, took
-    from or marked rows in once, with the columns of the table's `State.partitions`, so that
-    `partita.formats.file_plan.partition_keys` takes it.
+    Attributes:
+        id: the identity of the commit, which never changes.
+        version: the table version that it made.
+        committed_at: its time, in UTC.
+        operation: the operation, by the name that the format gives it.
+        partitions: the partitions to which it added files, or from which it removed or marked rows; one row each, with
+            `spec_id` and a column for each partition field.
     """
 
     id: str
@@ -38,7 +42,12 @@ class TableCommit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeFeed:
-    """Commits, oldest first, and the cursor to ask after for those that come next."""
+    """The commits of a table since a cursor, oldest first.
+
+    Attributes:
+        cursor: the argument of the next `Table.change_feed`, which continues after these commits.
+        commits: the commits.
+    """
 
     cursor: str
     commits: tuple[TableCommit, ...]

@@ -172,7 +172,7 @@ REASON_TOO_YOUNG = "it is younger than older_than, and a running write may need 
 
 
 class DeletedFiles(list[str]):
-    """The paths of the files that were deleted; `left` are those that were left alone, each with the reason."""
+    """The paths of the files that were deleted; `left` maps the files that were left alone to the reason."""
 
     def __init__(self, paths: Iterable[str] = (), left: Mapping[str, str] | None = None) -> None:
         super().__init__(paths)

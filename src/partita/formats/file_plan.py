@@ -26,10 +26,10 @@ from partita.formats.table_version import TableVersion
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FilePlan:
-    """The files that a predicate needs, and those that it doesn't, with the part of it that says so.
+    """Which files of a table version a predicate needs, and which it skips.
 
-    `kept` are the places of the files in `state`, and `whole` is true where every row of one matches. `why` says of
-    each file of the state what excludes it. `condition` is the predicate in its time zone, or bound already.
+    `Table.plan` returns one. `file_indices` are the positions of the needed files in the list of files of
+    `table_version`, and `must_match` is true where every row of such a file matches.
     """
 
     table_version: TableVersion
@@ -45,40 +45,37 @@ class FilePlan:
 
     @property
     def where(self) -> PredicateLike | None:
-        """The predicate."""
+        """The predicate as it was given."""
         return self.condition.where if isinstance(self.condition, UnboundPredicate) else self.condition
 
     @property
     def time_zone(self) -> str | None:
-        """The time zone in which dates and times of the predicate that name none were read; None without a predicate.
+        """The time zone of dates and times without one in the predicate; None if the plan has no predicate.
 
-        It is that of the Spark session that ran, or else of the lake.
+        It is that of the Spark session that was running, or else that of the lake.
         """
         return self.condition.time_zone.name if isinstance(self.condition, UnboundPredicate) else None
 
     @property
     def version(self) -> int:
-        """The version of the table."""
+        """The version of the table that was planned."""
         return self.table_version.version
 
     @cached_property
     def files(self) -> pa.Table:
-        """The files that are needed: path, spec_id, key, rows, bytes; made when first asked for, as a read doesn't."""
+        """The needed files as an Arrow table: path, spec_id, key, rows, bytes."""
         return _files_with_keys(self.table_version, self.file_indices).add_column(
             3, "rows", self.table_version.row_counts(self.file_indices)
         )
 
     @cached_property
     def outside_paths(self) -> pa.Array:
-        """The paths of the needed files that lie outside of the table's folder, as those of shallow clones do."""
+        """The paths of the needed files that lie outside of the table's folder, as those of a shallow clone do."""
         return self.table_version.outside_paths(self.file_indices)
 
     @cached_property
     def skipped(self) -> pa.Table:
-        """The files that are not needed: path, spec_id, key, reason; made when first asked for, as few look.
-
-        Of the version that was planned, which must be there still.
-        """
+        """The skipped files as an Arrow table: path, spec_id, key, reason. Computed on first use."""
         state = self.table_version.with_all_files()
         plan = self if state is self.table_version else plan_files(state, self.condition)
         places = np.setdiff1d(np.arange(state.files.num_rows), plan.file_indices, assume_unique=True)

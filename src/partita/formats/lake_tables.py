@@ -26,12 +26,24 @@ def open_table(  # noqa: PLR0913 - each by its name
     location: str | None = None,
     time_zone: str = "UTC",
 ) -> Table:
-    """Open a table that exists, whoever created it.
+    """Open an existing table, whoever created it.
 
-    A Delta or a Lance table is found by where it is, and `options` are those of its object store. An Iceberg table is
-    found by its name in a `catalog`: `open_table("db.t", catalog={"type": "sql", "uri": "..."}, format="iceberg")`.
-    `location` confirms the folder of an Iceberg table whose metadata files are elsewhere: files are deleted there.
-    `time_zone` is that of predicates where no Spark session runs.
+    Args:
+        uri: the folder of a Delta or Lance table, on a disk or in an object store; the name of an Iceberg table in its
+            catalog, as in `open_table("db.t", catalog={"type": "sql", "uri": "..."}, format="iceberg")`.
+        format: the name of the table's format.
+        options: settings of the object store, by obstore's names.
+        catalog: properties of the catalog of an Iceberg table, by pyiceberg's names.
+        name: the name of the table in messages; by default the last part of `uri`.
+        location: the folder of an Iceberg table whose metadata file is not in the folder `metadata` of its location. It
+            confirms that this folder is the table's own: without it nothing is committed to the table and none of its
+            files are deleted.
+        time_zone: the time zone of dates and times without one in predicates, if no Spark session runs.
+
+    Raises:
+        TableMissing: there is no table.
+        TableError: the table's metadata can't be read.
+        UnsupportedFeature: the table needs a feature that Partita doesn't support.
     """
     own_format = table_format(format)
     store = own_format.open(uri, options=options, catalog=catalog, location=location)

@@ -35,7 +35,10 @@ class MergeAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WhenClause:
-    """One clause. `values` are SQL expressions by column; None takes all columns of the source by name."""
+    """A clause of a merge: which rows, and what happens to them.
+
+    `values` are SQL expressions by column; None stands for all columns of the source, by name.
+    """
 
     match_kind: MatchKind
     condition: str | None
@@ -48,7 +51,7 @@ class WhenClause:
 
 @dataclass(frozen=True, slots=True)
 class WhenMatched:
-    """`when_matched`, before it is said what happens."""
+    """A condition of a merge clause on rows of the table; a method adds the action."""
 
     match_kind: MatchKind
     condition: str | None
@@ -57,11 +60,15 @@ class WhenMatched:
         _check_condition(self.condition)
 
     def delete(self) -> WhenClause:
-        """The row goes."""
+        """Delete these rows."""
         return WhenClause(self.match_kind, self.condition, MergeAction.DELETE)
 
     def update(self, values: Mapping[str, str] | None = None) -> WhenClause:
-        """The row gets these values; without any, those of all columns that the source has."""
+        """Update these rows.
+
+        Args:
+            values: SQL expressions by column; None sets every column that the source has to the source's value.
+        """
         if values is None and self.match_kind is MatchKind.NOT_MATCHED_BY_SOURCE:
             raise PredicateError("when_not_matched_by_source has no source to take values from; say which to set")
         return WhenClause(self.match_kind, self.condition, MergeAction.UPDATE, values)
@@ -69,7 +76,7 @@ class WhenMatched:
 
 @dataclass(frozen=True, slots=True)
 class WhenNotMatched:
-    """`when_not_matched`, before it is said what happens."""
+    """A condition of a merge clause on rows of the source; a method adds the action."""
 
     condition: str | None
 
@@ -77,7 +84,11 @@ class WhenNotMatched:
         _check_condition(self.condition)
 
     def insert(self, values: Mapping[str, str] | None = None) -> WhenClause:
-        """A new row of these values; without any, those of all columns that the source has."""
+        """Insert a row for each of these rows of the source.
+
+        Args:
+            values: SQL expressions by column; None takes every column of the source by name.
+        """
         return WhenClause(MatchKind.NOT_MATCHED, self.condition, MergeAction.INSERT, values)
 
 
@@ -96,17 +107,29 @@ def _check_values(values: object) -> None:
 
 
 def when_matched(condition: str | None = None) -> WhenMatched:
-    """Rows of the table that the source matches; `when_matched("s.gone").delete()`."""
+    """Select the rows of the table that match a row of the source: `when_matched("s.gone").delete()`.
+
+    Args:
+        condition: a further condition in SQL on `t` and `s`.
+    """
     return WhenMatched(MatchKind.MATCHED, condition)
 
 
 def when_not_matched(condition: str | None = None) -> WhenNotMatched:
-    """Rows of the source that match none of the table; `when_not_matched().insert()`."""
+    """Select the rows of the source that match no row of the table: `when_not_matched().insert()`.
+
+    Args:
+        condition: a further condition in SQL on `s`.
+    """
     return WhenNotMatched(condition)
 
 
 def when_not_matched_by_source(condition: str | None = None) -> WhenMatched:
-    """Rows of the table that the source doesn't match; `when_not_matched_by_source("t.draft").delete()`."""
+    """Select the rows of the table that match no row of the source: `when_not_matched_by_source("t.draft").delete()`.
+
+    Args:
+        condition: a further condition in SQL on `t`.
+    """
     return WhenMatched(MatchKind.NOT_MATCHED_BY_SOURCE, condition)
 
 

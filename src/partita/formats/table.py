@@ -60,11 +60,14 @@ def spark_operation(method: Callable[Concatenate[_T, _P], _R]) -> Callable[Conca
 
 
 class Table:
-    """A table. `where` is SQL text or a `pt.col(...)` expression, wherever it is taken.
+    """A partitioned table in any format. `Lake.create_table`, `Lake.table` and `open_table` return one.
 
-    Every call looks at the newest version. An operation is a part of the table as a whole or not at all. Dates and
-    times in `where` that name no time zone are in that of the Spark session, or in `time_zone` where none runs; a
-    session that an operation starts is in `time_zone` too.
+    A predicate `where` is SQL text or a `pt.col(...)` expression. Its dates and times without a time zone are in the
+    time zone of the Spark session that runs, or in `time_zone` if none runs; a session that an operation starts gets
+    `time_zone` too.
+
+    Each call uses the newest version of the table. A change commits one version or changes nothing. An operation that
+    the table's format can't do raises `UnsupportedOperation` before anything is written.
     """
 
     def __init__(self, name: str, store: TableStore, time_zone: str = "UTC") -> None:
@@ -92,73 +95,84 @@ class Table:
 
     @property
     def uri(self) -> str:
-        """Where the table is."""
+        """The location of the table: an absolute path, or the URI of an object store."""
         return self._store.uri
 
     @property
     def format(self) -> str:
-        """The name of the table's format, as `create_table` takes it."""
+        """The name of the table's format, as `Lake.create_table` takes it."""
         return self._store.format.name
 
     @property
     def version(self) -> int:
-        """The newest version."""
+        """The number of the newest version."""
         return self._store.current_version_without_files().version
 
     @property
     def schema(self) -> Schema:
-        """The columns."""
+        """The columns of the newest version."""
         return self._store.current_version_without_files().schema
 
     @property
     def spec(self) -> PartitionSpec:
-        """How new files are partitioned."""
+        """The partition spec that new files are written with."""
         return self._store.current_version_without_files().spec
 
     @property
     def specs(self) -> tuple[PartitionSpec, ...]:
-        """Every way that files of the table are partitioned."""
+        """Every partition spec that files of the table may have."""
         return self._store.current_version_without_files().spec_history.specs
 
     @property
     def spec_history(self) -> SpecHistory:
-        """The same, with the current one told apart."""
+        """Every partition spec of the table, and which of them is the current one."""
         return self._store.current_version_without_files().spec_history
 
     @property
     def spec_times(self) -> Mapping[int, datetime]:
-        """Since when the table has each spec, by its id, as far as its format tells, which Iceberg does."""
+        """The time since which the table has each spec, by spec id; empty for formats that don't record it."""
         return self._store.spec_times()
 
     def has_transaction(self, transaction: tuple[str, int]) -> bool:
-        """Whether an application's number, or a later one, is a part of the table."""
+        """Return whether the table has the application's transaction with this number, or one with a higher number.
+
+        Args:
+            transaction: the name of the application and its own number, as `append` takes them.
+        """
         return self._store.current_version_without_files().has_transaction(transaction_of(transaction))
 
     def history(self) -> pa.Table:
-        """The versions and what made each, newest first: version, timestamp, operation, and more."""
+        """Return the versions of the table, newest first, as an Arrow table.
+
+        The columns are version, timestamp, operation, and further ones of the format.
+        """
         self._store.format.require(Operation.HISTORY)
         return self._store.history()
 
     def change_feed(self, after: str | None = None) -> ChangeFeed:
-        """What was done to the table's data since a cursor, by its own log, whoever did it, oldest first; no JVM.
+        """Return the commits that changed rows since a cursor, with the partitions that each changed. Needs no JVM.
 
-        Each of `.commits` says the partitions that it touched; one that changes no rows, such as a compaction, is left
-        out. `.cursor` is what to ask after the next time; None asks from the start. Where the log no longer has all of
-        it, the oldest version that is still known counts as touching every partition that it has.
+        The table's own log is read, so commits of any writer are in the feed. Commits that change no rows, such as a
+        compaction, are left out. If the log no longer reaches back to the cursor, the oldest version that it has counts
+        as a change of all of its partitions.
+
+        Args:
+            after: the `cursor` of an earlier feed; None for all commits.
         """
         self._store.format.require(Operation.CHANGE_FEED)
         return self._store.change_feed(after)
 
     def partitions(self, where: PredicateLike | None = None) -> pa.Table:
-        """The partitions that may hold a match: key, id, spec_id, files, rows, bytes, and each field's value.
+        """Return the partitions that may have matching rows, as an Arrow table. Needs no JVM.
 
-        `key` and `id` are null where a partition can't have a canonical key; `rows` where a file doesn't say.
+        The columns are `key`, `id`, `spec_id`, `files`, `rows`, `bytes`, and one for each partition field. `key` and
+        `id` are null for values that no partition key can hold, and `rows` if a file doesn't record its number of rows.
         """
         condition = self._current_condition(where)
         return partition_table(self._store.current_version_for(condition), condition, self.name)
 
     def plan(self, where: PredicateLike | None = None) -> FilePlan:
-        """The files that may hold a match, and those that don't, with the reason."""
+        """Return which files may have matching rows, and which are skipped for what reason. Needs no JVM."""
         condition = self._current_condition(where)
         return plan_files(self._store.current_version_for(condition), condition)
 
@@ -170,7 +184,13 @@ class Table:
         *,
         spark: SparkSession | None = None,
     ) -> DataFrame:
-        """The rows that match, as a DataFrame over exactly the planned files."""
+        """Return the matching rows as a Spark DataFrame over the files that `plan` lists, and no others.
+
+        Args:
+            where: the predicate; None for all rows.
+            columns: the names of the columns to read; None for all columns.
+            spark: the session to read with; None for the running one, or a new one.
+        """
         from partita.formats.operations.row_operations import read_rows
 
         return read_rows(self._store, self._evaluated_condition(where, spark), columns, spark)
@@ -179,11 +199,16 @@ class Table:
     def read_partitions(
         self, partitions: pa.Table, columns: Sequence[str] | None = None, *, spark: SparkSession | None = None
     ) -> DataFrame:
-        """The rows of some partitions: those whose values of the table's fields are a row of `partitions`.
+        """Return the rows of the given partitions as a Spark DataFrame.
 
-        That has a column for each of some of the current spec's fields, typed as in partition keys; null is null.
-        Without columns it stands for all partitions, without rows for none. Files of other specs are read where rows of
-        them may be in those partitions, and their other rows left out.
+        Files of earlier specs are read if they may have rows of these partitions, and their other rows are left out.
+
+        Args:
+            partitions: an Arrow table with columns for some or all fields of the current spec, typed as in partition
+                keys, and one row for each partition. A table without columns selects all partitions, one without rows
+                none.
+            columns: the names of the columns to read; None for all columns.
+            spark: the session to read with; None for the running one, or a new one.
         """
         from partita.formats.operations.partitions import read_partitions
 
@@ -191,9 +216,16 @@ class Table:
 
     @spark_operation
     def append(self, rows: object, *, transaction: tuple[str, int] | None = None) -> ChangeResult:
-        """Add rows: a Spark DataFrame, an Arrow table or a pandas DataFrame, whose columns are found by name.
+        """Add rows to the table.
 
-        With `transaction`, an application's name and its own number, a number that is there already adds nothing.
+        Args:
+            rows: a Spark DataFrame, an Arrow table or a pandas DataFrame; columns are matched by name.
+            transaction: the name of an application and its own number. If the table has that number or a higher one of
+                the application, nothing is added, so that an append can be repeated safely.
+
+        Raises:
+            ConstraintError: a row violates a constraint of the table.
+            CommitConflict: another writer changed the schema or the spec in the meantime.
         """
         from partita.formats.operations.row_operations import append_rows
 
@@ -201,7 +233,12 @@ class Table:
 
     @spark_operation
     def overwrite_partitions(self, rows: object, *, transaction: tuple[str, int] | None = None) -> ChangeResult:
-        """Replace every partition that the rows have any in, and no other."""
+        """Replace each partition that at least one of the rows belongs to; other partitions stay as they are.
+
+        Args:
+            rows: the new rows, as `append` takes them.
+            transaction: as for `append`.
+        """
         from partita.formats.operations.row_operations import overwrite_partitions
 
         return overwrite_partitions(self._store, rows, transaction)
@@ -210,10 +247,17 @@ class Table:
     def replace_partitions(
         self, rows: object, partitions: pa.Table, *, transaction: tuple[str, int] | None = None
     ) -> ChangeResult:
-        """Replace exactly those partitions, which are said as `read_partitions` takes them, in one commit.
+        """Replace the given partitions, and no others, in one commit. Partitions without new rows become empty.
 
-        Those that have no rows among the given ones are emptied. Rows outside of them are `OutsidePartitions`, and then
-        nothing is changed. The outcome's `written` counts what was written, by the fields that were asked for.
+        `written` of the result has the rows, files and bytes that were written for each value of the selected fields.
+
+        Args:
+            rows: the new rows, as `append` takes them.
+            partitions: the partitions to replace, as `read_partitions` takes them.
+            transaction: as for `append`.
+
+        Raises:
+            RowsOutsidePartitions: a row belongs to another partition; nothing is changed.
         """
         from partita.formats.operations.partitions import replace_partitions
 
@@ -223,30 +267,63 @@ class Table:
     def overwrite(
         self, rows: object, where: PredicateLike | None = None, *, transaction: tuple[str, int] | None = None
     ) -> ChangeResult:
-        """Replace all that matches a predicate on whole partitions; rows that don't match it are refused."""
+        """Replace all rows that match a predicate on whole partitions; without a predicate, all rows of the table.
+
+        Args:
+            rows: the new rows, as `append` takes them. Rows that don't match `where` are refused.
+            where: a predicate that every partition matches as a whole or not at all.
+            transaction: as for `append`.
+        """
         from partita.formats.operations.row_operations import overwrite_rows
 
         return overwrite_rows(self._store, rows, self._evaluated_condition(where), transaction)
 
     @spark_operation
     def delete(self, where: PredicateLike) -> ChangeResult:
-        """Take away the rows that match."""
+        """Delete the matching rows.
+
+        Files of which all rows match are removed without being read. Other files are rewritten or, where the format and
+        the table's properties say so, get delete files or deletion vectors.
+        """
         from partita.formats.operations.row_operations import delete_rows
 
         return delete_rows(self._store, evaluated_condition(where, self.time_zone))
 
     @spark_operation
     def update(self, values: Mapping[str, str], where: PredicateLike | None = None) -> ChangeResult:
-        """Give the rows that match new values, by column, in SQL: `t.update({"price": "price * 2"})`."""
+        """Update the matching rows; without a predicate, all rows.
+
+        Args:
+            values: the new values as SQL expressions, by column: `t.update({"price": "price * 2"}, where="country =
+                'FR'")`.
+            where: the predicate; None for all rows.
+        """
         from partita.formats.operations.row_operations import update_rows
 
         return update_rows(self._store, mapping_by_name(values, "update"), self._evaluated_condition(where))
 
     @spark_operation
     def merge(self, source: object, on: str, *clauses: WhenClause) -> ChangeResult:
-        """Change, delete and add rows by those of a source; in SQL the table is `t` and the source `s`.
+        """Update, delete and insert rows by comparing the table with a source.
 
-        The clauses are tried in order. A row of the table that two of the source would change is an error.
+        ```python
+        t.merge(
+            source,
+            "t.id = s.id",
+            pt.when_matched("s.gone").delete(),
+            pt.when_matched().update({"price": "s.price"}),
+            pt.when_not_matched().insert(),
+        )
+        ```
+
+        Args:
+            source: the rows to compare with, as `append` takes them.
+            on: the join condition in SQL, where the table is `t` and the source is `s`.
+            clauses: what to do with which rows; the first clause that applies to a row wins.
+
+        Raises:
+            ConstraintError: two rows of the source match one row of the table and could change it in different ways.
+            PredicateError: a condition or a value can't be resolved.
         """
         from partita.formats.operations.merge import merge_rows
 
@@ -259,14 +336,20 @@ class Table:
         drop: Sequence[PartitionFunction | str] = (),
         rename: Mapping[str, str] | None = None,
     ) -> None:
-        """Partition what is written from now on another way."""
+        """Change the partition spec for data that is written from now on; existing files keep their specs.
+
+        Args:
+            add: partition functions or column names to add as fields.
+            drop: fields to remove, by name or by function.
+            rename: new names of fields, by their old names.
+        """
         added, dropped = partition_functions_of(add, "add"), partition_fields_of(drop, "drop")
         self._store.format.require(Operation.EVOLVE)
         self._store.evolve(add=added, drop=dropped, rename=rename_mapping(rename, "rename"))
 
     @spark_operation
     def rewrite(self, where: PredicateLike | None = None) -> ChangeResult:
-        """Write anew the files that may hold a match and are small, of an earlier spec, or have deleted rows.
+        """Rewrite the files that may have matching rows and are small, of an earlier spec, or have deleted rows.
 
         The rows of the table stay the same.
         """
@@ -275,19 +358,24 @@ class Table:
         return rewrite_table_files(self._store, self._current_condition(where))
 
     def expire_snapshots(self, older_than: timedelta | None = None, retain_last: int | None = None) -> DeletedFiles:
-        """Expire old versions and delete the files that only they have; arguments default to the table's settings.
+        """Remove old versions, and delete the files that only they need.
 
-        Returns the paths of the deleted files; `left` of it maps those that were left alone to the reason.
+        Args:
+            older_than: the age from which a version is removed; None for the table's own setting.
+            retain_last: how many versions stay whatever their age; None for the table's own setting.
         """
         older = None if older_than is None else seconds_of(older_than, "expire_snapshots")
         self._store.format.require(Operation.EXPIRE_SNAPSHOTS)
         return self._store.expire_versions(older, retain_last)
 
     def remove_orphans(self, older_than: timedelta = ORPHAN_GRACE_PERIOD) -> DeletedFiles:
-        """Delete files that failed or killed writers left behind; files of any version of the table stay.
+        """Delete files that failed or killed writers left behind, and that no version of the table names.
 
-        Younger ones stay too, for a writer may be about to commit them. Nothing outside of the table's folder is
-        deleted. Returns the paths of the deleted files; `left` of it maps those that were left alone to the reason.
+        Nothing outside of the table's folder or behind a symbolic link is deleted, and no file whose name the format's
+        writers don't give.
+
+        Args:
+            older_than: the age from which a file counts as left behind; a younger one may be about to be committed.
         """
         self._store.format.require(Operation.REMOVE_ORPHANS)
         return self._store.remove_orphan_files(seconds_of(older_than, "remove_orphans"))

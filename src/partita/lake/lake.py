@@ -8,11 +8,18 @@ from partita.lake.tables import LakeTableMethods
 
 
 class Lake(LakeTableMethods, LakeRunMethods, LakeStatusMethods):
-    """A folder of tables, on a disk or in an object store (`s3://`, `gs://`, `abfss://`), with status and runs.
+    """A folder of tables, with the assets that make their partitions and the status of each partition.
 
-    `options` configure the object store, by obstore's names. `catalog` configures the catalog of Iceberg tables, by
-    pyiceberg's names; by default that is a SQLite file in the folder. `time_zone` applies to dates and times without
-    one in predicates while no Spark session runs, and to a session that the lake or a table starts.
+    Args:
+        uri: the folder, on a disk or in an object store (`s3://`, `gs://`, `abfss://`).
+        tenant: the tenant whose status is recorded and read.
+        workspace: the workspace of the tenant whose status is recorded and read. All workspaces share the lake's
+            tables.
+        options: settings of the object store, by obstore's names.
+        catalog: properties of the catalog of Iceberg tables, by pyiceberg's names; by default it is a SQLite file in
+            the folder.
+        time_zone: the time zone of dates and times without one in predicates, if no Spark session runs. A session that
+            the lake or one of its tables starts gets it too.
     """
 
     def _repr_html_(self) -> str:

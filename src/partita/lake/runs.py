@@ -29,9 +29,13 @@ class LakeRunMethods(LakeBase):
     """Register the assets of a lake, observe its sources, plan and run."""
 
     def register(self, *assets: Any) -> list[str]:
-        """Record the definitions of assets where they changed, and return the names of those assets.
+        """Record the definitions of assets and sources that changed, and return the names of these assets.
 
-        Raises `DefinitionError` for a dimension that the asset's table can't hold. `run` can then run the assets here.
+        `run` can then run the assets in this process.
+
+        Raises:
+            DefinitionError: the asset's table can't hold one of its dimensions, or assets would be upstream of each
+                other.
         """
         from partita.assets.asset import Asset
 
@@ -93,8 +97,15 @@ class LakeRunMethods(LakeBase):
     ) -> Asset:
         """Register a table that exists elsewhere as a source, with its whole history; its files stay where they are.
 
-        `lake.table(name)` then opens it. Its partition fields are the dimensions unless `partitions` are given.
-        Secrets of a catalog are not stored: pass them by the environment.
+        `lake.table(name)` then opens it.
+
+        Args:
+            uri: the table, as `open_table` takes it.
+            format: the name of its format.
+            name: the name of the table and the source in the lake; by default the last part of `uri`.
+            partitions: the partitions that it should have; by default its partition fields are dynamic dimensions.
+            catalog: properties of an Iceberg table's catalog. Secrets are not stored: pass them by the environment.
+            freshness: the longest time between commits as a timedelta, or `cron(...)`.
         """
         adopted = self._tables.adopt(uri, format, name, partitions, catalog, freshness)
         self.register(adopted)
@@ -102,7 +113,11 @@ class LakeRunMethods(LakeBase):
         return adopted
 
     def observe(self) -> list[SourceObservation]:
-        """Record what others committed to the tables of sources since the last observation."""
+        """Record which partitions of sources other writers changed since the last observation.
+
+        Each commit is read from the log of the table and recorded once per partition. `plan`, `run`, `status`, `why`,
+        `sweep` and `export_status` do this first by default.
+        """
         from partita.assets.source_observation import observe_sources
 
         return observe_sources(self._context)
@@ -126,11 +141,22 @@ class LakeRunMethods(LakeBase):
     ) -> RunPlan:
         """Return which partitions must run to be current, in order and in batches, and why each is in the plan.
 
-        Without `missing`, `stale` or `failed`, the plan is for all three. `select` names assets: `name`, `tag:word`,
-        `+name` with its upstreams, `name+` with its downstreams; an exact name always means that asset. `since` leaves
-        out partitions that have been in that state for longer. A partition is blocked if an upstream partition is
-        missing or its window isn't over; with `allow_missing`, partitions of sources don't block. `available_assets`
-        limits the plan to these assets, such as those of a pipeline; by default all registered ones.
+        A partition is blocked if it reads an upstream partition that is missing or a time window that isn't over.
+
+        Args:
+            missing: include missing partitions. Without `missing`, `stale` and `failed`, all three are included.
+            stale: include stale partitions.
+            failed: include partitions whose last attempt failed.
+            select: the assets: `name`, `tag:word`, `+name` with its upstreams, `name+` with its downstreams; an exact
+                name always means that asset. By default all assets.
+            where: a predicate on the dimensions of partition keys.
+            since: leave out partitions that have been in that state since before this time.
+            now: plan as of this time.
+            allow_missing: don't block partitions that read a missing partition of a source.
+            available_assets: plan only these assets, such as those of a pipeline; by default all registered ones.
+            batch_partitions: the largest number of partitions in a batch.
+            batch_bytes: the largest estimated size of a batch.
+            observe: observe the sources first.
         """
         from partita.assets.planner import PlanRequest, make_plan
         from partita.assets.run_plan import BatchLimits
@@ -165,13 +191,24 @@ class LakeRunMethods(LakeBase):
         stop: Event | None = None,
         observe: bool = True,
     ) -> RunResult:
-        """Run a plan of registered assets on Spark: upstreams first, each batch as one Spark job and one commit.
+        """Run a plan on Spark: upstreams first, each batch as one Spark job and one commit.
 
-        A failing batch is split until the partitions that fail stand alone. The run stops after more than
-        `max_failures` failed partitions. If another run holds some of the partitions, this one waits up to `wait`
-        seconds for them and raises `PartitionsLeased`; if the status changed since the plan was made, it raises
-        `PlanOutdated`. `listener` is called with each progress event. Setting `stop` from another thread cancels the
-        run, as Ctrl-C does in the main thread; the result counts what was cancelled.
+        A batch that fails is split until the partitions that fail are alone. What is downstream of a failed partition
+        is skipped.
+
+        Args:
+            plan: a plan of assets that are registered in this process.
+            spark: the session; None for the running one, or a new one.
+            parallel: how many batches run at the same time.
+            max_failures: stop after more than this number of failed partitions; None for no limit.
+            wait: how many seconds to wait for partitions that another run leases.
+            listener: a function that is called with each progress event, as `partita run --json` prints them.
+            stop: an event that cancels the run once it is set, as Ctrl-C does in the main thread.
+            observe: observe the sources first.
+
+        Raises:
+            PartitionsLeased: another run works on some of the partitions.
+            PlanOutdated: definitions or the status changed since the plan was made.
         """
         from partita.assets.run_executor import RunOptions
         from partita.assets.run_plan import RunPlan
@@ -192,9 +229,18 @@ class LakeRunMethods(LakeBase):
         listener: RunListener | None = None,
         stop: Event | None = None,
     ) -> RunResult:
-        """Finish a run that was killed or stopped, by default the last one. Nothing is committed twice.
+        """Finish a run that was killed or stopped. Nothing is committed twice.
 
-        Partitions that other runs made since it began are not made again.
+        Partitions that other runs have made since it began are not made again.
+
+        Args:
+            run_id: the run; by default the last one.
+            spark: as for `run`.
+            parallel: as for `run`.
+            max_failures: as for `run`.
+            wait: as for `run`.
+            listener: as for `run`.
+            stop: as for `run`.
         """
         from partita.assets.run_executor import RunOptions
 

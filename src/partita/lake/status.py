@@ -50,9 +50,23 @@ class LakeStatusMethods(LakeBase):
     ) -> None:
         """Record the outcome of an attempt that ran elsewhere, for one partition or for several in one commit.
 
-        `outcome` is succeeded, failed, cancelled or started. `details` are rows, files, bytes, table_version, error and
-        started_at. An end closes the open attempt of its run; without a `run_id`, those without one. Raises
-        `StatusError` for a key whose dimensions are not those of the registered asset.
+        An end closes the open attempt of its run and number, and no other. If an attempt is reported again, the latest
+        report counts: report it with the same `at`.
+
+        Args:
+            asset: the asset, or its name. An asset that isn't registered is recorded too.
+            key: a partition key as a `PartitionKey`, as a mapping or as canonical text, or a list of keys; None for an
+                asset without partitions.
+            outcome: succeeded, failed, cancelled or started.
+            run_id: the id of the run.
+            at: when it happened; by default now.
+            code_version: the code version that the attempt used. If it is not known, the partition is never stale by
+                code.
+            attempt: the number of the attempt in its run.
+            details: rows, files, bytes, table_version, error, started_at.
+
+        Raises:
+            StatusError: the dimensions of a key are not those of the registered asset, or a detail is invalid.
         """
         fields = {"run_id": run_id, "attempt": attempt, "code_version": code_version, **details}
         kind, texts = event_kind_from_outcome(outcome), key_texts(key)
@@ -70,7 +84,19 @@ class LakeStatusMethods(LakeBase):
     ) -> AbstractContextManager[Attempt]:
         """Record the start of an attempt, and its outcome when the block ends.
 
-        The default code version is that of the asset, or the one that was registered last.
+        An exception is recorded as a failure and raised again.
+
+        ```python
+        with lake.attempt("daily_sales", key) as attempt:
+            attempt.record_output(rows=write_rows())
+        ```
+
+        Args:
+            asset: the asset, or its name.
+            key: as for `record`.
+            run_id: the id of the run; by default a new one.
+            code_version: the code version; by default that of the asset, or the one that was registered last.
+            attempt: the number of the attempt in its run.
         """
         version = self._workspace.code_version(asset) if code_version is None else code_version
         check_keys = self._workspace.check_keys
@@ -109,11 +135,24 @@ class LakeStatusMethods(LakeBase):
         spark: Any = None,
         observe: bool = True,
     ) -> pa.Table:
-        """Return the status of every partition as an Arrow table, or as a DataFrame of the given Spark session.
+        """Return the status of every recorded, expected or running partition, one row each.
 
-        `where` is a predicate on the dimensions of keys. `state` filters by missing, stale, failed, running, cancelled,
-        unexpected or a display status, `reason` by a reason for staleness. `now` may be in the past, where later events
-        don't count, or in the future. With `transitive`, a partition with a stale upstream is stale too.
+        The columns are those of the status spec, then `display_status`, `stale_reasons`, `expected`, `running`,
+        `failed` (it failed and never succeeded), `cancelled`, `staleness`, the upstream partition and the root cause of
+        the staleness, details of the materialization and the last attempt, and `running_since` and `running_run_id`.
+        `staleness` is "computed"; "swept" if the staleness by an upstream could not be computed here and that of the
+        last sweep was taken; "unknown" if there is none.
+
+        Args:
+            asset: assets, or their names; None for all.
+            where: a predicate on the dimensions of partition keys.
+            now: answer as of this time. It may be in the past, and later events don't count; or in the future.
+            state: only partitions in one of these states: missing, stale, failed, running, cancelled, unexpected,
+                unknown, current, or a display status.
+            reason: only partitions that are stale for one of these reasons.
+            transitive: a partition with a stale upstream is stale too.
+            spark: return a DataFrame of this session instead of an Arrow table.
+            observe: observe the sources first.
         """
         rows = self._workspace.status(
             asset, self._condition(where), now, state=state, reason=reason, transitive=transitive
@@ -167,18 +206,34 @@ class LakeStatusMethods(LakeBase):
         where: PredicateLike | None = None,
         now: datetime | None = None,
     ) -> pa.Table:
-        """Return how many partitions of each asset are in each state, as an Arrow table."""
+        """Return how many partitions of each asset are in each state, as an Arrow table, without listing them.
+
+        Args:
+            asset: assets, or their names; None for all.
+            where: a predicate on the dimensions of partition keys.
+            now: answer as of this time.
+        """
         return self._workspace.state_counts(asset, self._condition(where), now)
 
     @observe_first
     def why(
         self, asset: AssetRef, key: PartitionKeyLike = None, *, now: datetime | None = None, observe: bool = True
     ) -> StatusExplanation:
-        """Explain the status of a partition by its chain of causes, as data, and as text by `str`."""
+        """Explain the status of a partition by its chain of causes.
+
+        Args:
+            asset: the asset, or its name.
+            key: the partition key; None for an asset without partitions.
+            now: answer as of this time.
+            observe: observe the sources first.
+
+        Raises:
+            UnknownAsset: the asset was never registered and has no events.
+        """
         return self._workspace.explain(asset_name(asset), key, now)
 
     def history(self, asset: AssetRef, key: PartitionKeyLike = None) -> pa.Table:
-        """Return the events of a partition, ordered by time, as an Arrow table."""
+        """Return the events of a partition in the order of time, as an Arrow table; each event is listed once."""
         return self._workspace.history(asset_name(asset), key)
 
     def fold(self, *, spark: Any = None) -> FoldResult:

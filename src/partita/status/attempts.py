@@ -20,7 +20,7 @@ PartitionKeyLike: TypeAlias = PartitionKey | Mapping[str, object] | str | None
 
 
 class Attempt:
-    """An attempt in progress; its output counts and cancellation are recorded when it ends."""
+    """An attempt in progress, which `Lake.attempt` yields. Its output and outcome are recorded when its block ends."""
 
     def __init__(self, asset: str, keys: tuple[PartitionKey, ...], run_id: str, number: int) -> None:
         self.asset = asset
@@ -31,7 +31,7 @@ class Attempt:
         self.output_counts: dict[str, int] = {}
 
     def record_output(self, **counts: int) -> None:
-        """Set what the attempt wrote: `rows`, `files`, `bytes`, `table_version`."""
+        """Set what the attempt wrote: `rows`, `files`, `bytes` or `table_version`."""
         unknown = set(counts) - {"rows", "files", "bytes", "table_version"}
         if unknown:
             raise StatusError(
@@ -40,7 +40,7 @@ class Attempt:
         self.output_counts |= {name: validate_count(name, count) for name, count in counts.items()}
 
     def cancel(self) -> None:
-        """End the attempt with neither a result nor a failure."""
+        """Record the attempt as cancelled when its block ends, which is neither a success nor a failure."""
         self.is_cancelled = True
 
 

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One reason why a partition is stale; `upstream` is the partition that changed, where one did."""
+    """A reason why a partition is stale.
+
+    Attributes:
+        code: the stale reason.
+        since: since when the partition is stale for this reason.
+        text: the reason in words.
+        upstream: the explanation of the upstream partition that changed, if one did.
+    """
 
     code: StaleReason
     since: datetime
@@ -30,9 +37,17 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class StatusExplanation:
-    """A partition, the facts of its status, and the causes of its staleness, the earliest first.
+    """The status of a partition, with the facts that it follows from and the causes of its staleness.
 
-    `str(why)` is the whole chain as text; `document()` returns it as JSON.
+    `Lake.why` returns one. `str(why)` is the whole chain of causes as text, and `document()` returns it as JSON.
+
+    Attributes:
+        asset: the name of the asset.
+        key: the partition key.
+        display_status: the display status.
+        facts: sentences about the materialization and the last attempt.
+        causes: the causes, those that began first before the others.
+        row: the row of the partition in `Lake.status`.
     """
 
     asset: str

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class DisplayStatus(StrEnum):
-    """The four display statuses, in the order in which their conditions are tested."""
+    """The four display statuses of the status spec, in the order in which their conditions are tested."""
 
     NEVER_MATERIALIZED = "NEVER_MATERIALIZED"
     MATERIALIZED_BUT_LAST_ATTEMPT_FAILED = "MATERIALIZED_BUT_LAST_ATTEMPT_FAILED"

@@ -138,7 +138,16 @@ class Transform(ABC):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFunction:
-    """A transform of one column; `name` is the name of the partition field."""
+    """A transform of one column. `identity`, `day`, `bucket` and their like return one.
+
+    There are two families of functions. Iceberg's `year`, `month`, `day` and `hour` count from 1970. Lance's are parts
+    of the calendar: the `month` of any December is 12.
+
+    Attributes:
+        source: the name of the column; the path to a field of a struct has dots.
+        transform: the transform.
+        name: the name of the partition field.
+    """
 
     source: str
     transform: Transform
@@ -151,10 +160,19 @@ class PartitionFunction:
         return replace(self, name=name)
 
     def apply(self, value: object, *, family: str, type: LogicalType | str | None = None) -> object:  # noqa: A002
-        """Apply the function to one Python value; its type is inferred from the value unless `type` is given.
+        """Apply the function to one Python value.
 
-        >>> PartitionFunction("user_id", BucketTransform(16), "shard").apply(34, family="iceberg")
-        3
+        Examples:
+            >>> PartitionFunction("user_id", BucketTransform(16), "shard").apply(34, family="iceberg")
+            3
+
+        Args:
+            value: the value; None gives None.
+            family: "iceberg" or "lance".
+            type: the type of the value, such as "decimal(4,2)"; by default it is inferred from the value.
+
+        Raises:
+            TransformError: the function does not take the type.
         """
         if value is None and type is None:
             TransformFamily.of(family)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class LanceTable(Table):
-    """A partitioned table on a Lance namespace. Each partition is a leaf, a Lance dataset that any tool can open.
+    """A partitioned Lance table. Each partition is a leaf: a Lance dataset that any Lance client can open.
 
-    `read` sees what other writers write to a leaf at once; `partitions` and `plan` count it after Partita's next write
+    `read` sees what other writers commit to a leaf at once. `partitions` and `plan` count it after Partita's next write
     to that leaf, or after `repair`.
     """
 
@@ -36,14 +36,21 @@ class LanceTable(Table):
         self._lance_store = store
 
     def add_partition(self, *partitions: Mapping[str, object]) -> int:
-        """Add empty partitions, each given by the values of its fields, and return how many are new."""
+        """Add empty partitions in one change of the manifest, and return how many are new.
+
+        Args:
+            partitions: the values of the partition fields, by name: `t.add_partition({"date": day, "country": "US"})`.
+        """
         for values in partitions:
             if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
                 raise SpecError(f"a partition is given by the values of its fields, by name, not {value_repr(values)}")
         return add_partitions(self._lance_store, partitions)
 
     def drop_partition(self, where: PredicateLike) -> int:
-        """Drop whole partitions, and return how many; their files stay until `cleanup`."""
+        """Drop the partitions that match a predicate on partition fields, and return how many there were.
+
+        `cleanup` deletes their files.
+        """
         return drop_partitions(self._lance_store, current_condition(where, self.time_zone))
 
     def compact(self, where: PredicateLike | None = None, **options: Any) -> dict[str, int]:
@@ -53,23 +60,28 @@ class LanceTable(Table):
     def create_index(
         self, column: str, where: PredicateLike | None = None, *, kind: str | None = None, **options: Any
     ) -> dict[str, int]:
-        """Index a column in each leaf: vectors with IVF_PQ, other values with BTREE, or with the index `kind`.
+        """Create an index on a column in each leaf that may have matching rows.
 
-        `options` are those of Lance's `create_index` and `create_scalar_index`.
+        Args:
+            column: the column; a vector column gets an IVF_PQ index, another one a BTREE index.
+            where: a predicate that selects leaves; None for all.
+            kind: the name of another type of index.
+            options: options of Lance's `create_index` or `create_scalar_index`.
         """
         if not isinstance(kind, str | None):
             raise SchemaError(f"kind must be the name of an index type, such as 'BTREE', not {value_repr(kind)}")
         return create_indices(self._lance_store, column, self._current_condition(where), kind, options)
 
     def cleanup(self, older_than: timedelta = ORPHAN_GRACE_PERIOD) -> DeletedFiles:
-        """Delete old versions of leaves, orphans, and dropped partitions, and return the paths of the deleted files.
+        """Delete old versions of leaves, orphan files and dropped partitions.
 
-        The attribute `left` of the result maps files that were left alone to the reason.
+        Args:
+            older_than: the age from which a version or a file is deleted.
         """
         return self.remove_orphans(older_than)
 
     def unregistered_leaves(self) -> pa.Table:
-        """Return the leaves in the table's folder that its manifest lacks: path, id, and partition values."""
+        """Return the leaves in the table's folder that its manifest doesn't have: path, id, and partition values."""
         return unregistered_leaves(self._lance_store)
 
     def externally_changed_leaves(self, where: PredicateLike | None = None) -> pa.Table:
@@ -92,9 +104,17 @@ class LanceTable(Table):
         self, vector: Sequence[float], column: str, k: int = 10, where: PredicateLike | None = None,
         *, columns: Sequence[str] | None = None, **options: Any,
     ) -> pa.Table:  # fmt: skip
-        """Return the k rows whose vectors are nearest, nearest first, with their `_distance`; runs in this process.
+        """Return the `k` rows with the nearest vectors as an Arrow table, nearest first, with a column `_distance`.
 
-        `options` are those of Lance's `nearest`: metric, nprobes, refine_factor.
+        Runs in this process, without Spark.
+
+        Args:
+            vector: the vector to search for.
+            column: the vector column.
+            k: the number of rows.
+            where: a predicate; only leaves that may match are searched. One that Lance can't evaluate is refused.
+            columns: the columns to return; None for all.
+            options: options of Lance's `nearest`: metric, nprobes, refine_factor.
         """
         condition = self._current_condition(where)
         return search_vectors(self._lance_store, SearchRequest(vector, column, k, condition, columns, options))
@@ -103,7 +123,7 @@ class LanceTable(Table):
         self, vector: Sequence[float], column: str, k: int = 10, where: PredicateLike | None = None,
         *, columns: Sequence[str] | None = None, **options: Any,
     ) -> DataFrame:  # fmt: skip
-        """Return what `search` returns, as a Spark job over the leaves."""
+        """Return the result of `search` as a DataFrame, computed as a Spark job over the leaves."""
         from partita.formats.lance.spark.rows import search_on_spark
         from partita.spark.session import new_session_time_zone
 

@@ -32,10 +32,13 @@ TransactionId = tuple[str, int] | None
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """The version that an operation committed, or None if there was nothing to do, and counts.
+    """What an operation changed.
 
-    `written` is what `replace_partitions` wrote by the fields that partitions were selected by: a column for each
-    field, `rows`, `files`, `bytes`.
+    Attributes:
+        version: the version that it committed; None if there was nothing to do.
+        counts: numbers of rows and files, by name, such as `rows_deleted` and `files_added`.
+        written: for `replace_partitions`, an Arrow table of what was written: a column for each selected field, then
+            `rows`, `files` and `bytes`. Else None.
     """
 
     version: int | None
