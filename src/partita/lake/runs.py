@@ -42,7 +42,7 @@ class LakeRunMethods(LakeBase):
         for asset in assets:
             if isinstance(asset, Asset):
                 self._check_dimensions(asset)
-        changed = self._workspace.register(definitions)
+        changed_assets = self._workspace.register(definitions)
         for asset, definition in zip(assets, definitions, strict=True):
             if definition.is_source:
                 from partita.assets.source_observation import watch_source
@@ -50,7 +50,7 @@ class LakeRunMethods(LakeBase):
                 watch_source(self._context, definition)
             if isinstance(asset, Asset):
                 self._assets[asset.name] = asset
-        return changed
+        return changed_assets
 
     def _check_dimensions(self, asset: Asset) -> None:
         """Raise `DefinitionError` if the asset's table can't hold its dimensions, or could not once it is created."""
@@ -96,10 +96,10 @@ class LakeRunMethods(LakeBase):
         `lake.table(name)` then opens it. Its partition fields are the dimensions unless `partitions` are given.
         Secrets of a catalog are not stored: pass them by the environment.
         """
-        adopted = self._tables.adopt(uri, format, name, partitions, catalog, freshness)
-        self.register(adopted)
+        source = self._tables.adopt(uri, format, name, partitions, catalog, freshness)
+        self.register(source)
         self._observe_sources()
-        return adopted
+        return source
 
     def observe(self) -> list[SourceObservation]:
         """Record what others committed to the tables of sources since the last observation."""
