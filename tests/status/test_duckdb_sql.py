@@ -40,7 +40,7 @@ def test_a_name_is_quoted(column: str) -> None:
         query = sql("SELECT {column} FROM (SELECT 1 AS {column}) AS t", column=name(column))
         assert connection.execute(query).description[0][0] == column
         assert fetch_rows(
-            connection, sql("SELECT {c} FROM (SELECT 2 AS {d}) AS t", c=names([column], of="t"), d=name(column))
+            connection, sql("SELECT {c} FROM (SELECT 2 AS {d}) AS t", c=names([column], relation="t"), d=name(column))
         )
 
 

@@ -185,7 +185,7 @@ def test_a_predicate_that_is_wrong_is_mended_in_its_place(seen: WatchedPage) -> 
     page = asset(seen, state="failed")
     page.get_by_label("where").fill("nothing = 'us'")
     page.get_by_label("where").press("Enter")
-    expect(page.locator("#refused")).to_contain_text("nothing")
+    expect(page.locator("#where-error")).to_contain_text("nothing")
     expect(page.get_by_label("where")).to_have_value("nothing = 'us'")
     expect(page.get_by_label("failed 7")).to_be_checked()
     assert [line for line in seen.console if "400 (Bad Request)" not in line] == []

@@ -249,7 +249,7 @@ def test_the_end_of_the_server_cancels_the_run(running: Site, stage: Stage) -> N
         begin(client)
         at_work = running.runs.latest
         assert at_work is not None
-        assert not at_work.finished.is_set()
+        assert not at_work.end_event.is_set()
     running.runs.join()
     assert at_work.stop_requested.is_set()
     assert running.runs.is_running is False

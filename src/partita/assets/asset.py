@@ -144,8 +144,8 @@ def asset(  # noqa: PLR0913 - what there is to define
     table_properties = _checked_properties(properties)
     if format not in FORMATS:
         raise DefinitionError(f"there is no format {value_repr(format)}; there is {', '.join(FORMATS)}")
-    by = None if partition_by is None else tuple(partition_fields_of(partition_by, "partition_by"))
-    table_options = TableOptions(format, by, table_properties, schema)
+    partition_fields = None if partition_by is None else tuple(partition_fields_of(partition_by, "partition_by"))
+    table_options = TableOptions(format, partition_fields, table_properties, schema)
 
     def decorate_function(function: Callable[..., Any]) -> Asset:
         if not callable(function):
@@ -220,10 +220,12 @@ _TAG_PATTERN = re.compile(r"\w[\w.-]*")
 
 
 def _checked_properties(properties: NamedValues[str, str] | None) -> dict[str, str]:
-    checked = {} if properties is None else properties
-    if not isinstance(checked, NamedValues) or not all(isinstance(t, str) for pair in checked.items() for t in pair):
+    property_map = {} if properties is None else properties
+    if not isinstance(property_map, NamedValues) or not all(
+        isinstance(t, str) for pair in property_map.items() for t in pair
+    ):
         raise DefinitionError(f"properties map names to strings, not {value_repr(properties)}")
-    return dict(checked)
+    return dict(property_map)
 
 
 def _upstreams_from(upstreams: Sequence[UpstreamLike]) -> tuple[Upstream, ...]:

@@ -104,8 +104,8 @@ class AssetContext:
         try:
             return self._lake.tables.open(self._definition.table).spec
         except TableMissing:
-            by = self._table_options.partition_by
-            functions = self._definition.partitions.names if by is None else by
+            partition_by = self._table_options.partition_by
+            functions = self._definition.partitions.names if partition_by is None else partition_by
             from partita.formats.registry import table_format
 
             family = table_format(self._table_options.format).family

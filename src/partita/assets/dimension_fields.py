@@ -127,9 +127,13 @@ def keys_by_spec(
     for spec in specs.specs:
         row_indices = np.flatnonzero(spec_ids == spec.spec_id)
         if len(row_indices):
-            stored = PartitionSet(tuple(d for d in dimensions.dimensions if d.name in spec.names))
+            stored_dimensions = PartitionSet(tuple(d for d in dimensions.dimensions if d.name in spec.names))
             columns = spec_columns(specs, spec, partitions.take(pa.array(row_indices)))
-            yield stored, row_indices, DimensionFields.of(asset, stored, spec).partition_keys(columns)
+            yield (
+                stored_dimensions,
+                row_indices,
+                DimensionFields.of(asset, stored_dimensions, spec).partition_keys(columns),
+            )
 
 
 def check_values_fit_format(definition: AssetDefinition, format_name: str) -> None:
@@ -148,14 +152,18 @@ def check_new_table(definition: AssetDefinition, table_options: TableOptions) ->
 
     With a schema, everything is known; without, the names of fields and what they do are.
     """
-    by = table_options.partition_by
+    partition_by = table_options.partition_by
     if table_options.schema is not None:
         spec = new_table_spec(
-            table_options.schema, table_options.format, definition.partitions.names if by is None else by
+            table_options.schema,
+            table_options.format,
+            definition.partitions.names if partition_by is None else partition_by,
         )
         DimensionFields.of(definition.asset, definition.partitions, spec)
         return
-    functions = {function.name.casefold(): function for function in partition_functions_of(by or (), "partition_by")}
+    functions = {
+        function.name.casefold(): function for function in partition_functions_of(partition_by or (), "partition_by")
+    }
     own_format = table_format(table_options.format)
     has_transforms = own_format.supports(Operation.TRANSFORM_PARTITIONING)
     for function in functions.values():
@@ -165,13 +173,19 @@ def check_new_table(definition: AssetDefinition, table_options: TableOptions) ->
                 f"the asset {definition.asset!r} has partition_by={function}, and {own_format.title} partitions by "
                 "columns: return a column that holds it and name that, or use another format"
             )
-    for dimension in () if by is None else definition.partitions.dimensions:
-        found = functions.get(dimension.name.casefold())
-        if found is None:
+    for dimension in () if partition_by is None else definition.partitions.dimensions:
+        function_of_dimension = functions.get(dimension.name.casefold())
+        if function_of_dimension is None:
             raise _missing_field_error(definition.asset, dimension, [f.name for f in functions.values()])
-        if isinstance(dimension, TimeWindows) and not found.transform.is_identity and has_transforms:
+        if isinstance(dimension, TimeWindows) and not function_of_dimension.transform.is_identity and has_transforms:
             # What such a field holds doesn't hang on the type of its column.
-            field = PartitionField(found.name, found.source, found.transform, PARTITION_FIELD_ID_START, DATE)
+            field = PartitionField(
+                function_of_dimension.name,
+                function_of_dimension.source,
+                function_of_dimension.transform,
+                PARTITION_FIELD_ID_START,
+                DATE,
+            )
             _window_field(definition.asset, dimension, field, own_format.family, TypeKind.DATE)
 
 
@@ -204,9 +218,9 @@ def _window_field(
     name = dimension.name
     if field.transform.is_identity:
         if kind is not (TypeKind.TIMESTAMP if dimension.unit == HOUR else TypeKind.DATE):
-            needed = "timestamps with a time zone" if dimension.unit == HOUR else "dates"
+            value_noun = "timestamps with a time zone" if dimension.unit == HOUR else "dates"
             raise _unsupported_field_error(
-                asset, dimension, field, f"holds {kind}, and windows by {dimension.unit} need {needed}"
+                asset, dimension, field, f"holds {kind}, and windows by {dimension.unit} need {value_noun}"
             )
         return DimensionField(name, field, _arrow_key_type(field, family))
     ordinal_units = {DAY: None, HOUR: OrdinalUnit.HOURS, MONTH: OrdinalUnit.MONTHS}

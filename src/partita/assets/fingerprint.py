@@ -62,8 +62,8 @@ class _ValueDescriber:
         yield from self._describe_new(value)
 
     def _describe_new(self, value: Any) -> Iterator[str]:
-        wrapped = getattr(value, "function", None)
-        if callable(wrapped) and hasattr(value, "definition"):
+        asset_function = getattr(value, "function", None)
+        if callable(asset_function) and hasattr(value, "definition"):
             yield f"asset {value.name}"
         elif isinstance(value, Mapping):
             yield f"{type(value).__name__} of {len(value)}"
@@ -159,8 +159,12 @@ def _qualified_name(class_: Any) -> str:
 
 def _names_in_code(code: CodeType) -> set[str]:
     """Return every name that code uses, in nested functions too."""
-    inner = (const for const in code.co_consts if isinstance(const, CodeType))
-    return {*code.co_names, *code.co_freevars, *(name for each in inner for name in _names_in_code(each))}
+    inner_codes = (const for const in code.co_consts if isinstance(const, CodeType))
+    return {
+        *code.co_names,
+        *code.co_freevars,
+        *(name for inner_code in inner_codes for name in _names_in_code(inner_code)),
+    }
 
 
 def _project_imports(code: CodeType) -> Iterator[tuple[ModuleType, list[str]]]:

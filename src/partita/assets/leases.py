@@ -87,9 +87,9 @@ class LeaseStore:
         if other.run_id == run_id:
             raise PartitionsLeased(run_id, other.holder, until, sum(map(len, keys_by_asset.values())))
         assets = [asset for asset in other.assets if asset in keys_by_asset]
-        shared = sum(len(keys_by_asset[asset] & self.planned_keys(other.run_id, asset)) for asset in assets)
-        if shared:
-            raise PartitionsLeased(other.run_id, other.holder, until, shared)
+        shared_count = sum(len(keys_by_asset[asset] & self.planned_keys(other.run_id, asset)) for asset in assets)
+        if shared_count:
+            raise PartitionsLeased(other.run_id, other.holder, until, shared_count)
 
     def renew(self, lease: Lease, lease_seconds: float = LEASE_SECONDS) -> bool:
         """Extend a lease. Return False if it is lost."""
@@ -117,14 +117,14 @@ class LeaseStore:
         for _ in range(_MAX_TRIES):
             number, leases = self._read_leases()
             next_number = number + 1
-            updated = update([lease for lease in leases if lease.is_live])
-            data = json.dumps([asdict(lease) for lease in updated], ensure_ascii=False).encode()
+            new_leases = update([lease for lease in leases if lease.is_live])
+            data = json.dumps([asdict(lease) for lease in new_leases], ensure_ascii=False).encode()
             # A slow writer may find a number free that was removed meanwhile; its file is not the newest: retry.
             if self.storage.put_if_absent(self._change_path(next_number), data):
                 numbers = self._change_numbers()
                 if max(numbers, default=-1) <= next_number + _RETAINED_CHANGES // 2:
-                    outdated = [old for old in numbers if old < next_number - _RETAINED_CHANGES]
-                    self.storage.delete(map(self._change_path, outdated))
+                    old_numbers = [old for old in numbers if old < next_number - _RETAINED_CHANGES]
+                    self.storage.delete(map(self._change_path, old_numbers))
                     return
             time.sleep(0.01)
         raise CommitConflict("take a lease", f"was first {_MAX_TRIES} times")

@@ -121,9 +121,9 @@ class Materializer:
 
     def _create_table(self, asset: Asset, frame: DataFrame) -> Table:
         options = asset.table_options
-        by = asset.definition.partitions.names if options.partition_by is None else options.partition_by
+        partition_by = asset.definition.partitions.names if options.partition_by is None else options.partition_by
         columns = {name.casefold() for name in frame.columns}
-        missing = [name for name in by if isinstance(name, str) and name.casefold() not in columns]
+        missing = [name for name in partition_by if isinstance(name, str) and name.casefold() not in columns]
         if missing:
             raise DefinitionError(
                 f"the rows of {asset.name!r} have no column {missing[0]!r}, by which its new table would be "
@@ -131,9 +131,11 @@ class Materializer:
             )
         schema = frame.schema if options.schema is None else options.schema
         # Checked before the table is created, because nothing would delete it again.
-        DimensionFields.of(asset.name, asset.definition.partitions, new_table_spec(schema, options.format, by))
+        DimensionFields.of(
+            asset.name, asset.definition.partitions, new_table_spec(schema, options.format, partition_by)
+        )
         try:
-            return self.lake.tables.create(_table_name(asset), schema, options.format, by, options.properties)
+            return self.lake.tables.create(_table_name(asset), schema, options.format, partition_by, options.properties)
         except TableExists:
             # Another batch created it meanwhile.
             return self.lake.tables.open(_table_name(asset))

@@ -42,7 +42,7 @@ class Pipeline:
 
         Raise `DefinitionError` for a missing upstream, a cycle, or a table that two assets write.
         """
-        named: dict[str, Asset] = {}
+        assets_by_name: dict[str, Asset] = {}
         items = tuple(assets) if isinstance(assets, Iterable) else (assets,)
         for item in items:
             if not isinstance(item, Asset):
@@ -50,20 +50,22 @@ class Pipeline:
                     f"a pipeline is a list of assets, as @pt.asset and pt.source make, not {value_repr(item)}"
                 )
         for asset in items:
-            other = named.setdefault(asset.name, asset)
+            other = assets_by_name.setdefault(asset.name, asset)
             if other is not asset:
                 raise _asset_error(
                     asset, f"the name is taken by the asset at {other.definition_location or 'another place'}"
                 )
-        for asset in named.values():
-            _check_upstreams(asset, named)
-        upstreams = {name: [u.asset for u in asset.definition.upstreams] for name, asset in named.items()}
+        for asset in assets_by_name.values():
+            _check_upstreams(asset, assets_by_name)
+        upstreams = {name: [u.asset for u in asset.definition.upstreams] for name, asset in assets_by_name.items()}
         cycle = find_cycle(upstreams)
         if cycle:
-            raise _asset_error(named[cycle[0]], f"assets can't be upstream of each other: {' <- '.join(cycle)}")
-        _check_unique_tables(named)
-        ordered = TopologicalSorter(upstreams).static_order()
-        return cls({name: named[name] for name in ordered})
+            raise _asset_error(
+                assets_by_name[cycle[0]], f"assets can't be upstream of each other: {' <- '.join(cycle)}"
+            )
+        _check_unique_tables(assets_by_name)
+        names = TopologicalSorter(upstreams).static_order()
+        return cls({name: assets_by_name[name] for name in names})
 
     def __iter__(self) -> Iterator[Asset]:
         return iter(self.assets.values())
@@ -92,12 +94,12 @@ def load_pipeline(module: str, folder: str = ".") -> Pipeline:
         )
     try:
         with _prepend_sys_path(folder):
-            loaded = _load_module(module, Path(folder))
+            pipeline_module = _load_module(module, Path(folder))
     except (OSError, ValueError) as error:
         if isinstance(error, PartitaError):
             raise
         raise DefinitionError(f"the pipeline {module!r} can't be loaded from {folder!r}: {error}") from error
-    assets_by_id = {id(value): value for value in vars(loaded).values() if isinstance(value, Asset)}
+    assets_by_id = {id(value): value for value in vars(pipeline_module).values() if isinstance(value, Asset)}
     if not assets_by_id:
         raise DefinitionError(f"the module {module!r} has no assets; make some with @pt.asset or pt.source")
     return Pipeline.of(assets_by_id.values())
@@ -125,10 +127,10 @@ def _load_module_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # noqa: S101 - the path ends with .py
     assert spec.loader is not None  # noqa: S101 - the same
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = loaded
-    spec.loader.exec_module(loaded)
-    return loaded
+    pipeline_module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = pipeline_module
+    spec.loader.exec_module(pipeline_module)
+    return pipeline_module
 
 
 def _load_error(module: str, error: BaseException) -> DefinitionError:
@@ -153,9 +155,9 @@ def _prepend_sys_path(folder: str) -> Iterator[None]:
 def _check_upstreams(asset: Asset, assets_by_name: Mapping[str, Asset]) -> None:
     for upstream in asset.definition.upstreams:
         if upstream.asset not in assets_by_name:
-            known = ", ".join(sorted(assets_by_name))
+            names = ", ".join(sorted(assets_by_name))
             problem = (
-                f"there is no upstream {upstream.asset!r}; there is: {known}. A table that others write is "
+                f"there is no upstream {upstream.asset!r}; there is: {names}. A table that others write is "
                 f"pt.source({upstream.asset!r})"
             )
             raise _asset_error(asset, problem)

@@ -68,9 +68,9 @@ def _check_header(header: Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(header[name], type_):
             raise TypeError(f"{name} must be {'an object' if type_ is dict else 'a string'}")
     request = header["asked"]
-    for name, (is_valid, expected) in _REQUEST_FIELD_CHECKS.items():
+    for name, (is_valid, value_description) in _REQUEST_FIELD_CHECKS.items():
         if name in request and not is_valid(request[name]):
-            raise TypeError(f"asked.{name} must be {expected}")
+            raise TypeError(f"asked.{name} must be {value_description}")
     if request.get("time_zone") is not None and request.get("where") is None:
         raise TypeError("asked.time_zone is that of a predicate, and asked.where has none")
     if not all(isinstance(digest, str) for digest in header["world"].values()):

@@ -1,14 +1,12 @@
-"""Planning: from the status of every partition to what would run, for all partitions of an asset at once in DuckDB.
+"""Make run plans: select the partitions that must run from the status view, one asset at a time, in DuckDB.
 
-Assets are taken upstreams first. Of each, those partitions come into the plan that are missing, stale or failed, as
-asked, and those whose upstreams are in it. One whose upstream is not there, and not about to be, is held back.
+Assets are planned upstreams first. The plan of an asset has its partitions in the requested states (missing, stale,
+failed), and those whose upstream partitions are in the plan. A partition is blocked if an upstream partition can't be
+read and is not in the plan, or if its window isn't over yet (`open_windows.py`).
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from graphlib import TopologicalSorter
@@ -16,64 +14,49 @@ from typing import Any
 
 import pyarrow as pa
 
-from partita.algebra.key import PartitionKey
 from partita.algebra.key_text import tagged_text
-from partita.algebra.mappings import FunctionMapping, upstream_windows
+from partita.algebra.mappings import FunctionMapping
 from partita.algebra.predicate import UnboundPredicate
 from partita.algebra.time_windows import TimeWindows
+from partita.assets.open_windows import add_mapped_open_windows, create_open_windows
+from partita.assets.plan_validation import input_digests
 from partita.assets.run_plan import BLOCKED_SCHEMA, PLANNED_SCHEMA, BatchLimits, RunPlan, batch_numbers
 from partita.assets.selection import PLANNABLE_STATES, select_assets
 from partita.errors import DefinitionError, PlanError, PredicateError, value_repr
 from partita.status.definitions import AssetDefinition
-from partita.status.duckdb_engine import (
-    VARCHAR,
-    create_empty_table,
-    create_table,
-    create_temp_table,
-    create_view,
-    fetch_arrow,
-    fetch_rows,
-)
+from partita.status.duckdb_engine import VARCHAR, create_empty_table, create_table, create_view, fetch_arrow
 from partita.status.duckdb_sql import Sql, all_of, any_of, sql, tuple_of
 from partita.status.events import validate_timestamp
 from partita.status.key_predicates import check_predicate_columns, select_matching_keys
-from partita.status.lineage import (
-    EdgeGroups,
-    LineageEdge,
-    asset_condition,
-    create_edge_groups,
-    dimension_value_sql,
-    shared_dimensions,
-)
+from partita.status.lineage import EdgeGroups, LineageEdge, asset_condition, create_edge_groups, dimension_value_sql
 from partita.status.queries import StatusReader
-from partita.status.relations import RUNNING_PARTITIONS, STATUS_ROWS, STATUS_VIEW
+from partita.status.relations import STATUS_VIEW
 from partita.status.states import STATE_FILTERS, StaleReason
 
 PLAN_REASONS = ("MISSING", "FAILED", *(reason.value for reason in StaleReason), "UPSTREAM_PLANNED")
-"""Why a partition is in a plan; the last where one of its upstreams is."""
+"""The reasons for which a partition is in a plan; `UPSTREAM_PLANNED`: an upstream partition is in it."""
 READABLE_SQL = Sql("display_status IN ('MATERIALIZED', 'STALE')")
-"""The condition that a partition can be read by what is made from it."""
+"""The condition that downstream partitions can read a partition."""
 
-_GIVEN_PARTITIONS = Sql("plan_given")
-"""The partitions of a plan that was made before."""
-_KNOWN_PARTITIONS = Sql("plan_known")
-"""What the planner needs of the status view."""
+_PARTITION_STATUS = Sql("plan_status")
+"""The columns of the status view that the planner reads."""
 _EXPECTED_PARTITIONS = Sql("plan_expected")
-"""The rows of `_KNOWN_PARTITIONS` that are expected, or that nothing is known to expect."""
+"""The rows of `_PARTITION_STATUS` that a definition expects, or that no definition judges."""
 _PLANNED_PARTITIONS = Sql("plan_partitions")
-"""The partitions of the plan; those that are held back name the upstream partition that they wait for."""
+"""The partitions of the plan. A blocked one has the upstream partition that it waits for."""
 _ASSET_CANDIDATES = Sql("plan_candidates")
-"""The rows of one asset before they come into the plan; a partition may be there several times."""
+"""The rows of one asset before they are merged into the plan: a row for each reason of a partition."""
 _MATCHING_KEYS = Sql("plan_matching_keys")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What is asked of a plan.
+    """The parameters of a plan, as `lake.plan` takes them.
 
-    `needs` are of missing, stale and failed; `select` names assets, as `selected` reads them; `where` is a predicate on
-    the dimensions of keys; `since` leaves out what has been so for longer. With `allow_missing`, a source's partition
-    that was never written holds nothing back. `among` are the assets that there are, where not all that are registered.
+    `states` are some of `PLANNABLE_STATES`; `select` are selectors of assets, as `select_assets` reads them; `where` is
+    a predicate on the dimensions of keys; `since` leaves out partitions that have been in their state for longer. With
+    `allow_missing`, missing partitions of sources don't block. The plan is limited to `available_assets`, or to all
+    registered assets.
     """
 
     states: tuple[str, ...] = PLANNABLE_STATES
@@ -85,7 +68,7 @@ class PlanRequest:
     available_assets: frozenset[str] | None = None
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the request as JSON values, for the header of the plan's file."""
         return {
             "needs": list(self.states), "select": list(self.select),
             "where": None if self.where is None else str(self.where),
@@ -96,89 +79,19 @@ class PlanRequest:
 
 
 def make_plan(status_reader: StatusReader, request: PlanRequest, lake_uri: str, tenant: str, workspace: str) -> RunPlan:
-    """The plan, out of the relations that answer a question about every asset."""
-    planning = _RunPlanner(status_reader, request)
-    planning.plan_assets()
-    partitions, blocked = planning.plan_tables()
-    question = {**request.document(), "left_out": planning.skipped_assets, "not_among": planning.unavailable_assets}
+    """Return the plan of a request, from the status view of a reader that selects every asset.
+
+    Raises `PlanError` for an unknown state or selector, `PredicateError` for a predicate that fits no asset, and
+    `DefinitionError` for a mapping function that this process doesn't have.
+    """
+    planner = _RunPlanner(status_reader, request)
+    planner.plan_assets()
+    partitions, blocked = planner.plan_tables()
+    document = {**request.document(), "left_out": planner.skipped_assets, "not_among": planner.unavailable_assets}
     return RunPlan(
-        lake_uri, tenant, workspace, status_reader.now, question, partitions, blocked,
-        input_digests(status_reader, planning.input_assets(partitions)),
+        lake_uri, tenant, workspace, status_reader.now, document, partitions, blocked,
+        input_digests(status_reader, planner.input_assets(partitions)),
     )  # fmt: skip
-
-
-def input_digests(status_reader: StatusReader, assets: Iterable[str]) -> dict[str, str]:
-    """For each asset a digest of its definition and of what was recorded of its partitions."""
-    asset_names = sorted(assets)
-    rows = fetch_rows(
-        status_reader.connection,
-        sql(
-            # Another version of DuckDB may hash another way; a plan that is kept that long is refused, and made again.
-            "SELECT asset_key, count(*), bit_xor(hash(partition_key, row_version, last_materialization_event_id, "
-            "last_attempt_event_id)) FROM {rows} WHERE asset_key IN ({assets}) GROUP BY asset_key",
-            rows=STATUS_ROWS,
-            assets=asset_names,
-        ),
-    )
-    recorded = {asset: (count, digest) for asset, count, digest in rows}
-    digests = {}
-    for asset in asset_names:
-        history = status_reader.catalog.histories.get(asset)
-        defined = None if history is None else (history.records[-1].code_version, history.records[-1].definition_json)
-        digests[asset] = hashlib.sha256(repr((defined, recorded.get(asset))).encode()).hexdigest()[:16]
-    return digests
-
-
-def find_invalid_partition(status_reader: StatusReader, partitions: pa.Table) -> tuple[str, str, str] | None:
-    """A partition of a plan that can't be run, and why: nobody expects it, or it is there twice."""
-    query = sql(
-        """
-        SELECT asset_key, partition_key, 'which is there twice' FROM {given} GROUP BY ALL HAVING count(*) > 1
-        UNION ALL
-        SELECT asset_key, partition_key, 'which its definition does not expect' FROM {given}
-        ANTI JOIN (FROM {view} WHERE expected IS NOT FALSE) USING (asset_key, partition_key) LIMIT 1
-        """,
-        given=_GIVEN_PARTITIONS,
-        view=STATUS_VIEW,
-    )
-    rows = _query_partitions(status_reader, partitions, query)
-    return rows[0] if rows else None
-
-
-def runs_with_open_attempts(status_reader: StatusReader, partitions: pa.Table) -> frozenset[str]:
-    """The runs that began some of these partitions and said no more of it."""
-    query = sql(
-        "SELECT DISTINCT unnest(open_run_ids) FROM {running} SEMI JOIN {given} USING (asset_key, partition_key)",
-        running=RUNNING_PARTITIONS,
-        given=_GIVEN_PARTITIONS,
-    )
-    return frozenset(run_id for (run_id,) in _query_partitions(status_reader, partitions, query))
-
-
-def partitions_made_by_others(
-    status_reader: StatusReader, partitions: pa.Table, run_id: str, since: datetime
-) -> frozenset[tuple[str, str]]:
-    """Those of the partitions that others than a run made since a moment, and that are there."""
-    query = sql(
-        """
-        SELECT asset_key, partition_key FROM {rows} SEMI JOIN {given} USING (asset_key, partition_key)
-        WHERE last_materialization_at > {since} AND last_materialization_run_id <> {run_id}
-        """,
-        rows=STATUS_ROWS,
-        given=_GIVEN_PARTITIONS,
-        since=since,
-        run_id=run_id,
-    )
-    return frozenset((asset, key) for asset, key in _query_partitions(status_reader, partitions, query))
-
-
-def _query_partitions(status_reader: StatusReader, partitions: pa.Table, query: Sql) -> list[tuple[Any, ...]]:
-    """Return the rows of a query that reads the partitions of a plan from `_GIVEN_PARTITIONS`."""
-    status_reader.connection.register(_GIVEN_PARTITIONS, partitions.select(["asset_key", "partition_key"]))
-    try:
-        return fetch_rows(status_reader.connection, query)
-    finally:
-        status_reader.connection.unregister(_GIVEN_PARTITIONS)
 
 
 class _RunPlanner:
@@ -188,16 +101,16 @@ class _RunPlanner:
         self.status_reader = status_reader
         self.request = request
         self.connection = status_reader.connection
-        for need in request.states:
-            if need not in PLANNABLE_STATES:
-                raise PlanError(f"a plan is for what is {', '.join(PLANNABLE_STATES)}, not {value_repr(need)}")
+        for state in request.states:
+            if state not in PLANNABLE_STATES:
+                raise PlanError(f"a plan is for the states {', '.join(PLANNABLE_STATES)}, not {value_repr(state)}")
         self.since = None if request.since is None else validate_timestamp("since", request.since)
         self.unavailable_assets: list[str] = []
         self.definitions = self._available_definitions()
         self.selected_assets = select_assets(request.select, self.definitions)
         if request.select:
-            above = {u.asset for name in self.selected_assets for u in self.definitions[name].upstreams}
-            status_reader.select_assets(sorted(self.selected_assets | (above & set(status_reader.known_assets))))
+            upstreams = {u.asset for name in self.selected_assets for u in self.definitions[name].upstreams}
+            status_reader.select_assets(sorted(self.selected_assets | (upstreams & set(status_reader.known_assets))))
             self.definitions = self._available_definitions()
             self.selected_assets = select_assets(request.select, self.definitions)
         self.is_predicate_applied = request.where is None
@@ -205,23 +118,26 @@ class _RunPlanner:
         self.skipped_assets: list[str] = []
 
     def _available_definitions(self) -> dict[str, AssetDefinition]:
-        """The definitions of the assets that there are; others that would be made are noted."""
-        found, among = self.status_reader.definitions(), self.request.available_assets
-        if among is None:
-            return found
-        self.unavailable_assets = sorted(name for name in set(found) - among if not found[name].is_source)
-        return {name: definition for name, definition in found.items() if name in among}
+        """Return the definitions of the available assets; set `unavailable_assets` to the others but for sources."""
+        definitions, available_assets = self.status_reader.definitions(), self.request.available_assets
+        if available_assets is None:
+            return definitions
+        self.unavailable_assets = sorted(
+            name for name in set(definitions) - available_assets if not definitions[name].is_source
+        )
+        return {name: definition for name, definition in definitions.items() if name in available_assets}
 
     def plan_assets(self) -> None:
-        known = """
+        """Fill `_PLANNED_PARTITIONS`, asset by asset; raise `PredicateError` for a predicate that fits no asset."""
+        select_status = """
             SELECT asset_key, partition_key, display_status, failed, expected, stale_since, stale_reasons,
                    last_attempt_at, wiped_at, last_materialization_bytes AS bytes, stale_upstream_asset_key AS by_asset,
                    stale_upstream_partition_key AS by_partition
             FROM {view}
         """
-        create_table(self.connection, _KNOWN_PARTITIONS, sql(known, view=STATUS_VIEW))
-        expected = sql("SELECT * FROM {known} WHERE expected IS NOT FALSE", known=_KNOWN_PARTITIONS)
-        create_view(self.connection, _EXPECTED_PARTITIONS, expected)
+        create_table(self.connection, _PARTITION_STATUS, sql(select_status, view=STATUS_VIEW))
+        select_expected = sql("SELECT * FROM {rows} WHERE expected IS NOT FALSE", rows=_PARTITION_STATUS)
+        create_view(self.connection, _EXPECTED_PARTITIONS, select_expected)
         columns = (
             "asset_key",
             "partition_key",
@@ -229,8 +145,8 @@ class _RunPlanner:
             "since",
             "by_asset",
             "by_partition",
-            "held_asset",
-            "held_partition",
+            "blocking_asset",
+            "blocking_partition",
         )
         types = {"reasons": "VARCHAR[]", "since": "TIMESTAMPTZ"}
         create_empty_table(self.connection, _PLANNED_PARTITIONS, {c: types.get(c, VARCHAR) for c in columns})
@@ -245,23 +161,25 @@ class _RunPlanner:
             raise self.predicate_error
 
     def _plan_asset(self, asset: str) -> None:
-        links = self.status_reader.upstream_edges(asset)
-        for link in links:
-            if not link.can_evaluate_mapping:
+        edges = self.status_reader.upstream_edges(asset)
+        for edge in edges:
+            if not edge.can_evaluate_mapping:
                 raise DefinitionError(
-                    f"{asset!r} is mapped to {link.upstream!r} by a function that this process doesn't have; load the "
+                    f"{asset!r} is mapped to {edge.upstream!r} by a function that this process doesn't have; load the "
                     "pipeline that has it"
                 )
         no_rows = sql("SELECT * FROM {planned} LIMIT 0", planned=_PLANNED_PARTITIONS)
         create_table(self.connection, _ASSET_CANDIDATES, no_rows)
         self._add_by_state(asset)
         asset_index = self.asset_order.index(asset)
-        grouped = [(link, self._group_upstream_keys(f"plan_{asset_index}_{i}", link)) for i, link in enumerate(links)]
-        for link, groups in grouped if "stale" in self.request.states else ():
-            self._add_downstream(link, groups)
+        edge_groups = [
+            (edge, self._create_edge_groups(f"plan_{asset_index}_{i}", edge)) for i, edge in enumerate(edges)
+        ]
+        for edge, groups in edge_groups if "stale" in self.request.states else ():
+            self._add_downstream(edge, groups)
         self._apply_predicate(asset)
-        for link, groups in grouped:
-            self._mark_blocked(link, groups)
+        for edge, groups in edge_groups:
+            self._mark_blocked(edge, groups)
         self.connection.execute(
             sql(
                 """
@@ -269,7 +187,7 @@ class _RunPlanner:
                 SELECT asset_key, partition_key,
                        list_filter([{reasons}], lambda r: list_contains(flatten(list(reasons)), r)), min(since),
                        first(by_asset ORDER BY since NULLS LAST), first(by_partition ORDER BY since NULLS LAST),
-                       any_value(held_asset), any_value(held_partition)
+                       any_value(blocking_asset), any_value(blocking_partition)
                 FROM {candidates} GROUP BY asset_key, partition_key
                 """,
                 planned=_PLANNED_PARTITIONS,
@@ -279,6 +197,7 @@ class _RunPlanner:
         )
 
     def _add_by_state(self, asset: str) -> None:
+        """Add the asset's partitions in the requested states."""
         conditions = [asset_condition(asset), any_of(STATE_FILTERS[state] for state in self.request.states)]
         if self.since is not None:
             conditions.append(self._since_sql(asset, self.since))
@@ -302,7 +221,10 @@ class _RunPlanner:
         )
 
     def _since_sql(self, asset: str, since: datetime) -> Sql:
-        """The condition that a need is not older than `since`; what was never tried is as old as its time window."""
+        """Return the condition that a partition came into its state at `since` or later.
+
+        A partition that was never attempted is as old as its time window.
+        """
         windows = [d for d in self.definitions[asset].partitions.dimensions if isinstance(d, TimeWindows)]
         is_window_late = all_of(
             sql(
@@ -319,59 +241,24 @@ class _RunPlanner:
             is_window_late=is_window_late,
         )
 
-    def _group_upstream_keys(self, prefix: str, link: LineageEdge) -> EdgeGroups:
-        keys_of = "(SELECT partition_key FROM {expected} WHERE {is_asset})"
-        ours = sql(keys_of, expected=_EXPECTED_PARTITIONS, is_asset=asset_condition(link.asset))
-        theirs = sql(keys_of, expected=_EXPECTED_PARTITIONS, is_asset=asset_condition(link.upstream))
-        if link.is_same_key:
-            return create_edge_groups(self.connection, prefix, link, ours, theirs)
+    def _create_edge_groups(self, prefix: str, edge: LineageEdge) -> EdgeGroups:
+        """Create the groups of an edge: the expected partitions of both assets, and the upstream's open windows."""
+        select_keys = "(SELECT partition_key FROM {expected} WHERE {is_asset})"
+        downstream = sql(select_keys, expected=_EXPECTED_PARTITIONS, is_asset=asset_condition(edge.asset))
+        upstream = sql(select_keys, expected=_EXPECTED_PARTITIONS, is_asset=asset_condition(edge.upstream))
+        if edge.is_same_key:
+            return create_edge_groups(self.connection, prefix, edge, downstream, upstream)
         open_windows = Sql(f"{prefix}_open_windows")
-        self._create_open_windows(open_windows, link)
-        both = sql("({theirs} UNION ALL SELECT partition_key FROM {later})", theirs=theirs, later=open_windows)
-        groups = create_edge_groups(self.connection, prefix, link, ours, both)
-        if isinstance(link.mapping, FunctionMapping):
-            self._add_mapped_open_windows(open_windows, link, groups)
+        upstream_definition = self.definitions.get(edge.upstream)
+        create_open_windows(self.status_reader, open_windows, edge, upstream_definition)
+        all_upstream = sql("({keys} UNION ALL SELECT partition_key FROM {open})", keys=upstream, open=open_windows)
+        groups = create_edge_groups(self.connection, prefix, edge, downstream, all_upstream)
+        if isinstance(edge.mapping, FunctionMapping):
+            add_mapped_open_windows(self.status_reader, open_windows, upstream_definition, groups)
         return groups
 
-    def _create_open_windows(self, table: Sql, link: LineageEdge) -> None:
-        """Create a relation of upstream partitions that ours are made from, of windows that aren't over yet."""
-        until: dict[str, datetime] = {}
-        asked = link.upstream in self.definitions and not isinstance(link.mapping, FunctionMapping)
-        for here, there in shared_dimensions(link) if asked else ():
-            if (
-                isinstance(here, TimeWindows)
-                and isinstance(there, TimeWindows)
-                and (over := here.expected_ordinals(self.status_reader.now))
-            ):
-                # Windows outside of the years 1 to 9999 are in no key.
-                with suppress(ValueError, OverflowError):
-                    last = upstream_windows(link.mapping, here, there, over[-1])[-1]
-                    until[there.name] = max(self.status_reader.now, there.window_start(last + 1))
-        if any(moment > self.status_reader.now for moment in until.values()):
-            self.status_reader.create_future_partitions(table, link.upstream, until)
-        else:
-            create_temp_table(self.connection, table, {"partition_key": VARCHAR}, [])
-
-    def _add_mapped_open_windows(self, table: Sql, link: LineageEdge, groups: EdgeGroups) -> None:
-        """Add the partitions of open windows that a mapping function returns."""
-        theirs = self.definitions.get(link.upstream)
-        windows = [] if theirs is None else [d for d in theirs.partitions.dimensions if isinstance(d, TimeWindows)]
-        unknown = sql(
-            "SELECT DISTINCT grouped FROM {ours} WHERE grouped NOT IN (SELECT grouped FROM {theirs})",
-            ours=groups.downstream,
-            theirs=groups.upstream,
-        )
-        for (text,) in fetch_rows(self.connection, unknown) if windows else ():
-            key = PartitionKey.parse(text)
-            places = [w.ordinal_of(key.get(w.name)) for w in windows]
-            if any(
-                at is not None and w.is_pending(at, self.status_reader.now)
-                for at, w in zip(places, windows, strict=True)
-            ):
-                self.connection.execute(sql("INSERT INTO {table} VALUES ({key})", table=table, key=text))
-
-    def _add_downstream(self, link: LineageEdge, groups: EdgeGroups) -> None:
-        """Add the partitions that are made from partitions that are about to run."""
+    def _add_downstream(self, edge: LineageEdge, groups: EdgeGroups) -> None:
+        """Add the partitions that are made from upstream partitions of the plan."""
         self.connection.execute(
             sql(
                 """
@@ -384,59 +271,60 @@ class _RunPlanner:
                 ) AS theirs USING (grouped) GROUP BY ours.partition_key
                 """,
                 candidates=_ASSET_CANDIDATES,
-                asset=link.asset,
-                upstream=link.upstream,
+                asset=edge.asset,
+                upstream=edge.upstream,
                 ours=groups.downstream,
                 theirs=groups.upstream,
-                planned=_planned_keys_sql(link.upstream),
+                planned=_planned_keys_sql(edge.upstream),
             )
         )
 
-    def _mark_blocked(self, link: LineageEdge, groups: EdgeGroups) -> None:
-        """Mark what is made from partitions that are neither there nor about to run, or whose window isn't over."""
-        theirs = self.definitions.get(link.upstream)
-        if theirs is not None and theirs.is_source and self.request.allow_missing:
+    def _mark_blocked(self, edge: LineageEdge, groups: EdgeGroups) -> None:
+        """Set the blocking partition of candidates made from partitions that are neither readable nor planned."""
+        upstream_definition = self.definitions.get(edge.upstream)
+        if upstream_definition is not None and upstream_definition.is_source and self.request.allow_missing:
             return
         self.connection.execute(
             sql(
                 """
-                UPDATE {candidates} SET held_asset = {upstream}, held_partition = held.partition_key
+                UPDATE {candidates} SET blocking_asset = {upstream}, blocking_partition = blocking.partition_key
                 FROM (
                     SELECT ours.partition_key AS our_key, min(absent.partition_key) AS partition_key FROM {ours} AS ours
                     JOIN (
                         SELECT grouped, min(partition_key) AS partition_key FROM {theirs}
-                        ANTI JOIN (SELECT partition_key FROM {known} WHERE {is_upstream} AND {readable})
+                        ANTI JOIN (SELECT partition_key FROM {status} WHERE {is_upstream} AND {readable})
                             AS present USING (partition_key)
                         ANTI JOIN ({planned}) AS planned USING (partition_key) GROUP BY grouped
                     ) AS absent USING (grouped) GROUP BY ours.partition_key
-                ) AS held WHERE held.our_key = {candidates}.partition_key AND held_asset IS NULL
+                ) AS blocking WHERE blocking.our_key = {candidates}.partition_key AND blocking_asset IS NULL
                 """,
                 candidates=_ASSET_CANDIDATES,
-                upstream=link.upstream,
+                upstream=edge.upstream,
                 ours=groups.downstream,
                 theirs=groups.upstream,
-                known=_KNOWN_PARTITIONS,
-                is_upstream=asset_condition(link.upstream),
+                status=_PARTITION_STATUS,
+                is_upstream=asset_condition(edge.upstream),
                 readable=READABLE_SQL,
-                planned=_planned_keys_sql(link.upstream),
+                planned=_planned_keys_sql(edge.upstream),
             )
         )
 
     def _apply_predicate(self, asset: str) -> None:
+        """Keep the candidates that match the request's predicate; skip an asset without the columns that it names."""
         where = self.request.where
         if where is None:
             return
         distinct_keys = sql("SELECT DISTINCT partition_key FROM {candidates}", candidates=_ASSET_CANDIDATES)
         keys = fetch_arrow(self.connection, distinct_keys)["partition_key"].combine_chunks()
         try:
-            # A column that isn't there is one as well where nothing is to be done.
+            # A wrong column is an error even where no partition is a candidate.
             check_predicate_columns(self.definitions[asset].partitions.names, where)
-            found = select_matching_keys(keys, where) if len(keys) else keys
+            matching_keys = select_matching_keys(keys, where) if len(keys) else keys
             self.is_predicate_applied = True
         except PredicateError as error:
-            self.predicate_error, found = self.predicate_error or error, keys.slice(0, 0)
+            self.predicate_error, matching_keys = self.predicate_error or error, keys.slice(0, 0)
             self.skipped_assets += [asset] if len(keys) else []
-        self.connection.register(_MATCHING_KEYS, pa.table({"partition_key": found}))
+        self.connection.register(_MATCHING_KEYS, pa.table({"partition_key": matching_keys}))
         self.connection.execute(
             sql(
                 "DELETE FROM {candidates} WHERE partition_key NOT IN (SELECT partition_key FROM {matching})",
@@ -447,7 +335,7 @@ class _RunPlanner:
         self.connection.unregister(_MATCHING_KEYS)
 
     def plan_tables(self) -> tuple[pa.Table, pa.Table]:
-        """What would run, in order and in batches, and what is held back."""
+        """Return the partitions that will run, in order and in batches, and those that are blocked."""
         rows = fetch_arrow(
             self.connection,
             sql(
@@ -466,26 +354,23 @@ class _RunPlanner:
                 order=[tuple_of(asset, i) for i, asset in enumerate(self.asset_order or [""])],
             ),
         )
-        held = rows["held_asset"].is_valid()
-        running = rows.filter(pa.compute.invert(held))
-        running = running.append_column(
-            "batch", pa.array(batch_numbers(running, self.request.batch_limits), pa.int64())
-        )
-        blocked = rows.filter(held).drop_columns(["by_asset", "by_partition"])
-        blocked = blocked.rename_columns({"held_asset": "by_asset", "held_partition": "by_partition"})
-        return running.select(PLANNED_SCHEMA.names).cast(PLANNED_SCHEMA), blocked.select(BLOCKED_SCHEMA.names).cast(
-            BLOCKED_SCHEMA
-        )
+        is_blocked = rows["blocking_asset"].is_valid()
+        planned_rows = rows.filter(pa.compute.invert(is_blocked))
+        batches = pa.array(batch_numbers(planned_rows, self.request.batch_limits), pa.int64())
+        planned_rows = planned_rows.append_column("batch", batches).select(PLANNED_SCHEMA.names)
+        blocked_rows = rows.filter(is_blocked).drop_columns(["by_asset", "by_partition"])
+        blocked_rows = blocked_rows.rename_columns({"blocking_asset": "by_asset", "blocking_partition": "by_partition"})
+        return planned_rows.cast(PLANNED_SCHEMA), blocked_rows.select(BLOCKED_SCHEMA.names).cast(BLOCKED_SCHEMA)
 
     def input_assets(self, partitions: pa.Table) -> set[str]:
-        """The assets that a plan hangs on: those that run, and their upstreams."""
-        running = set(partitions["asset_key"].unique().to_pylist())
-        return running | {u.asset for name in running for u in self.definitions[name].upstreams}
+        """Return the assets whose status the plan depends on: those that run, and their upstreams."""
+        planned_assets = set(partitions["asset_key"].unique().to_pylist())
+        return planned_assets | {u.asset for name in planned_assets for u in self.definitions[name].upstreams}
 
 
 def _planned_keys_sql(asset: str) -> Sql:
     return sql(
-        "SELECT partition_key FROM {planned} WHERE {is_asset} AND held_asset IS NULL",
+        "SELECT partition_key FROM {planned} WHERE {is_asset} AND blocking_asset IS NULL",
         planned=_PLANNED_PARTITIONS,
         is_asset=asset_condition(asset),
     )

@@ -110,10 +110,10 @@ class _AssetRunState:
         """Return whether every partition of the asset fails with this error, as far as this run can tell."""
         if self.has_succeeded or not isinstance(error, _ASSET_ERRORS):
             return False
-        probed = self.probed_keys.setdefault(type(error), set())
+        probed_keys = self.probed_keys.setdefault(type(error), set())
         if len(task.keys) == 1:
-            probed.update(task.keys)
-        return len(probed) >= _PROBE_PARTITIONS
+            probed_keys.update(task.keys)
+        return len(probed_keys) >= _PROBE_PARTITIONS
 
 
 class RunExecutor:
@@ -197,14 +197,14 @@ class RunExecutor:
         if not unavailable:
             return task
         definitions = self._materializer.definitions
-        skipped = _downstream_keys(definitions[task.asset], definitions, unavailable, task.keys)
-        if skipped:
-            state.unavailable_keys |= skipped
-            self._progress.skipped += len(skipped)
+        skipped_keys = _downstream_keys(definitions[task.asset], definitions, unavailable, task.keys)
+        if skipped_keys:
+            state.unavailable_keys |= skipped_keys
+            self._progress.skipped += len(skipped_keys)
             self._progress.notify_listener(
-                "skipped", asset=task.asset, partitions=len(skipped), keys=sorted(skipped)[:10]
+                "skipped", asset=task.asset, partitions=len(skipped_keys), keys=sorted(skipped_keys)[:10]
             )
-        remaining = tuple(key for key in task.keys if key not in skipped)
+        remaining = tuple(key for key in task.keys if key not in skipped_keys)
         return BatchTask(task.asset, remaining, task.retry_count) if remaining else None
 
     # --- handling results
@@ -215,8 +215,8 @@ class RunExecutor:
         if not self._tasks_by_future:
             time.sleep(timeout)
             return
-        done, _ = wait(self._tasks_by_future, timeout, FIRST_COMPLETED)
-        for future in done:
+        finished_futures, _ = wait(self._tasks_by_future, timeout, FIRST_COMPLETED)
+        for future in finished_futures:
             self._handle_result(self._tasks_by_future.pop(future), future)
         if not self._heartbeat.is_lease_held:
             self._stop_event.set()
@@ -317,11 +317,11 @@ class RunExecutor:
         fields: dict[str, Any] = {
             "run_id": self._materializer.run_id, "attempt": number, "code_version": asset.definition.code_version,
         }  # fmt: skip
-        started = record_with_retries(
+        start_event = record_with_retries(
             lambda: record_events(self._ledger, EventKind.STARTED, task.asset, task.keys, **fields)
         )
         self._progress.notify_listener("started", asset=task.asset, partitions=len(task.keys), attempt=number)
-        fields["started_at"] = started.occurred_at
+        fields["started_at"] = start_event.occurred_at
         try:
             with tag_jobs(self._materializer.spark, self._job_tag):
                 result = self._materializer.materialize(asset, task.keys)
@@ -329,7 +329,7 @@ class RunExecutor:
             is_cancelled = self._cancel_event.is_set() or not isinstance(error, Exception)
             kind = (Outcome.CANCELLED if is_cancelled else Outcome.FAILED).event_kind
             text = attempt_error_text(error, len(task.keys))
-            ended_at = end_time(started.occurred_at)
+            ended_at = end_time(start_event.occurred_at)
             record_with_retries(
                 lambda: record_events(self._ledger, kind, task.asset, task.keys, ended_at, error=text, **fields)
             )
@@ -363,13 +363,13 @@ def _downstream_keys(
         if not parsed_keys:
             continue
         upstream_partitions = definitions[upstream.asset].partitions
-        projected: dict[tuple[str, ...], set[tuple[object, ...]]] = {}
+        upstream_values: dict[tuple[str, ...], set[tuple[object, ...]]] = {}
         for key in keys:
             selection = upstream_selection(
                 upstream.mapping, definition.partitions, upstream_partitions, [PartitionKey.parse(key)]
             )
-            if selection.names not in projected:
-                projected[selection.names] = {tuple(k[name] for name in selection.names) for k in parsed_keys}
-            if projected[selection.names] & set(selection.values):
+            if selection.names not in upstream_values:
+                upstream_values[selection.names] = {tuple(k[name] for name in selection.names) for k in parsed_keys}
+            if upstream_values[selection.names] & set(selection.values):
                 downstream.add(key)
     return downstream

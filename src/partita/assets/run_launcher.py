@@ -18,8 +18,12 @@ from partita.assets.attempt_recording import record_success
 from partita.assets.lake_context import LakeContext
 from partita.assets.leases import LEASE_SECONDS, Lease, LeaseHeartbeat, LeaseStore
 from partita.assets.materializer import Materializer
-from partita.assets.plan_validation import check_plan_assets, check_plan_inputs
-from partita.assets.planner import partitions_made_by_others, runs_with_open_attempts
+from partita.assets.plan_validation import (
+    check_plan_assets,
+    check_plan_inputs,
+    partitions_made_by_others,
+    runs_with_open_attempts,
+)
 from partita.assets.progress import RunListener, RunProgress, RunResult
 from partita.assets.run_executor import RunExecutor, RunOptions
 from partita.assets.run_plan import Batch, RunPlan
@@ -125,20 +129,20 @@ class RunLauncher:
             guard = _CommitGuard(heartbeat, run_id, cancel_event)
             materializer = Materializer(self.lake, self.assets, run_id, self.spark, guard)
             self._settle_dead_runs(materializer, open_run_ids, batches)
-            committed = {
+            committed_partitions = {
                 (attempt.asset, key)
                 for attempt in record.open_attempts
                 if self._settle_attempt(materializer, attempt, "the run was resumed", record.made_by_others)
                 for key in attempt.keys
             }
-            finished = record.succeeded_partitions | record.made_by_others | committed
-            remaining = _remaining_batches(batches, finished)
+            finished_partitions = record.succeeded_partitions | record.made_by_others | committed_partitions
+            remaining_batches = _remaining_batches(batches, finished_partitions)
             total = sum(len(batch.keys) for batch in batches)
             progress = RunProgress(run_id, total, self.listener)
-            progress.succeeded = total - sum(len(batch.keys) for batch in remaining)
+            progress.succeeded = total - sum(len(batch.keys) for batch in remaining_batches)
             progress.notify_listener("begun", assets=list(dict.fromkeys(batch.asset for batch in batches)))
             executor = RunExecutor(
-                materializer, remaining, record.attempt_numbers, self.options, progress, heartbeat, cancel_event
+                materializer, remaining_batches, record.attempt_numbers, self.options, progress, heartbeat, cancel_event
             )
             try:
                 executor.run()
@@ -210,9 +214,11 @@ class _CommitGuard:
             raise PlanError(f"the run {self.run_id} lost its lease, so it commits nothing more")
 
 
-def _remaining_batches(batches: tuple[Batch, ...], finished: AbstractSet[tuple[str, str]]) -> list[Batch]:
+def _remaining_batches(batches: tuple[Batch, ...], finished_partitions: AbstractSet[tuple[str, str]]) -> list[Batch]:
     """Return the batches without their finished partitions; empty batches are dropped."""
-    remaining = [replace(b, keys=tuple(key for key in b.keys if (b.asset, key) not in finished)) for b in batches]
+    remaining = [
+        replace(b, keys=tuple(key for key in b.keys if (b.asset, key) not in finished_partitions)) for b in batches
+    ]
     return [batch for batch in remaining if batch.keys]
 
 

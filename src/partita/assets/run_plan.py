@@ -189,13 +189,15 @@ class RunPlan:
 
 def narrow_plan(plan: RunPlan, asset: str, keys: pa.Array) -> RunPlan:
     """Return the plan with only these partitions of one asset, in batches of the same limits."""
-    running, blocked = (
+    planned_rows, blocked_rows = (
         rows.filter(pc.and_(pc.equal(rows["asset_key"], asset), pc.is_in(rows["partition_key"], keys)))
         for rows in (plan.partitions, plan.blocked)
     )
-    numbers = pa.array(batch_numbers(running, BatchLimits(**plan.request["sizes"])), pa.int64())
-    running = running.set_column(running.schema.get_field_index("batch"), running.schema.field("batch"), numbers)
-    return replace(plan, partitions=running, blocked=blocked, request={**plan.request, "chosen": len(keys)})
+    numbers = pa.array(batch_numbers(planned_rows, BatchLimits(**plan.request["sizes"])), pa.int64())
+    planned_rows = planned_rows.set_column(
+        planned_rows.schema.get_field_index("batch"), planned_rows.schema.field("batch"), numbers
+    )
+    return replace(plan, partitions=planned_rows, blocked=blocked_rows, request={**plan.request, "chosen": len(keys)})
 
 
 def key_label(text: str) -> str:

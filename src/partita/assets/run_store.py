@@ -97,11 +97,11 @@ class RunStore:
     def remove_old_runs(self) -> None:
         """Delete the files of runs that ended long ago; the ledger keeps the outcome of their partitions."""
         oldest_millis = time.time() * 1000 - RETENTION_MILLIS
-        old = [run_id for run_id in self._run_ids() if ulid_millis(run_id) < oldest_millis]
-        ended = [run_id for run_id in old if self.storage.exists(self._run_file_path(run_id, "ended.json"))]
+        old_runs = [run_id for run_id in self._run_ids() if ulid_millis(run_id) < oldest_millis]
+        ended_runs = [run_id for run_id in old_runs if self.storage.exists(self._run_file_path(run_id, "ended.json"))]
         # The plan last, because without one it is no run.
         self.storage.delete(
-            self._run_file_path(run_id, name) for run_id in ended for name in ("ended.json", "plan.jsonl")
+            self._run_file_path(run_id, name) for run_id in ended_runs for name in ("ended.json", "plan.jsonl")
         )
 
     def _run_ids(self) -> list[str]:
@@ -129,12 +129,12 @@ def read_run_record(ledger: Ledger, run_id: str) -> RunRecord:
                 run_id=run_id,
             ),
         )
-    ended = {(asset, key, attempt) for asset, key, attempt, kind, *_ in rows if kind != EventKind.STARTED}
+    ended_attempts = {(asset, key, attempt) for asset, key, attempt, kind, *_ in rows if kind != EventKind.STARTED}
     open_keys: dict[tuple[str, int, int, str | None], set[str]] = {}
     attempt_numbers: dict[tuple[str, str], int] = {}
     for asset, key, attempt, kind, started_micros, code_version in rows:
         attempt_numbers[asset, key] = max(attempt_numbers.get((asset, key), 0), attempt)
-        if kind == EventKind.STARTED and (asset, key, attempt) not in ended:
+        if kind == EventKind.STARTED and (asset, key, attempt) not in ended_attempts:
             open_keys.setdefault((asset, attempt, started_micros, code_version), set()).add(key)
     return RunRecord(
         frozenset((asset, key) for asset, key, _, kind, *_ in rows if kind == EventKind.SUCCEEDED),

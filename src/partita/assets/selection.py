@@ -39,18 +39,18 @@ def select_assets(selectors: Sequence[str], definitions: Mapping[str, AssetDefin
     for name, upstream_names in upstreams.items():
         for upstream in upstream_names:
             downstreams.setdefault(upstream, set()).add(name)
-    selected: set[str] = set()
+    selection: set[str] = set()
     for selector in selectors:
         names, with_upstreams, with_downstreams = _resolve_selector(selector, definitions)
         if not names:
-            known = ", ".join(sorted(definitions)) or "no asset"
-            raise PlanError(f"nothing is selected by {selector!r}; there is: {known}")
-        selected |= names
+            available = ", ".join(sorted(definitions)) or "no asset"
+            raise PlanError(f"nothing is selected by {selector!r}; there is: {available}")
+        selection |= names
         if with_upstreams:
-            selected |= _reachable_assets(names, upstreams)
+            selection |= _reachable_assets(names, upstreams)
         if with_downstreams:
-            selected |= _reachable_assets(names, downstreams)
-    return selected
+            selection |= _reachable_assets(names, downstreams)
+    return selection
 
 
 def _resolve_selector(selector: str, definitions: Mapping[str, AssetDefinition]) -> tuple[set[str], bool, bool]:

@@ -164,9 +164,11 @@ class _SourceObserver:
         """Return the keys of the source's partitions that contain these partitions of the table, each once."""
         source_keys: dict[str, None] = {}
         dimensions = self._definition.partitions
-        for stored, _, keys in keys_by_spec(self._definition.asset, dimensions, self._specs, partitions):
-            is_complete = stored.names == dimensions.names
-            source_keys.update(dict.fromkeys((keys if is_complete else self._expand_keys(keys, stored)).to_pylist()))
+        for stored_dimensions, _, keys in keys_by_spec(self._definition.asset, dimensions, self._specs, partitions):
+            is_complete = stored_dimensions.names == dimensions.names
+            source_keys.update(
+                dict.fromkeys((keys if is_complete else self._expand_keys(keys, stored_dimensions)).to_pylist())
+            )
         return list(source_keys)
 
     def _expand_keys(self, keys: pa.Array, stored_dimensions: PartitionSet) -> pa.Array:
@@ -176,8 +178,8 @@ class _SourceObserver:
             return known_keys
         known_values = key_columns(known_keys).select(list(stored_dimensions.names))
         changed_values = key_columns(keys.unique()).cast(known_values.schema)
-        numbered = known_values.append_column(_INDEX_COLUMN, pa.array(range(len(known_keys)), pa.int64()))
-        matching = numbered.join(changed_values, list(stored_dimensions.names), join_type="left semi")
+        numbered_values = known_values.append_column(_INDEX_COLUMN, pa.array(range(len(known_keys)), pa.int64()))
+        matching = numbered_values.join(changed_values, list(stored_dimensions.names), join_type="left semi")
         return known_keys.take(matching[_INDEX_COLUMN])
 
     def _known_keys(self) -> pa.Array:

@@ -56,10 +56,10 @@ class TableDirectory:
         try:
             return self._lake_tables.find_table(_check_name(name))
         except TableMissing:
-            adopted = adopted_table(self.storage, name, self.time_zone)
-            if adopted is None:
+            table = adopted_table(self.storage, name, self.time_zone)
+            if table is None:
                 raise
-            return adopted
+            return table
 
     def names(self) -> list[str]:
         """Return the sorted names of all tables."""

@@ -12,8 +12,8 @@ def integer_argument(unit: str, minimum: int = 0) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         if not re.fullmatch("[0-9]{1,12}", text) or int(text) < minimum:
-            bound = f" of at least {minimum}" if minimum else ""
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit}{bound}")
+            lower_limit = f" of at least {minimum}" if minimum else ""
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit}{lower_limit}")
         return int(text)
 
     return parse

@@ -24,8 +24,8 @@ def spark_partitions(events: DataFrame, asset: str) -> pa.Table:
     from partita.spark import id_column, with_key
 
     days = events.selectExpr("to_date(ts) AS date", "region")
-    keyed = with_key(days, "key", dimensions=["date", "region"])
-    counts = keyed.withColumn("id", id_column(asset, "key")).groupBy("key", "id").count()
+    keys = with_key(days, "key", dimensions=["date", "region"])
+    counts = keys.withColumn("id", id_column(asset, "key")).groupBy("key", "id").count()
     return counts.withColumnRenamed("count", "rows").toArrow().sort_by("key")
 
 
@@ -58,11 +58,14 @@ class DemoFileGroup:
 def file_groups(table: pt.Table, where: str) -> list[DemoFileGroup]:
     """Return the files that a plan of the table reads, then those that it skips by reason, the most rows first."""
     plan, all_files = table.plan(where), table.plan().files
-    planned = DemoFileGroup(None, plan.files.num_rows, _total_rows(plan.files))
-    skipped = plan.skipped.join(all_files.select(["path", "rows"]), "path")
-    counts = skipped.group_by("reason").aggregate([("rows", "count"), ("rows", "sum")])
-    ordered = counts.sort_by([("rows_sum", "descending"), ("reason", "ascending")])
-    return [planned, *(DemoFileGroup(r["reason"], r["rows_count"], r["rows_sum"]) for r in ordered.to_pylist())]
+    files_to_read = DemoFileGroup(None, plan.files.num_rows, _total_rows(plan.files))
+    skipped_files = plan.skipped.join(all_files.select(["path", "rows"]), "path")
+    counts = skipped_files.group_by("reason").aggregate([("rows", "count"), ("rows", "sum")])
+    sorted_counts = counts.sort_by([("rows_sum", "descending"), ("reason", "ascending")])
+    return [
+        files_to_read,
+        *(DemoFileGroup(r["reason"], r["rows_count"], r["rows_sum"]) for r in sorted_counts.to_pylist()),
+    ]
 
 
 def file_groups_grid(groups: list[DemoFileGroup]) -> Grid:

@@ -40,16 +40,16 @@ class DemoCommand:
 
 @dataclass(frozen=True, slots=True)
 class DemoCheck:
-    """A value that was found, and the expected one."""
+    """A check of the demo: what it is about, the actual value, and the expected one."""
 
-    what: str
-    found: object
+    label: str
+    actual: object
     expected: object
 
     @property
     def is_correct(self) -> bool:
         """Whether the value is the expected one."""
-        return self.found == self.expected
+        return self.actual == self.expected
 
 
 @dataclass(slots=True)
@@ -232,5 +232,8 @@ def _value_text(value: object) -> str:
 
 
 def _step_document(step: DemoStep) -> dict[str, Any]:
-    checks = [{**asdict(check), "agree": check.is_correct} for check in step.checks]
+    checks = [
+        {"what": check.label, "found": check.actual, "expected": check.expected, "agree": check.is_correct}
+        for check in step.checks
+    ]
     return {"step": step.title, "commands": [asdict(command) for command in step.commands], "checks": checks}

@@ -129,9 +129,9 @@ def _break_partition(session: DemoSession, lake: pt.Lake, size: int) -> None:
     session.run_partita("run", expected_code=1)
     session.run_partita("status", "orders")
     session.run_partita("why", "orders", BROKEN_PARTITION)
-    failed = lake.status(state="failed")
-    session.check_equal("failed partitions", failed.num_rows, 1)
-    error = failed["last_attempt_error"][0].as_py() or ""
+    failed_partitions = lake.status(state="failed")
+    session.check_equal("failed partitions", failed_partitions.num_rows, 1)
+    error = failed_partitions["last_attempt_error"][0].as_py() or ""
     session.check_equal("the error contains the price", "12,50 EUR" in error, True)
     _check_states(session, lake, "daily", {"materialized": DAYS - 1, "stale": 1})
 
@@ -156,9 +156,11 @@ def _change_code(session: DemoSession, lake: pt.Lake) -> None:
     session.edit_file("pipeline.py", "TAX = 0.19", "TAX = 0.20")
     session.run_python("external_writers.py", "news")
     session.run_partita("plan", "--out", "plan.jsonl")
-    planned = pt.load_plan("plan.jsonl").partitions["asset_key"].to_pylist()
-    expected = {"orders": 0, "daily": DAYS, "change": DAYS, "monthly": MONTHS, "embeddings": 1}
-    session.check_equal("planned partitions", {asset: planned.count(asset) for asset in expected}, expected)
+    planned_assets = pt.load_plan("plan.jsonl").partitions["asset_key"].to_pylist()
+    partition_counts = {"orders": 0, "daily": DAYS, "change": DAYS, "monthly": MONTHS, "embeddings": 1}
+    session.check_equal(
+        "planned partitions", {asset: planned_assets.count(asset) for asset in partition_counts}, partition_counts
+    )
     session.run_partita("run", "plan.jsonl")
     session.check_equal("embeddings", _row_count(lake, "shop.embeddings"), PRODUCTS + NEW_PRODUCTS)
 
@@ -227,9 +229,9 @@ def _check_amounts(session: DemoSession, lake: pt.Lake) -> None:
     session.check_equal("revenue divided by amount", round(sums["revenue"] / float(sums["amount"]), 3), 1.2)
 
 
-def _check_states(session: DemoSession, lake: pt.Lake, asset: str, expected: dict[str, int]) -> None:
+def _check_states(session: DemoSession, lake: pt.Lake, asset: str, state_counts: dict[str, int]) -> None:
     (row,) = lake.status_counts(asset).to_pylist()
-    session.check_equal(f"partitions of {asset}", {name: row[name] for name in expected}, expected)
+    session.check_equal(f"partitions of {asset}", {name: row[name] for name in state_counts}, state_counts)
 
 
 def _row_count(lake: pt.Lake, table: str) -> int:

@@ -50,8 +50,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from partita.cli.sql_report import print_result, print_result_json
 
     table = open_lake(arguments).table(arguments.table)
-    added = [function for text in arguments.add for function in _parse_functions(text, table)]
-    table.evolve(add=added, drop=arguments.drop, rename=dict(arguments.rename))
+    new_fields = [function for text in arguments.add for function in _parse_functions(text, table)]
+    table.evolve(add=new_fields, drop=arguments.drop, rename=dict(arguments.rename))
     if arguments.json:
         print_result_json(table, None)
     else:

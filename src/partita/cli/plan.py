@@ -51,14 +51,14 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.parser.error("--explain takes an asset and a key")
     from partita.cli.loaded_project import load_project
 
-    loaded = load_project(arguments)
+    project = load_project(arguments)
     now = None if arguments.now is None else parse_timestamp(arguments.now)
-    plan = plan_from_arguments(loaded, arguments, now)
+    plan = plan_from_arguments(project, arguments, now)
     if arguments.out is not None:
         plan.save(arguments.out)
         print_stderr(f"{arguments.out}: run the plan with `partita run {arguments.out}`")
     if arguments.explain is not None:
-        _print_explanation(loaded, plan, arguments, now)
+        _print_explanation(project, plan, arguments, now)
     elif arguments.json:
         for line in plan.json_lines():
             print_line(line)
@@ -68,12 +68,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _print_explanation(
-    loaded: LoadedProject, plan: RunPlan, arguments: argparse.Namespace, now: datetime | None
+    project: LoadedProject, plan: RunPlan, arguments: argparse.Namespace, now: datetime | None
 ) -> None:
     asset, key_text = (*arguments.explain, "")[:2]
-    key = parse_key("" if key_text == "-" else key_text, loaded.lake, asset)
+    key = parse_key("" if key_text == "-" else key_text, project.lake, asset)
     # Making the plan has observed the sources already, unless --no-observe was given.
-    why = loaded.lake.why(asset, key, now=now, observe=False)
+    why = project.lake.why(asset, key, now=now, observe=False)
     explanation = plan.explain(asset, str(key))
     if arguments.json:
         print_json({"asset": asset, "key": str(key), "explained": explanation, "why": why.document()})

@@ -41,20 +41,20 @@ def has_plan_options(arguments: argparse.Namespace) -> bool:
     return any(values) or any(getattr(arguments, state) for state in PLANNABLE_STATES)
 
 
-def plan_from_arguments(loaded: LoadedProject, arguments: argparse.Namespace, now: datetime | None = None) -> RunPlan:
+def plan_from_arguments(project: LoadedProject, arguments: argparse.Namespace, now: datetime | None = None) -> RunPlan:
     """Make the plan that the arguments describe, with the batch sizes of the project.
 
     In a project only assets of its pipeline are planned; other registered assets are named on stderr.
     """
-    run_options = {} if loaded.project is None else loaded.project.run_options
-    plan = loaded.lake.plan(
+    run_options = {} if project.project is None else project.project.run_options
+    plan = project.lake.plan(
         **{state: getattr(arguments, state) for state in PLANNABLE_STATES},
         select=arguments.select,
         where=arguments.where,
         since=None if arguments.since is None else parse_timestamp(arguments.since),
         now=now,
         allow_missing=arguments.allow_missing,
-        available_assets=None if loaded.pipeline is None else tuple(loaded.pipeline),
+        available_assets=None if project.pipeline is None else tuple(project.pipeline),
         batch_partitions=run_options.get("batch_partitions"),
         batch_bytes=run_options.get("batch_bytes"),
         observe=not arguments.no_observe,

@@ -29,16 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from partita.cli.loaded_project import load_project
 
-    loaded = load_project(arguments)
+    project = load_project(arguments)
     names = tuple(dict.fromkeys(arguments.assets))
     for name in names:
-        if loaded.pipeline is not None and name in loaded.pipeline.assets:
+        if project.pipeline is not None and name in project.pipeline.assets:
             raise DefinitionError(
                 f"the pipeline still defines {name!r} and would register it again; remove the definition first: "
-                f"{loaded.pipeline.assets[name].definition_location}"
+                f"{project.pipeline.assets[name].definition_location}"
             )
     for name in names:
-        loaded.lake.retire(name)
+        project.lake.retire(name)
         if arguments.json:
             print_json({"asset": name, "retired": True})
         else:

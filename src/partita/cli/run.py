@@ -81,20 +81,20 @@ def _run(arguments: argparse.Namespace) -> int:
     from partita.cli.signals import interrupt_on_signals
 
     with interrupt_on_signals():
-        loaded = load_project(arguments)
-        loaded.require_pipeline()
-        plan = None if arguments.resume is not None else _load_or_make_plan(loaded, arguments)
+        project = load_project(arguments)
+        project.require_pipeline()
+        plan = None if arguments.resume is not None else _load_or_make_plan(project, arguments)
         if plan is not None and not len(plan):
-            blocked = f", {plan.blocked.num_rows:,} held back" if plan.blocked.num_rows else ""
-            print_stderr(f"nothing to run{blocked}")
+            blocked_text = f", {plan.blocked.num_rows:,} held back" if plan.blocked.num_rows else ""
+            print_stderr(f"nothing to run{blocked_text}")
             return 0
-        spark = start_spark(spark_settings(arguments, loaded.project), loaded.lake.time_zone)
+        spark = start_spark(spark_settings(arguments, project.project), project.lake.time_zone)
         # Spark's own handler would cancel jobs before the run is told that it was interrupted.
         with interrupt_on_signals(), open_display(sys.stdout, as_json=arguments.json) as display:
             end_event: dict[str, Any] = {}
             try:
                 with redirect_stdout(sys.stderr):
-                    result = _run_plan(loaded, arguments, plan, spark, _display_listener(display, end_event))
+                    result = _run_plan(project, arguments, plan, spark, _display_listener(display, end_event))
             except KeyboardInterrupt:
                 _print_interrupted(end_event)
                 _exit_if_threads_remain()
@@ -110,16 +110,16 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         arguments.parser.error("a PLANFILE or --resume determines what runs; leave out --select, --where and the like")
 
 
-def _load_or_make_plan(loaded: LoadedProject, arguments: argparse.Namespace) -> RunPlan:
+def _load_or_make_plan(project: LoadedProject, arguments: argparse.Namespace) -> RunPlan:
     if arguments.plan is None:
-        return plan_from_arguments(loaded, arguments)
+        return plan_from_arguments(project, arguments)
     from partita.assets.plan_file import load_plan
 
     return load_plan(arguments.plan)
 
 
 def _run_plan(
-    loaded: LoadedProject,
+    project: LoadedProject,
     arguments: argparse.Namespace,
     plan: RunPlan | None,
     spark: SparkSession,
@@ -128,18 +128,18 @@ def _run_plan(
     from partita.errors import PlanOutdated
     from partita.spark.artifacts import add_code_artifacts
 
-    add_code_artifacts(spark, *loaded.code_folders())
-    options: dict[str, Any] = {"spark": spark, "listener": listener, **_run_options(loaded, arguments)}
+    add_code_artifacts(spark, *project.code_folders())
+    options: dict[str, Any] = {"spark": spark, "listener": listener, **_run_options(project, arguments)}
     if plan is None:
-        return loaded.lake.resume(arguments.resume or None, **options)
+        return project.lake.resume(arguments.resume or None, **options)
     if arguments.plan is not None:
-        return loaded.lake.run(plan, observe=not arguments.no_observe, **options)
+        return project.lake.run(plan, observe=not arguments.no_observe, **options)
     for _ in range(_MAX_PLAN_ATTEMPTS - 1):
         try:
-            return loaded.lake.run(plan, observe=False, **options)
+            return project.lake.run(plan, observe=False, **options)
         except PlanOutdated:
-            plan = plan_from_arguments(loaded, arguments)
-    return loaded.lake.run(plan, observe=False, **options)
+            plan = plan_from_arguments(project, arguments)
+    return project.lake.run(plan, observe=False, **options)
 
 
 def _display_listener(display: RunDisplay, end_event: dict[str, Any]) -> RunListener:
@@ -168,10 +168,10 @@ def _exit_if_threads_remain() -> None:
         os._exit(EXIT_INTERRUPTED)
 
 
-def _run_options(loaded: LoadedProject, arguments: argparse.Namespace) -> dict[str, Any]:
+def _run_options(project: LoadedProject, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the run; arguments take precedence over the project."""
     names = ("parallel", "max_failures", "wait")
-    project_options = {} if loaded.project is None else loaded.project.run_options
+    project_options = {} if project.project is None else project.project.run_options
     options = {name: getattr(arguments, name) for name in names}
     options = {name: project_options.get(name) if value is None else value for name, value in options.items()}
     return {name: value for name, value in options.items() if value is not None}

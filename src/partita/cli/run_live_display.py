@@ -26,7 +26,7 @@ class LiveProgress:
     """The progress of a run, computed from its events; `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.total = self.done = self.failed = self.skipped = 0
+        self.total = self.done_count = self.failed_count = self.skipped_count = 0
         self._clock = clock
         self._done_before = 0
         self._started_at: float | None = None
@@ -36,18 +36,18 @@ class LiveProgress:
     def on_event(self, event: Mapping[str, Any]) -> None:
         """Update the counts."""
         with self._lock:
-            what = event["event"]
-            if what == "begun":
+            kind = event["event"]
+            if kind == "begun":
                 self._started_at, self._done_before = self._clock(), event["done"]
             if "total" in event:
-                self.total, self.done = event["total"], event["done"]
-                self.failed, self.skipped = event["failed"], event["skipped"]
-            change = {"started": 1, "succeeded": -1, "failed": -1}.get(what)
+                self.total, self.done_count = event["total"], event["done"]
+                self.failed_count, self.skipped_count = event["failed"], event["skipped"]
+            change = {"started": 1, "succeeded": -1, "failed": -1}.get(kind)
             if change is not None:
                 asset = event["asset"]
-                left = self._running_partitions.get(asset, 0) + change * event["partitions"]
+                partition_count = self._running_partitions.get(asset, 0) + change * event["partitions"]
                 self._running_partitions = {
-                    name: n for name, n in {**self._running_partitions, asset: left}.items() if n > 0
+                    name: n for name, n in {**self._running_partitions, asset: partition_count}.items() if n > 0
                 }
 
     @property
@@ -58,15 +58,15 @@ class LiveProgress:
     @property
     def rate(self) -> float | None:
         """Partitions per second, without those of an earlier run that is resumed; None while none is done."""
-        if self._started_at is None or self.done <= self._done_before:
+        if self._started_at is None or self.done_count <= self._done_before:
             return None
-        return (self.done - self._done_before) / max(self._clock() - self._started_at, 1e-3)
+        return (self.done_count - self._done_before) / max(self._clock() - self._started_at, 1e-3)
 
     @property
     def seconds_left(self) -> float | None:
         """The remaining time at the current rate."""
         rate = self.rate
-        return None if rate is None else (self.total - self.done) / rate
+        return None if rate is None else (self.total - self.done_count) / rate
 
     def __rich__(self) -> RenderableType:
         with self._lock:
@@ -74,18 +74,22 @@ class LiveProgress:
 
     def _progress_bar(self) -> Grid:
         row = Grid.grid(padding=(0, 1))
-        bar = ProgressBar(total=max(self.total, 1), completed=self.done, width=40)
+        bar = ProgressBar(total=max(self.total, 1), completed=self.done_count, width=40)
         row.add_row(
-            bar, Text(f"{self.done:,}/{self.total:,}"), Text(self._rate_text(), style="dim"), self._failure_text()
+            bar, Text(f"{self.done_count:,}/{self.total:,}"), Text(self._rate_text(), style="dim"), self._failure_text()
         )
         return row
 
     def _rate_text(self) -> str:
-        rate, left = self.rate, self.seconds_left
-        return "" if rate is None or left is None else f"{rate:,.1f} partitions/s, {duration_text(left)} left"
+        rate, seconds_left = self.rate, self.seconds_left
+        return (
+            ""
+            if rate is None or seconds_left is None
+            else f"{rate:,.1f} partitions/s, {duration_text(seconds_left)} left"
+        )
 
     def _failure_text(self) -> Text:
-        counts = {"failed": self.failed, "skipped": self.skipped}
+        counts = {"failed": self.failed_count, "skipped": self.skipped_count}
         return Text(", ".join(f"{count:,} {name}" for name, count in counts.items() if count), style="red")
 
     def _running_text(self) -> str:

@@ -45,10 +45,10 @@ def print_result_json(result: Any, limit: int | None) -> None:
 
 def print_rows_json(rows: pa.Table) -> None:
     """Print a JSON object per row. Raises `SchemaError` if two columns have the same name."""
-    repeated = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
-    if repeated:
+    repeated_names = sorted({name for name in rows.column_names if rows.column_names.count(name) > 1})
+    if repeated_names:
         raise SchemaError(
-            f"two columns have the name {repeated[0]!r}, which a JSON object can't hold; rename one with AS"
+            f"two columns have the name {repeated_names[0]!r}, which a JSON object can't hold; rename one with AS"
         )
     for batch in rows.to_batches():
         for row in batch.to_pylist():

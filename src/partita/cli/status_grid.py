@@ -1,4 +1,4 @@
-"""A compact grid of partitions: a mark for each, time from left to right, a line for each value of the others."""
+"""A compact grid of partitions: a glyph for each, time from left to right, a line for each value of the others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GridCell(NamedTuple):
 
 
 def grid_lines(title: str, cells: Sequence[GridCell]) -> Iterator[str]:
-    """The lines of an asset: its counts, then its partitions."""
+    """Yield the lines of an asset: its counts, its grid and an empty line."""
     counts = Counter(cell.mark for cell in cells)
     yield f"{title}: {mark_counts_text(counts)}"
     time = _time_dimension([cell.key for cell in cells])
@@ -34,31 +34,33 @@ def grid_lines(title: str, cells: Sequence[GridCell]) -> Iterator[str]:
 
 
 def _time_dimension(keys: Sequence[str]) -> str | None:
-    """The dimension that holds a date or a timestamp in every key; keys stay text, for there may be a million."""
+    """Return the dimension that holds a date or a timestamp in every key; keys are not parsed, as there may be many."""
     for name, kind in re.findall(r"(?:^|,)([^=,]*)=([a-z]):", keys[0]):
-        has = re.compile(f"(?:^|,){re.escape(name)}=[dt]:").search
-        if kind in "dt" and all(map(has, keys)):
+        find_time = re.compile(f"(?:^|,){re.escape(name)}=[dt]:").search
+        if kind in "dt" and all(map(find_time, keys)):
             return str(name)
     return None
 
 
 def _time_lines(cells: Sequence[GridCell], time_dimension: str) -> Iterator[str]:
-    """The cells by their moment and by what else is in their keys; texts of moments sort as they do."""
+    """Yield a line for each value of the other dimensions, with a glyph for each moment; moments sort as text."""
     lines: dict[str, dict[str, str]] = {}
     for key, mark in cells:
         parts = key.split(",")
-        at = next(number for number, part in enumerate(parts) if part.startswith(f"{time_dimension}="))
-        moment = parts.pop(at).partition(":")[2]
+        time_index = next(number for number, part in enumerate(parts) if part.startswith(f"{time_dimension}="))
+        moment = parts.pop(time_index).partition(":")[2]
         lines.setdefault(",".join(parts), {})[moment] = MARKS[mark].glyph
     moments = sorted({moment for marks in lines.values() for moment in marks})
-    room = max(10, shutil.get_terminal_size().columns - 30)
-    shown = moments[-room:]
-    dropped = f", and {len(moments) - len(shown):,} before" if len(moments) > len(shown) else ""
-    yield f"  {time_dimension}: {_timestamp_text(shown[0])} to {_timestamp_text(shown[-1])}{dropped}"
+    width = max(10, shutil.get_terminal_size().columns - 30)
+    visible_moments = moments[-width:]
+    hidden_count = len(moments) - len(visible_moments)
+    hidden_text = f", and {hidden_count:,} before" if hidden_count else ""
+    first, last = (_timestamp_text(visible_moments[i]) for i in (0, -1))
+    yield f"  {time_dimension}: {first} to {last}{hidden_text}"
     for rest, marks in list(lines.items())[:_MAX_LINES]:
         name = readable_key(rest)
         label = "" if name == "-" else name if len(name) <= 24 else name[:23] + "…"
-        yield f"  {label:<25}{''.join(marks.get(moment, ' ') for moment in shown)}".rstrip()
+        yield f"  {label:<25}{''.join(marks.get(moment, ' ') for moment in visible_moments)}".rstrip()
     if len(lines) > _MAX_LINES:
         yield f"  and {len(lines) - _MAX_LINES:,} lines more"
 
@@ -68,8 +70,8 @@ def _timestamp_text(text: str) -> str:
 
 
 def _wrap_marks(marks: str) -> Iterator[str]:
-    room = max(10, shutil.get_terminal_size().columns - 4)
-    for start in range(0, min(len(marks), room * _MAX_LINES), room):
-        yield f"  {marks[start : start + room]}"
-    if len(marks) > room * _MAX_LINES:
-        yield f"  and {len(marks) - room * _MAX_LINES:,} more"
+    width = max(10, shutil.get_terminal_size().columns - 4)
+    for start in range(0, min(len(marks), width * _MAX_LINES), width):
+        yield f"  {marks[start : start + width]}"
+    if len(marks) > width * _MAX_LINES:
+        yield f"  and {len(marks) - width * _MAX_LINES:,} more"

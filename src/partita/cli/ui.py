@@ -72,11 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     # First, so that a missing project is reported before the slow imports.
-    loaded = _load_runnable_project(arguments) if arguments.allow_run else None
+    project = _load_runnable_project(arguments) if arguments.allow_run else None
     from partita.web.server import ServerAddress, serve_lake
 
     token = arguments.token if arguments.token is not None else os.environ.get("PARTITA_TOKEN") or None
-    lake = open_lake(arguments) if loaded is None else loaded.lake
+    lake = open_lake(arguments) if project is None else project.lake
     print_stderr(f"partita: reading {lake.uri}")
     if lake.status_version < 0:
         print_stderr("partita: no event is recorded there yet")
@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
             webbrowser.open(url)
 
-    runner = None if loaded is None else _server_runner(loaded, arguments)
+    runner = None if project is None else _server_runner(project, arguments)
     address = ServerAddress(arguments.host, arguments.port, token, arguments.public_url)
     serve_lake(lake, address, on_ready=announce_url, runner=runner)
     return 0
@@ -102,16 +102,16 @@ def _load_runnable_project(arguments: argparse.Namespace) -> LoadedProject:
     """Load the project. Raises `ProjectError` if there is no project or it has no pipeline."""
     from partita.cli.loaded_project import load_project
 
-    loaded = load_project(arguments)
-    loaded.require_pipeline()
-    return loaded
+    project = load_project(arguments)
+    project.require_pipeline()
+    return project
 
 
-def _server_runner(loaded: LoadedProject, arguments: argparse.Namespace) -> ServerRunner:
+def _server_runner(project: LoadedProject, arguments: argparse.Namespace) -> ServerRunner:
     """Return a runner that runs plans as `partita run` does. The first run starts Spark, later ones use the same."""
     from partita.web.server_runs import ServerRunner
 
-    project_options = {} if loaded.project is None else loaded.project.run_options
+    project_options = {} if project.project is None else project.project.run_options
 
     def options_named(*names: str) -> dict[str, Any]:
         return {name: project_options[name] for name in names if name in project_options}
@@ -124,9 +124,9 @@ def _server_runner(loaded: LoadedProject, arguments: argparse.Namespace) -> Serv
         from partita.spark.artifacts import add_code_artifacts
 
         if not sessions:
-            sessions.append(start_spark(spark_settings(arguments, loaded.project), loaded.lake.time_zone))
-        add_code_artifacts(sessions[0], *loaded.code_folders())
+            sessions.append(start_spark(spark_settings(arguments, project.project), project.lake.time_zone))
+        add_code_artifacts(sessions[0], *project.code_folders())
         # The run is of the plan that the user saw; newer commits to sources are for the next plan.
-        return loaded.lake.run(plan, spark=sessions[0], listener=listener, stop=stop, observe=False, **run_options)
+        return project.lake.run(plan, spark=sessions[0], listener=listener, stop=stop, observe=False, **run_options)
 
-    return ServerRunner(run_plan, batch_limits, None if loaded.pipeline is None else tuple(loaded.pipeline.assets))
+    return ServerRunner(run_plan, batch_limits, None if project.pipeline is None else tuple(project.pipeline.assets))

@@ -161,7 +161,7 @@ def _wrapped_layout(connection: duckdb.DuckDBPyConnection, asset: int, dimension
 
 
 def _coordinate(ticks: Sql) -> Sql:
-    return name("coordinate", of=ticks)
+    return name("coordinate", relation=ticks)
 
 
 def _tick_join(ticks: Sql, value: Sql) -> Sql:
@@ -216,8 +216,8 @@ def _create_ticks(connection: duckdb.DuckDBPyConnection, table: Sql, value: Sql)
     """Create a table of the distinct values of an axis, numbered in their order."""
     distinct_values = sql("SELECT DISTINCT {value} AS v FROM {rows} ORDER BY v", value=value, rows=ASSET_PARTITIONS)
     texts = [text for (text,) in fetch_rows(connection, distinct_values)]
-    ordered = sorted(texts, key=_sort_key) if len(texts) <= _MAX_SORTED_VALUES else texts
-    create_temp_table(connection, table, {"coordinate": "INTEGER", "value": VARCHAR}, enumerate(ordered))
+    sorted_texts = sorted(texts, key=_sort_key) if len(texts) <= _MAX_SORTED_VALUES else texts
+    create_temp_table(connection, table, {"coordinate": "INTEGER", "value": VARCHAR}, enumerate(sorted_texts))
 
 
 def _insert_ticks(connection: duckdb.DuckDBPyConnection, asset: int, axis: str, table: Sql) -> None:

@@ -75,7 +75,7 @@ def table_html(name: str, spec: str, spec_id: int, partitions: pa.Table) -> str:
     )
 
 
-def plan_html(partitions: pa.Table, blocked: pa.Table, planned_at: datetime) -> str:
+def plan_html(partitions: pa.Table, blocked_rows: pa.Table, planned_at: datetime) -> str:
     """Return a plan: what would run of each asset and why, in order, with maps; and what is held back."""
     import pyarrow as pa
 
@@ -95,12 +95,14 @@ def plan_html(partitions: pa.Table, blocked: pa.Table, planned_at: datetime) -> 
     blocked_lines = [
         (f"{one_line(row['asset_key'])} {key_label(row['partition_key'])}",
          f"{one_line(row['by_asset'])} {key_label(row['by_partition'])}")
-        for row in blocked.slice(0, _MAX_PARTITIONS).to_pylist()
+        for row in blocked_rows.slice(0, _MAX_PARTITIONS).to_pylist()
     ]  # fmt: skip
-    count = f"<p><b>{partitions.num_rows:,} partitions</b> would run, {blocked.num_rows:,} are held back</p>"
+    count = f"<p><b>{partitions.num_rows:,} partitions</b> would run, {blocked_rows.num_rows:,} are held back</p>"
     order = _html_table(("asset", "partitions", "batches", "because they are"), lines) if lines else ""
     waiting = (
-        _html_table(("held back", "waits for"), blocked_lines) + _more_html(blocked.num_rows) if blocked_lines else ""
+        _html_table(("held back", "waits for"), blocked_lines) + _more_html(blocked_rows.num_rows)
+        if blocked_lines
+        else ""
     )
     maps = f"{''.join(_map_html(snapshot))}{legend_html((MISSING_MARK, STALE_MARK, FAILED_MARK))}" if lines else ""
     return f"{count}{order}{maps}{waiting}<p>as of {clock_text(planned_at)}</p>"

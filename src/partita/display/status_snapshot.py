@@ -84,8 +84,8 @@ class AssetSummary:
     table: str | None
     freshness: str | None
     code_version: str | None
-    retired: bool
-    registered: bool
+    is_retired: bool
+    is_registered: bool
     problem: str | None
     last_materialized: datetime | None
     stale_since: datetime | None
@@ -110,7 +110,7 @@ class StatusSnapshot:
     assets: Mapping[str, AssetSummary]
     connection: duckdb.DuckDBPyConnection
     time_zone: str = "UTC"
-    predicate_matches: dict[tuple[str, UnboundPredicate], tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    predicate_matches: dict[tuple[str, UnboundPredicate], tuple[tuple[str, Sql], ...]] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     def asset(self, name: str) -> AssetSummary:
@@ -139,8 +139,8 @@ class _AssetInfo:
     """An asset's definition and problem."""
 
     definition: AssetDefinition | None = None
-    registered: bool = False
-    retired: bool = False
+    is_registered: bool = False
+    is_retired: bool = False
     problem: str | None = None
 
 
@@ -155,7 +155,7 @@ class StatusSource(Protocol):
 
 def take_snapshot(lake: StatusSource, now: datetime | None = None) -> StatusSnapshot:
     """Take a snapshot of all partitions of a lake's workspace, as of `now`."""
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     with lake.open_status_reader(now=now) as reader:
         _limit_threads(reader.connection)
         rows = fetch_arrow(reader.connection, _select_sql(STATUS_VIEW, _COLUMN_SQL))
@@ -168,16 +168,16 @@ def take_snapshot(lake: StatusSource, now: datetime | None = None) -> StatusSnap
             )
             for asset in reader.assets
         }
-    snapshot = _build_snapshot(rows, assets, reader.now, reader.ledger_files.version, started)
+    snapshot = _build_snapshot(rows, assets, reader.now, reader.ledger_files.version, start_time)
     return replace(snapshot, time_zone=lake.time_zone)
 
 
 def snapshot_from_status(rows: pa.Table, now: datetime | None = None) -> StatusSnapshot:
     """Make a snapshot of rows of `lake.status`; they have no definitions, so time is what looks like it in keys."""
-    started = time.perf_counter()
-    selected = _select_columns(rows, _COLUMN_SQL)
+    start_time = time.perf_counter()
+    snapshot_rows = _select_columns(rows, _COLUMN_SQL)
     assets = {asset: _AssetInfo() for asset in sorted(set(rows["asset_key"].to_pylist()))}
-    return _build_snapshot(selected, assets, datetime.now(UTC) if now is None else now, -1, started)
+    return _build_snapshot(snapshot_rows, assets, datetime.now(UTC) if now is None else now, -1, start_time)
 
 
 def snapshot_from_marks(rows: pa.Table, as_of: datetime) -> StatusSnapshot:
@@ -185,13 +185,13 @@ def snapshot_from_marks(rows: pa.Table, as_of: datetime) -> StatusSnapshot:
 
     The rows have `asset_key`, `partition_key`, and `mark`, the number of the mark that they are drawn with.
     """
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     columns = dict.fromkeys(_COLUMN_SQL, Sql("NULL::TIMESTAMPTZ"))
     columns |= dict.fromkeys(("outcome", "run_id", "error"), Sql("NULL::VARCHAR"))
     columns |= {"partition_key": Sql("partition_key"), "mark": Sql("mark::UTINYINT"), "wrong": Sql("false")}
     columns |= {"states": Sql("0::USMALLINT"), "reasons": Sql("0::UTINYINT")}
     assets = {asset: _AssetInfo() for asset in dict.fromkeys(rows["asset_key"].to_pylist())}
-    return _build_snapshot(_select_columns(rows, columns), assets, as_of, -1, started)
+    return _build_snapshot(_select_columns(rows, columns), assets, as_of, -1, start_time)
 
 
 def _select_columns(rows: pa.Table, columns: Mapping[str, Sql]) -> pa.Table:
@@ -209,7 +209,7 @@ def _select_sql(relation: Sql, columns: Mapping[str, Sql]) -> Sql:
 
 
 def _build_snapshot(
-    rows: pa.Table, asset_infos: Mapping[str, _AssetInfo], as_of: datetime, version: int, started: float
+    rows: pa.Table, asset_infos: Mapping[str, _AssetInfo], as_of: datetime, version: int, start_time: float
 ) -> StatusSnapshot:
     connection = open_connection()
     _limit_threads(connection)
@@ -223,7 +223,7 @@ def _build_snapshot(
         for i, (asset, info) in enumerate(asset_infos.items())
     }
     connection.execute("RESET threads")
-    return StatusSnapshot(as_of, version, time.perf_counter() - started, summaries, connection)
+    return StatusSnapshot(as_of, version, time.perf_counter() - start_time, summaries, connection)
 
 
 def _limit_threads(connection: duckdb.DuckDBPyConnection) -> None:
@@ -295,7 +295,7 @@ def _asset_counts(connection: duckdb.DuckDBPyConnection) -> dict[int, tuple[Any,
 
 def _asset_summary(name: str, number: int, row: tuple[Any, ...], layout: Layout, info: _AssetInfo) -> AssetSummary:
     definition = info.definition
-    partition_count, not_current_count, materialized, stale, run, run_at, outcome, *counts = row
+    partition_count, not_current_count, materialized_micros, stale_micros, run, run_micros, outcome, *counts = row
     return AssetSummary(
         name=name,
         asset_number=number,
@@ -309,13 +309,13 @@ def _asset_summary(name: str, number: int, row: tuple[Any, ...], layout: Layout,
         table=None if definition is None else definition.table,
         freshness=None if definition is None else _freshness_text(definition.freshness),
         code_version=None if definition is None else definition.code_version,
-        retired=info.retired,
-        registered=info.registered,
+        is_retired=info.is_retired,
+        is_registered=info.is_registered,
         problem=info.problem,
-        last_materialized=None if materialized is None else timestamp_from_micros(materialized),
-        stale_since=None if stale is None else timestamp_from_micros(stale),
+        last_materialized=None if materialized_micros is None else timestamp_from_micros(materialized_micros),
+        stale_since=None if stale_micros is None else timestamp_from_micros(stale_micros),
         last_run=run,
-        last_run_at=None if run_at is None else timestamp_from_micros(run_at),
+        last_run_at=None if run_micros is None else timestamp_from_micros(run_micros),
         last_run_outcome=outcome,
     )
 

@@ -66,9 +66,11 @@ class LakeBase:
         if next(self.storage.list_paths(f"{self._workspace.folder}/observed"), None) is not None:
             from partita.assets.source_observation import observe_sources
 
-            for seen in observe_sources(self._context):
-                if seen.error is not None:
-                    logging.getLogger("partita").warning("can't observe the source %s: %s", seen.asset, seen.error)
+            for observation in observe_sources(self._context):
+                if observation.error is not None:
+                    logging.getLogger("partita").warning(
+                        "can't observe the source %s: %s", observation.asset, observation.error
+                    )
 
     def _condition(self, where: PredicateLike | None) -> UnboundPredicate | None:
         """Return a predicate with the time zone that applies now."""

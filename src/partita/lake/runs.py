@@ -46,7 +46,7 @@ class LakeRunMethods(LakeBase):
         for asset in assets:
             if isinstance(asset, Asset):
                 self._check_dimensions(asset)
-        changed = self._workspace.register(definitions)
+        changed_assets = self._workspace.register(definitions)
         for asset, definition in zip(assets, definitions, strict=True):
             if definition.is_source:
                 from partita.assets.source_observation import watch_source
@@ -54,7 +54,7 @@ class LakeRunMethods(LakeBase):
                 watch_source(self._context, definition)
             if isinstance(asset, Asset):
                 self._assets[asset.name] = asset
-        return changed
+        return changed_assets
 
     def _check_dimensions(self, asset: Asset) -> None:
         """Raise `DefinitionError` if the asset's table can't hold its dimensions, or could not once it is created."""
@@ -107,10 +107,10 @@ class LakeRunMethods(LakeBase):
             catalog: properties of an Iceberg table's catalog. Secrets are not stored: pass them by the environment.
             freshness: the longest time between commits as a timedelta, or `cron(...)`.
         """
-        adopted = self._tables.adopt(uri, format, name, partitions, catalog, freshness)
-        self.register(adopted)
+        source = self._tables.adopt(uri, format, name, partitions, catalog, freshness)
+        self.register(source)
         self._observe_sources()
-        return adopted
+        return source
 
     def observe(self) -> list[SourceObservation]:
         """Record which partitions of sources other writers changed since the last observation.

@@ -181,8 +181,8 @@ class LakeStatusMethods(LakeBase):
     @observe_first
     def is_latest_status(self, status_reader: StatusReader) -> bool:
         """Return whether nothing was recorded since `open_status_reader` opened these relations."""
-        newest, opened = self._workspace.ledger.files(), status_reader.ledger_files
-        return (newest.table_id, newest.version) == (opened.table_id, opened.version)
+        newest_files, reader_files = self._workspace.ledger.files(), status_reader.ledger_files
+        return (newest_files.table_id, newest_files.version) == (reader_files.table_id, reader_files.version)
 
     @property
     def status_version(self) -> int:

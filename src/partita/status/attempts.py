@@ -130,8 +130,8 @@ def record_attempt(  # noqa: PLR0913, PLR0917 - what there is to say of an attem
     texts = key_texts(keys)
     if check_keys is not None:
         check_keys(asset, texts)
-    started = record_canonical_keys(ledger, EventKind.STARTED, asset, texts, **common)
-    common["started_at"] = started.occurred_at
+    start_event = record_canonical_keys(ledger, EventKind.STARTED, asset, texts, **common)
+    common["started_at"] = start_event.occurred_at
     attempt = Attempt(asset, tuple(map(PartitionKey.parse, texts)), run, number)
     try:
         yield attempt

@@ -88,15 +88,15 @@ def definition_from_json(asset: str, code_version: str | None, text: str) -> Ass
 
 def find_cycle(upstreams: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     """Return assets that are upstream of each other, with the first again at the end; empty where there is no cycle."""
-    done: set[str] = set()
+    acyclic_assets: set[str] = set()
 
     def visit_asset(asset: str, path: tuple[str, ...]) -> tuple[str, ...]:
         if asset in path:
             return (*path[path.index(asset) :], asset)
         cycle: tuple[str, ...] = ()
-        if asset not in done:
+        if asset not in acyclic_assets:
             cycle = next(filter(None, (visit_asset(u, (*path, asset)) for u in upstreams.get(asset, ()))), ())
-            done.add(asset)
+            acyclic_assets.add(asset)
         return cycle
 
     return next(filter(None, (visit_asset(asset, ()) for asset in upstreams)), ())

@@ -99,10 +99,11 @@ def create_or_open_table(location: TableLocation, schema: pa.Schema, partition_b
 
 def check_location(location: TableLocation) -> None:
     """Raise `StorageError` for a location at which deltalake would panic or use another folder."""
-    unsupported = _UNSUPPORTED_CHARACTERS.search(location.uri) if location.is_local else None
-    if unsupported is not None:
+    bad_character = _UNSUPPORTED_CHARACTERS.search(location.uri) if location.is_local else None
+    if bad_character is not None:
         raise StorageError(
-            f"status can't be kept at {location.uri}: deltalake can't name a folder with {unsupported[0]!r}; rename it"
+            f"status can't be stored at {location.uri}: deltalake can't use a folder with {bad_character[0]!r} in its "
+            "name; rename it"
         )
     if _fork_guard.is_forked:
         raise StorageError(

@@ -50,15 +50,15 @@ def literal(value: SqlValue) -> Sql:
     return Sql(str(value).lower() if isinstance(value, bool) else str(value))
 
 
-def name(text: str, of: str = "") -> Sql:
-    """Return the name of a column or relation, quoted; `of` is the alias of the relation that the column belongs to."""
-    quoted = '"' + text.replace('"', '""') + '"'
-    return Sql(f"{of}.{quoted}" if of else quoted)
+def name(text: str, relation: str = "") -> Sql:
+    """Return the name of a column or relation, quoted, after the alias of its `relation` if that is given."""
+    quoted_name = '"' + text.replace('"', '""') + '"'
+    return Sql(f"{relation}.{quoted_name}" if relation else quoted_name)
 
 
-def names(columns: Iterable[str], of: str = "") -> Sql:
+def names(columns: Iterable[str], relation: str = "") -> Sql:
     """Return the names of columns, quoted and comma-separated."""
-    return comma_separated(name(column, of) for column in columns)
+    return comma_separated(name(column, relation) for column in columns)
 
 
 def comma_separated(parts: Iterable[Sql]) -> Sql:

@@ -141,8 +141,10 @@ def event_schema() -> pa.Schema:
         "INTEGER": pa.int32(),
         "VARCHAR": pa.string(),
     }
-    required = {"kind", "tenant_id", "workspace_id", "asset_key", "event_id", "occurred_at"}
-    return pa.schema([pa.field(n, types[t], nullable=n not in required) for n, t in event_duckdb_types().items()])
+    required_fields = {"kind", "tenant_id", "workspace_id", "asset_key", "event_id", "occurred_at"}
+    return pa.schema(
+        [pa.field(n, types[t], nullable=n not in required_fields) for n, t in event_duckdb_types().items()]
+    )
 
 
 def events_to_arrow(events: Iterable[Event]) -> pa.Table:

@@ -65,9 +65,9 @@ class StatusExplanation:
         return _explanation_document(self, set())
 
 
-def _explanation_document(explanation: StatusExplanation, visited: set[int]) -> dict[str, Any]:
-    is_repeated = id(explanation) in visited
-    visited.add(id(explanation))
+def _explanation_document(explanation: StatusExplanation, rendered_ids: set[int]) -> dict[str, Any]:
+    is_repeated = id(explanation) in rendered_ids
+    rendered_ids.add(id(explanation))
     return {
         "asset": explanation.asset,
         "key": str(explanation.key),
@@ -80,25 +80,25 @@ def _explanation_document(explanation: StatusExplanation, visited: set[int]) -> 
                 "code": cause.code.value,
                 "since": cause.since.isoformat(),
                 "text": cause.text,
-                "upstream": None if cause.upstream is None else _explanation_document(cause.upstream, visited),
+                "upstream": None if cause.upstream is None else _explanation_document(cause.upstream, rendered_ids),
             }
             for cause in explanation.causes
         ],
     }
 
 
-def _text_lines(explanation: StatusExplanation, indent: str, visited: set[int]) -> Iterator[str]:
+def _text_lines(explanation: StatusExplanation, indent: str, rendered_ids: set[int]) -> Iterator[str]:
     yield f"{indent}{partition_text(explanation.asset, explanation.key)}: {explanation.display_status}"
-    if id(explanation) in visited:
+    if id(explanation) in rendered_ids:
         yield f"{indent}  {_ALREADY_SHOWN}"
         return
-    visited.add(id(explanation))
+    rendered_ids.add(id(explanation))
     for fact in explanation.facts:
         yield f"{indent}  {fact}"
     for cause in explanation.causes:
         yield f"{indent}  {cause.code.value} since {_moment_text(cause.since)}: {cause.text}"
         if cause.upstream is not None:
-            yield from _text_lines(cause.upstream, indent + "    ", visited)
+            yield from _text_lines(cause.upstream, indent + "    ", rendered_ids)
 
 
 _ALREADY_SHOWN = "as said above"
@@ -115,11 +115,11 @@ def explain_status(asset: str, key: PartitionKey, reader: StatusReader) -> Statu
     """
     rows: dict[_AssetPartition, dict[str, Any]] = {}
     changes: dict[_AssetPartition, list[dict[str, Any]]] = {}
-    visited, pending = set[_AssetPartition](), {(asset, str(key))}
+    read_partitions, pending = set[_AssetPartition](), {(asset, str(key))}
     while pending:
-        if visited:
+        if read_partitions:
             reader.select_assets(sorted({a for a, _ in pending}), sorted({k for _, k in pending}))
-        visited |= pending
+        read_partitions |= pending
         for row in reader.rows((*STATUS_COLUMNS, *_CAUSE_COLUMNS)).to_pylist():
             rows[row["asset_key"], row["partition_key"]] = row
         upstreams = set()
@@ -129,7 +129,7 @@ def explain_status(asset: str, key: PartitionKey, reader: StatusReader) -> Statu
                 changes.setdefault(partition, []).append(change)
                 if change["by_asset"] is not None:
                     upstreams.add((change["by_asset"], change["by_partition"]))
-        pending = upstreams - visited
+        pending = upstreams - read_partitions
     return _CauseChain(reader, rows, changes).explanation((asset, str(key)), ())
 
 

@@ -201,22 +201,24 @@ def _extreme_sql(group: ColumnGroup) -> Sql:
 
 def _select_list(sweep_columns: tuple[str, ...]) -> Sql:
     """Return the columns of the status schema, taken from the positions and the source rows that they point to."""
-    wiped = sql(
+    is_wiped = sql(
         "(positions.{wipe} IS NOT NULL AND ({order}) < positions.{wipe})",
         wipe=name(LAST_WIPE.name),
-        order=names(LAST_MATERIALIZATION.order_columns, of=LAST_MATERIALIZATION.name),
+        order=names(LAST_MATERIALIZATION.order_columns, relation=LAST_MATERIALIZATION.name),
     )
-    expressions = {column: name(column, of="positions") for column in (*KEY_COLUMNS, "row_version")}
+    expressions = {column: name(column, relation="positions") for column in (*KEY_COLUMNS, "row_version")}
     expressions["partition_values"] = partition_values_sql(Sql("positions.partition_key"))
     for group in COLUMN_GROUPS:
         for i, column in enumerate(group.columns, 1):
             part = f"[{i}]" if len(group.columns) > 1 else ""
-            whole = Sql(f"{name(group.name, of='positions')}{part}")
-            expressions[column] = name(column, of=group.name) if group.carried_columns else whole
+            whole = Sql(f"{name(group.name, relation='positions')}{part}")
+            expressions[column] = name(column, relation=group.name) if group.carried_columns else whole
     for column in (*LAST_MATERIALIZATION.columns, *sweep_columns):
         # A wiped materialization is gone; the wipe itself stays, so that no late event brings it back.
         expressions[column] = sql(
-            "CASE WHEN NOT {wiped} THEN {value} END", wiped=wiped, value=name(column, of=LAST_MATERIALIZATION.name)
+            "CASE WHEN NOT {wiped} THEN {value} END",
+            wiped=is_wiped,
+            value=name(column, relation=LAST_MATERIALIZATION.name),
         )
     nulls = {
         "stale_since": Sql("NULL::TIMESTAMPTZ"),
@@ -233,13 +235,13 @@ def _select_list(sweep_columns: tuple[str, ...]) -> Sql:
 def partition_values_sql(key: Sql) -> Sql:
     """Return the dimensions of a canonical key and the texts of their values, as a map."""
     value = Sql("x[strpos(x, '=') + 3:]")
-    encoded = sql("replace(replace({value}, '-', '+'), '_', '/')", value=value)
-    padded = sql("{encoded} || repeat('=', (4 - length({value}) % 4) % 4)", encoded=encoded, value=value)
+    base64_text = sql("replace(replace({value}, '-', '+'), '_', '/')", value=value)
+    padded_base64 = sql("{encoded} || repeat('=', (4 - length({value}) % 4) % 4)", encoded=base64_text, value=value)
     return sql(
         """map_from_entries(CASE WHEN {key} = '' THEN [] ELSE list_transform(string_split({key}, ','), lambda x:
             struct_pack(key := x[:strpos(x, '=') - 1], value := CASE x[strpos(x, '=') + 1]
                 WHEN 's' THEN decode(from_base64({padded})) WHEN 'n' THEN NULL ELSE {value} END)) END)""",
         key=key,
-        padded=padded,
+        padded=padded_base64,
         value=value,
     )

@@ -72,10 +72,10 @@ def _select_by_pruning(keys: pa.Array, columns: pa.Table, where: PredicateLike |
     spec = parse_spec(", ".join(columns.column_names), schema, family="iceberg") if columns.column_names else None
     if spec is None:
         raise PredicateError(_NO_DIMENSIONS)
-    pruned = prune(where, schema=schema, spec=spec, partitions=columns)
-    if pc.any(pc.and_not(pruned.may_match, pruned.must_match)).as_py():
+    result = prune(where, schema=schema, spec=spec, partitions=columns)
+    if pc.any(pc.and_not(result.may_match, result.must_match)).as_py():
         raise PredicateError(
             f"{where} can't be evaluated on keys; compare dimensions with values, or read the status in Spark"
         )
-    matches: pa.Array = keys.filter(pruned.may_match)
+    matches: pa.Array = keys.filter(result.may_match)
     return matches

@@ -108,8 +108,12 @@ def upstream_edges(
     for upstream in definition.upstreams:
         mapping = upstream.mapping
         if isinstance(mapping, FunctionMapping):
-            registered = mapping_functions.get((definition.asset, upstream.asset))
-            mapping = registered if registered is not None and registered.name == mapping.name else mapping
+            registered_mapping = mapping_functions.get((definition.asset, upstream.asset))
+            mapping = (
+                registered_mapping
+                if registered_mapping is not None and registered_mapping.name == mapping.name
+                else mapping
+            )
         try:
             edges.append(lineage_edge(definition, upstream, find_definition(upstream.asset), mapping))
         except DefinitionError as error:
@@ -123,22 +127,22 @@ def edge_closure(
     report_problem: Callable[[str, DefinitionError], None],
 ) -> list[LineageEdge]:
     """Return the edges of some assets and of everything upstream of them, upstream edges first; report cycles."""
-    ordered: list[LineageEdge] = []
-    visited: set[str] = set()
+    sorted_edges: list[LineageEdge] = []
+    finished_assets: set[str] = set()
 
     def visit_asset(asset: str, path: tuple[str, ...]) -> None:
         if asset in path:
             cycle = (*path[path.index(asset) :], asset)
             report_problem(asset, DefinitionError(f"assets are upstream of each other: {' <- '.join(cycle)}"))
-        elif asset not in visited:
+        elif asset not in finished_assets:
             for edge in edges_by_asset.get(asset, ()):
                 visit_asset(edge.upstream, (*path, asset))
-            visited.add(asset)
-            ordered.extend(edges_by_asset.get(asset, ()))
+            finished_assets.add(asset)
+            sorted_edges.extend(edges_by_asset.get(asset, ()))
 
     for asset in assets:
         visit_asset(asset, ())
-    return ordered
+    return sorted_edges
 
 
 def create_edge_groups(
@@ -174,9 +178,9 @@ def _create_dimension_groups(  # noqa: PLR0913, PLR0917 - both sides of an edge
     upstream: Sql,
 ) -> None:
     """Group by the values of the shared dimensions; time windows of ours are mapped to those of the upstream."""
-    shared = shared_dimensions(edge)
+    dimension_pairs = shared_dimensions(edge)
     values, joins = [], []
-    for i, (ours, theirs) in enumerate(shared):
+    for i, (ours, theirs) in enumerate(dimension_pairs):
         value = dimension_value_sql(Sql("keys.partition_key"), ours.name)
         if isinstance(ours, TimeWindows) and isinstance(theirs, TimeWindows) and _is_window_mapped(edge, ours, theirs):
             window_map = Sql(f"{prefix}_windows_{i}")
@@ -200,7 +204,9 @@ def _create_dimension_groups(  # noqa: PLR0913, PLR0917 - both sides of an edge
         groups.upstream,
         sql(
             "SELECT partition_key, {grouped} AS grouped FROM {keys}",
-            grouped=_concat_sql([dimension_value_sql(Sql("partition_key"), theirs.name) for _, theirs in shared]),
+            grouped=_concat_sql(
+                [dimension_value_sql(Sql("partition_key"), theirs.name) for _, theirs in dimension_pairs]
+            ),
             keys=upstream,
         ),
     )

@@ -92,9 +92,9 @@ def open_status_reader(
     now = datetime.now(UTC) if query.now is None else validate_timestamp("now", query.now)
     until = None if create_table else now
     catalog = read_asset_catalog(connection, ledger, files, until)
-    stored = table.open_stored_status(files, create=create_table)
-    table.create_status_rows(connection, files, stored, until)
-    reader = StatusReader(QueryInputs(connection, ledger, files, catalog, now), query, stored)
+    stored_status = table.open_stored_status(files, create=create_table)
+    table.create_status_rows(connection, files, stored_status, until)
+    reader = StatusReader(QueryInputs(connection, ledger, files, catalog, now), query, stored_status)
     reader.select_assets(query.assets, query.keys)
     return reader
 
@@ -212,8 +212,8 @@ class StatusReader:
     @cached_property
     def known_assets(self) -> tuple[str, ...]:
         """Every asset that was registered, or that has events."""
-        recorded = fetch_rows(self.connection, sql("SELECT DISTINCT asset_key FROM {rows}", rows=ALL_STATUS_ROWS))
-        return tuple(sorted({*(name for (name,) in recorded), *self.catalog.histories}))
+        name_rows = fetch_rows(self.connection, sql("SELECT DISTINCT asset_key FROM {rows}", rows=ALL_STATUS_ROWS))
+        return tuple(sorted({*(name for (name,) in name_rows), *self.catalog.histories}))
 
     @property
     def _is_strict(self) -> bool:

@@ -83,9 +83,9 @@ def status_schema() -> pa.Schema:
     """Return the Arrow schema of the status table."""
     import pyarrow as pa
 
-    required = (*KEY_COLUMNS, "row_version")
+    required_columns = (*KEY_COLUMNS, "row_version")
     return pa.schema(
-        [pa.field(name, _arrow_type(name), nullable=name not in required) for name in status_column_names()]
+        [pa.field(name, _arrow_type(name), nullable=name not in required_columns) for name in status_column_names()]
     )
 
 

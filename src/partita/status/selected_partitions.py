@@ -78,12 +78,12 @@ def create_selected_partitions(
     connection = inputs.connection
     is_selected = sql("asset_key IN ({assets})", assets=assets)
     create_view(connection, ASSET_ROWS, sql("SELECT * FROM {rows} WHERE {c}", rows=STATUS_ROWS, c=is_selected))
-    expected = [(d, dynamic_dimension_values(connection, inputs.catalog, d)) for d in definitions]
-    create_expected_partitions(connection, EXPECTED_PARTITIONS, expected, inputs.now)
+    definition_values = [(d, dynamic_dimension_values(connection, inputs.catalog, d)) for d in definitions]
+    create_expected_partitions(connection, EXPECTED_PARTITIONS, definition_values, inputs.now)
     key_filter = _create_key_filter(connection, where, keys)
-    for selected, source in ((SELECTED_ROWS, ASSET_ROWS), (SELECTED_EXPECTED, EXPECTED_PARTITIONS)):
-        create_view(connection, selected, sql("SELECT * FROM {source} {filter}", source=source, filter=key_filter))
-    computed = (*KEY_COLUMNS, "partition_values")
+    for relation, source in ((SELECTED_ROWS, ASSET_ROWS), (SELECTED_EXPECTED, EXPECTED_PARTITIONS)):
+        create_view(connection, relation, sql("SELECT * FROM {source} {filter}", source=source, filter=key_filter))
+    computed_columns = (*KEY_COLUMNS, "partition_values")
     create_view(
         connection,
         SELECTED_PARTITIONS,
@@ -96,7 +96,7 @@ def create_selected_partitions(
             """,
             tenant=inputs.ledger.tenant,
             workspace=inputs.ledger.workspace,
-            columns=names((c for c in status_column_names() if c not in computed), of="r"),
+            columns=names((c for c in status_column_names() if c not in computed_columns), relation="r"),
             judged=sorted({*(d.asset for d in definitions), *inputs.catalog.retired_assets}),
             rows=SELECTED_ROWS,
             expected=SELECTED_EXPECTED,
@@ -196,7 +196,7 @@ def dynamic_dimension_values(
         if not isinstance(dimension, DynamicDimension):
             continue
         changes = catalog.dynamic_values.get((definition.asset, dimension.name), {})
-        attempted = fetch_rows(
+        attempt_rows = fetch_rows(
             connection,
             sql(
                 "SELECT {value}, epoch_us(max(greatest(last_attempt_at, last_start_at))) AS last_at "
@@ -209,7 +209,7 @@ def dynamic_dimension_values(
         values = {value for value, change in changes.items() if change.is_added}
         values |= {
             value
-            for value, micros in attempted
+            for value, micros in attempt_rows
             if value and (value not in changes or timestamp_from_micros(micros) > changes[value].changed_at)
         }
         values_by_dimension[dimension.name] = sorted(values)

@@ -54,12 +54,12 @@ def fold_events(
     The part named `wiped_part` is null where the part named `wipe_part` comes after it.
     """
     structs = [_part_struct(part).alias(part.name) for part in parts]
-    grouped = events.groupBy(*key).agg(F.max("event_id").alias("row_version"), *structs)
+    status_rows = events.groupBy(*key).agg(F.max("event_id").alias("row_version"), *structs)
     by_name = {part.name: part for part in parts}
     is_wiped = (_order_struct(by_name[wiped_part]) < _order_struct(by_name[wipe_part])) & F.col(wipe_part).isNotNull()
-    grouped = grouped.withColumn(wiped_part, F.when(F.coalesce(~is_wiped, F.lit(True)), F.col(wiped_part)))
+    status_rows = status_rows.withColumn(wiped_part, F.when(F.coalesce(~is_wiped, F.lit(True)), F.col(wiped_part)))
     columns = [F.col(part.name)[column].alias(column) for part in parts for column in part.columns]
-    return grouped.select(*key, "row_version", partition_values_map(F.col("partition_key")), *columns)
+    return status_rows.select(*key, "row_version", partition_values_map(F.col("partition_key")), *columns)
 
 
 def partition_values_map(key: Column) -> Column:

@@ -110,24 +110,30 @@ def _create_code_versions(
     connection: duckdb.DuckDBPyConnection, histories: Mapping[str, DefinitionHistory]
 ) -> StalenessFacts:
     """Create `CURRENT_CODE` and `OUTDATED_CODE`; return how the facts of code versions are joined."""
-    versioned = {asset: h for asset, h in histories.items() if h.records[-1].code_version is not None}
-    if not versioned:
+    versioned_histories = {asset: h for asset, h in histories.items() if h.records[-1].code_version is not None}
+    if not versioned_histories:
         columns = "NULL::VARCHAR AS current_code_version, NULL::TIMESTAMPTZ AS code_defined_at, "
         return StalenessFacts(Sql(), Sql(f"{columns}NULL::TIMESTAMPTZ AS code_outdated_at"))
-    current = [
+    current_versions = [
         (asset, h.records[-1].code_version, datetime_to_micros(h.records[0].recorded_at))
-        for asset, h in versioned.items()
+        for asset, h in versioned_histories.items()
     ]
-    outdated = [
+    outdated_versions = [
         (asset, version, datetime_to_micros(outdated_at))
-        for asset, h in versioned.items()
+        for asset, h in versioned_histories.items()
         for version, outdated_at in h.outdated_code_versions().items()
     ]
     create_temp_table(
-        connection, CURRENT_CODE, {"asset_key": VARCHAR, "version": VARCHAR, "defined_at": TIMESTAMPTZ}, current
+        connection,
+        CURRENT_CODE,
+        {"asset_key": VARCHAR, "version": VARCHAR, "defined_at": TIMESTAMPTZ},
+        current_versions,
     )
     create_temp_table(
-        connection, OUTDATED_CODE, {"asset_key": VARCHAR, "version": VARCHAR, "outdated_at": TIMESTAMPTZ}, outdated
+        connection,
+        OUTDATED_CODE,
+        {"asset_key": VARCHAR, "version": VARCHAR, "outdated_at": TIMESTAMPTZ},
+        outdated_versions,
     )
     joins = sql(
         """LEFT JOIN {current} AS current_code ON current_code.asset_key = base.asset_key

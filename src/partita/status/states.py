@@ -74,13 +74,13 @@ def _table_display_status(table: pa.Table) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    failed = pc.and_kleene(
+    is_retry_failed = pc.and_kleene(
         pc.equal(table["last_attempt_outcome"], "FAILED"),
         pc.greater(table["last_attempt_at"], table["last_materialization_at"]),
     )
     conditions = pc.make_struct(
         pc.is_null(table["last_materialization_at"]),
-        pc.fill_null(failed, fill_value=False),
+        pc.fill_null(is_retry_failed, fill_value=False),
         pc.is_valid(table["stale_since"]),
     )
     statuses = pc.case_when(conditions, *(pa.scalar(status.value) for status in DisplayStatus))

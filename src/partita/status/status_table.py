@@ -98,15 +98,15 @@ class StatusTable:
         self,
         connection: duckdb.DuckDBPyConnection,
         files: LedgerFiles,
-        stored: StoredStatus,
+        stored_status: StoredStatus,
         now: datetime | None = None,
     ) -> None:
         """Create `ALL_STATUS_ROWS` from the stored rows and the tail, and `STATUS_ROWS`: the same as of `now`."""
         stored_files = Sql(f"{STORED_ROWS}_files")
-        create_files_view(connection, stored_files, self.location, stored.data_files, status_duckdb_types())
+        create_files_view(connection, stored_files, self.location, stored_status.data_files, status_duckdb_types())
         is_ours = workspace_condition(self.ledger.tenant, self.ledger.workspace)
         create_view(connection, STORED_ROWS, sql("SELECT * FROM {rows} WHERE {ours}", rows=stored_files, ours=is_ours))
-        has_tail = self._create_tail_rows(connection, files, stored)
+        has_tail = self._create_tail_rows(connection, files, stored_status)
         if has_tail:
             _merge_tail_rows(connection)
         else:
@@ -116,15 +116,15 @@ class StatusTable:
         else:
             create_view(connection, STATUS_ROWS, sql("SELECT * FROM {rows}", rows=ALL_STATUS_ROWS))
 
-    def write_rows(self, stored: StoredStatus, rows: pa.Table, files: LedgerFiles) -> None:
+    def write_rows(self, stored_status: StoredStatus, rows: pa.Table, files: LedgerFiles) -> None:
         """Replace the table's rows by those of a fold that started from `stored` and reached these ledger files.
 
         Raises deltalake's CommitFailedError where another fold committed first.
         """
         from deltalake import CommitProperties, Transaction, write_deltalake
 
-        assert stored.table is not None  # noqa: S101 - a fold creates it
-        table = stored.table
+        assert stored_status.table is not None  # noqa: S101 - a fold creates it
+        table = stored_status.table
         fold_metadata = {
             "by": application_id(files),
             "version": files.version,
@@ -135,9 +135,9 @@ class StatusTable:
             custom_metadata={_FOLD_METADATA_KEY: json.dumps(fold_metadata)},
         )
         with translate_delta_errors(self.uri):
-            ordered = rows.sort_by([(column, "ascending") for column in ("asset_key", "partition_key")])
+            sorted_rows = rows.sort_by([(column, "ascending") for column in ("asset_key", "partition_key")])
             schema_mode: Any = {} if _has_all_columns(table) else {"schema_mode": "overwrite"}
-            write_deltalake(table, ordered, mode="overwrite", commit_properties=properties, **schema_mode)
+            write_deltalake(table, sorted_rows, mode="overwrite", commit_properties=properties, **schema_mode)
             maintain_table(table)
 
     def _create_rows_as_of(self, connection: duckdb.DuckDBPyConnection, files: LedgerFiles, now: datetime) -> None:
@@ -161,10 +161,10 @@ class StatusTable:
         create_view(connection, STATUS_ROWS, _replace_rows_sql(ALL_STATUS_ROWS, LATER_KEYS, PAST_ROWS))
 
     def _create_tail_rows(
-        self, connection: duckdb.DuckDBPyConnection, files: LedgerFiles, stored: StoredStatus
+        self, connection: duckdb.DuckDBPyConnection, files: LedgerFiles, stored_status: StoredStatus
     ) -> bool:
         """Create `TAIL_ROWS` from the events that the status table doesn't hold; return False where there are none."""
-        tail_files = self.ledger.files_since(files, stored.ledger_version, stored.ledger_file_digests)
+        tail_files = self.ledger.files_since(files, stored_status.ledger_version, stored_status.ledger_file_digests)
         partition_files = {path: kind for path, kind in tail_files.items() if kind in PARTITION_EVENT_KINDS}
         if partition_files:
             self.ledger.create_view(connection, TAIL_EVENTS, partition_files)
@@ -174,14 +174,14 @@ class StatusTable:
 
 def _merge_tail_rows(connection: duckdb.DuckDBPyConnection) -> None:
     """Create `ALL_STATUS_ROWS`: the tail's rows merged with the stored rows of their partitions, and all others."""
-    both = sql(
+    stored_and_tail = sql(
         "{stored} SEMI JOIN {tail} USING ({keys}) UNION ALL {tail_select}",
         stored=_select_columns(STORED_ROWS),
         tail=TAIL_ROWS,
         keys=names(KEY_COLUMNS),
         tail_select=_select_columns(TAIL_ROWS),
     )
-    create_table(connection, NUMBERED_ROWS, number_rows_sql(both))
+    create_table(connection, NUMBERED_ROWS, number_rows_sql(stored_and_tail))
     create_table(connection, MERGED_ROWS, merge_sql(NUMBERED_ROWS))
     create_view(connection, ALL_STATUS_ROWS, _replace_rows_sql(STORED_ROWS, MERGED_ROWS, MERGED_ROWS))
 

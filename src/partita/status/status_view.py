@@ -48,7 +48,7 @@ def status_view_sql(
     The mappings of `unmapped_assets` can't be evaluated in this process, so their staleness is that of the last sweep;
     that of `problem_assets` is unknown.
     """
-    computed = ("stale_since", "stale_reason_code", "stale_reasons", "partition_values")
+    computed_columns = ("stale_since", "stale_reason_code", "stale_reasons", "partition_values")
     since_columns = [name(reason.since_column) for reason in StaleReason]
     return sql(
         """
@@ -87,7 +87,7 @@ def status_view_sql(
         order=UPSTREAM_ORDER,
         upstream_staleness=UPSTREAM_STALENESS,
         now=now,
-        columns=names((c for c in (*status_column_names(), "expected") if c not in computed), of="base"),
+        columns=names((c for c in (*status_column_names(), "expected") if c not in computed_columns), relation="base"),
         fact_columns=facts.columns,
         partitions=SELECTED_PARTITIONS,
         fact_joins=facts.joins,

@@ -42,21 +42,21 @@ def fold_ledger(
         files = ledger.files()
         if files.table_id is None:
             return FoldResult(-1, 0)
-        stored = table.open_stored_status(files, create=True)
+        stored_status = table.open_stored_status(files, create=True)
         with open_connection() as connection:
-            table.create_status_rows(connection, files, stored)
-            if stored.ledger_version == files.version:
+            table.create_status_rows(connection, files, stored_status)
+            if stored_status.ledger_version == files.version:
                 count = fetch_rows(connection, sql("SELECT count(*) FROM {rows}", rows=STATUS_ROWS))[0][0]
                 return FoldResult(files.version, count)
             if fold_files is None:
                 rows = fetch_arrow(connection, sql("SELECT * FROM {rows}", rows=STATUS_ROWS), status_schema())
             else:
                 swept_sql = sql("SELECT * FROM {rows} WHERE swept_at IS NOT NULL", rows=STORED_ROWS)
-                swept = fetch_arrow(connection, swept_sql, status_schema())
+                swept_rows = fetch_arrow(connection, swept_sql, status_schema())
                 rows = fold_files(files)
                 # What a sweep found is not in the ledger.
-                rows = merge_status_rows(rows, swept) if swept.num_rows else rows
-        table.write_rows(stored, rows, files)
+                rows = merge_status_rows(rows, swept_rows) if swept_rows.num_rows else rows
+        table.write_rows(stored_status, rows, files)
         return FoldResult(files.version, rows.num_rows)
 
     return retry_commit("fold", fold_once)
@@ -91,11 +91,11 @@ def sweep_staleness(ledger: Ledger, table: StatusTable, query: StatusQuery) -> F
 def _swept_column_sql(column: str, now: Sql) -> Sql:
     """Return a column of the rows that a sweep stores; staleness that wasn't computed stays as stored."""
     if column not in SWEEP_COLUMNS:
-        return name(column, of="judged")
+        return name(column, relation="judged")
     return sql(
         "CASE WHEN staleness = 'computed' THEN {computed} ELSE {stored} END AS {column}",
-        computed=now if column == "swept_at" else name(column, of="judged"),
-        stored=name(column, of="stored"),
+        computed=now if column == "swept_at" else name(column, relation="judged"),
+        stored=name(column, relation="stored"),
         column=name(column),
     )
 

@@ -27,8 +27,8 @@ def escape_text(text: str, max_length: int = _MAX_LENGTH) -> str:
     A terminal would obey control characters, and the text comes from files that others wrote.
     """
     start = text[: max_length + 1]
-    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in start)
-    return escaped if len(escaped) <= max_length else f"{escaped[: max_length - 1]}…"
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in start)
+    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
 
 
 def value_text(value: Any) -> str:

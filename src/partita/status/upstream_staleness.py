@@ -137,8 +137,10 @@ def _add_same_key_changes(connection: duckdb.DuckDBPyConnection, edges: Sequence
         )
     )
     # Where an upstream succeeded more than once, or was wiped, the first success after ours is found in the events.
-    repeated = sql("SELECT epoch_us(min(read_at)) FROM {changed} WHERE NOT is_once", changed=CHANGED_UPSTREAMS)
-    (since_micros,) = fetch_rows(connection, repeated)[0]
+    first_read_of_repeated = sql(
+        "SELECT epoch_us(min(read_at)) FROM {changed} WHERE NOT is_once", changed=CHANGED_UPSTREAMS
+    )
+    (since_micros,) = fetch_rows(connection, first_read_of_repeated)[0]
     if since_micros is None:
         return
     connection.execute(
@@ -250,11 +252,11 @@ def add_transitive_staleness(
     columns = {"asset_key": VARCHAR, "partition_key": VARCHAR, "since": TIMESTAMPTZ}
     columns |= {"root_asset": VARCHAR, "root_partition": VARCHAR}
     create_empty_table(connection, STALE_PARTITIONS, columns)
-    done: set[str] = set()
+    judged_assets: set[str] = set()
     for i, edge in enumerate(edges):
-        if edge.upstream not in done:
+        if edge.upstream not in judged_assets:
             _insert_stale_partitions(connection, edge.upstream, facts, now)
-            done.add(edge.upstream)
+            judged_assets.add(edge.upstream)
         _insert_downstream_staleness(connection, f"transitive_{i}", edge)
 
 

@@ -84,7 +84,9 @@ class Workspace:
         histories = catalog.histories
         _check_cycles(catalog, definition_list)
         active = histories.keys() - catalog.retired_assets
-        changed = [d for d in definition_list if d.asset not in active or not histories[d.asset].is_current(d)]
+        changed_definitions = [
+            d for d in definition_list if d.asset not in active or not histories[d.asset].is_current(d)
+        ]
         self.ledger.append_events(
             Event(
                 kind=EventKind.DEFINED,
@@ -94,14 +96,14 @@ class Workspace:
                 code_version=definition.code_version,
                 definition=definition.to_json(),
             )
-            for definition in changed
+            for definition in changed_definitions
         )
         for definition in definition_list:
             self._dimension_names[definition.asset] = definition.partitions.names
             for upstream in definition.upstreams:
                 if isinstance(upstream.mapping, FunctionMapping):
                     self._mapping_functions[definition.asset, upstream.asset] = upstream.mapping
-        return [d.asset for d in changed]
+        return [d.asset for d in changed_definitions]
 
     def retire(self, asset: str) -> None:
         """Record that an asset is no longer made; raise `UnknownAsset` where it was never registered."""

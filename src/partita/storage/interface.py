@@ -60,9 +60,9 @@ class Storage(ABC):
         settings = {} if options is None else options
         if not isinstance(settings, Mapping) or not all(isinstance(t, str) for pair in settings.items() for t in pair):
             raise StorageError(f"the options of a store map names to strings, not {value_repr(options)}")
-        normalized = _normalize_uri(text)
-        storage_class = LocalStorage if normalized.startswith("/") else ObjectStorage
-        return storage_class(normalized, tuple(sorted(settings.items())))
+        location = _normalize_uri(text)
+        storage_class = LocalStorage if location.startswith("/") else ObjectStorage
+        return storage_class(location, tuple(sorted(settings.items())))
 
     def with_uri(self, uri: str) -> Self:
         """Return the storage of another folder in the same store, reached with the same options."""

@@ -225,9 +225,9 @@ def _refusal_response(scope: Scope, code: int, reason: str) -> Response:
     return PlainTextResponse(f"{code}: {reason}\n", code, headers)
 
 
-def _is_same_secret(text: str, expected: str) -> bool:
+def _is_same_secret(text: str, secret: str) -> bool:
     """Compare two texts in a time that does not depend on their common prefix."""
-    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), expected.encode("utf-8", "surrogatepass"))
+    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
 
 
 def _split_host(host: str) -> tuple[str, str]:

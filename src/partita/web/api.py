@@ -34,8 +34,8 @@ class ApiParameter:
     name: str
     description: str
     type: str = "string"
-    required: bool = False
-    repeated: bool = False
+    is_required: bool = False
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,17 +162,17 @@ def _files_document(site: Site, query: QueryParameters) -> dict[str, Any]:
     return partition_details.files_document(site.lake, site.snapshots.latest, site.tables, asset, key)
 
 
-_ASSET_PARAMETER = ApiParameter("asset", "name of the asset", required=True)
+_ASSET_PARAMETER = ApiParameter("asset", "name of the asset", is_required=True)
 _KEY_PARAMETER = ApiParameter(
-    "key", "canonical key of the partition; empty for an asset without partitions", required=True
+    "key", "canonical key of the partition; empty for an asset without partitions", is_required=True
 )
 _PARTITION_PARAMETERS = (_ASSET_PARAMETER, _KEY_PARAMETER)
 _FILTER_PARAMETERS = (
-    ApiParameter("mark", "only partitions that the map shows in one of these states", repeated=True),
+    ApiParameter("mark", "only partitions that the map shows in one of these states", is_repeated=True),
     ApiParameter(
-        "state", "only partitions in one of these states of `partita status`; one may be in several", repeated=True
+        "state", "only partitions in one of these states of `partita status`; one may be in several", is_repeated=True
     ),
-    ApiParameter("reason", "only partitions that are stale for one of these reasons", repeated=True),
+    ApiParameter("reason", "only partitions that are stale for one of these reasons", is_repeated=True),
     ApiParameter("where", "SQL predicate on the dimensions of the keys"),
 )
 _VIEW_PARAMETER = ApiParameter(
@@ -228,22 +228,22 @@ OPERATIONS = (
     ApiOperation(
         "/api/table", "table", "A table: specs, sizes, warnings and versions.", "Table",
         lambda site, query: site.tables.facts(required_parameter(query, "name")).document,
-        (ApiParameter("name", "name of the table in the lake", required=True),),
+        (ApiParameter("name", "name of the table in the lake", is_required=True),),
     ),
     ApiOperation(
         "/api/plan", "plan", "A plan: which partitions would run, in batches, why, and which are held back.", "Plan",
         _plan_document,
         (ApiParameter("select", "assets: name, tag:word, +name with its upstreams, name+ with its downstreams",
-                      repeated=True),
+                      is_repeated=True),
          ApiParameter("words", "several values of `select` in one text, quoted if they contain spaces"),
-         ApiParameter("need", "missing, stale or failed; all of them if there is none", repeated=True),
+         ApiParameter("need", "missing, stale or failed; all of them if there is none", is_repeated=True),
          ApiParameter("allow_missing", "also plan partitions that read a missing partition of a source"),
          ApiParameter("asset", "instead of `select`: one asset, restricted by `selected` and the filters"),
          _SELECTED_PARAMETER, *_FILTER_PARAMETERS),
     ),
     ApiOperation(
         "/api/run", "run", "Run a plan of /api/plan; needs --allow-run, and only one run at a time.", "Run",
-        _start_run, (ApiParameter("plan", "id of the plan, from /api/plan", required=True),), method="POST",
+        _start_run, (ApiParameter("plan", "id of the plan, from /api/plan", is_required=True),), method="POST",
     ),
     ApiOperation(
         "/api/run", "run_status", "The current run, or the last one.", "Run",

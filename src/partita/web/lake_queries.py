@@ -44,8 +44,8 @@ class LakeQueries:
         """Make a plan. A plan of all assets takes longest and uses a reader of its own."""
         from partita.assets.planner import make_plan
 
-        opened = self._borrow_reader() if request.select else self._lake.open_status_reader(allow_unknown=True)
-        with opened as reader:
+        reader_context = self._borrow_reader() if request.select else self._lake.open_status_reader(allow_unknown=True)
+        with reader_context as reader:
             return make_plan(reader, request, self._lake.uri, self._lake.tenant, self._lake.workspace)
 
     def refresh(self) -> None:

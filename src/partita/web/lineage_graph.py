@@ -74,16 +74,16 @@ def _assign_columns(upstreams: Mapping[str, list[str]]) -> list[list[str]]:
 
 def _topological_order(upstreams: Mapping[str, list[str]]) -> Iterator[str]:
     """Return every asset after its upstreams, except where that would be a cycle."""
-    seen: set[str] = set()
+    visited_assets: set[str] = set()
     for start in sorted(upstreams):
         stack = [(start, False)]
         while stack:
             name, is_done = stack.pop()
             if is_done:
                 yield name
-            elif name not in seen:
-                seen.add(name)
-                stack += [(name, True), *((u, False) for u in upstreams[name] if u not in seen)]
+            elif name not in visited_assets:
+                visited_assets.add(name)
+                stack += [(name, True), *((u, False) for u in upstreams[name] if u not in visited_assets)]
 
 
 def _reduce_crossings(columns: list[list[str]], upstreams: Mapping[str, list[str]]) -> list[list[str]]:

@@ -171,15 +171,15 @@ def openapi_document() -> dict[str, Any]:
 
 
 def _operation(operation: ApiOperation) -> dict[str, Any]:
-    refused = {"description": "the request can't be answered; the message says why", "content": _json_content("Error")}
+    refusal = {"description": "the request can't be answered; the message says why", "content": _json_content("Error")}
     return {
         "operationId": operation.name,
         "summary": operation.summary,
         "parameters": [_parameter(parameter) for parameter in operation.parameters],
         "responses": {
             "200": {"description": operation.summary, "content": _response_content(operation)},
-            "400": refused,
-            "404": refused,
+            "400": refusal,
+            "404": refusal,
             "401": {"description": "the token is missing or wrong", "content": _json_content("Error")},
             "403": {
                 "description": "the host or origin is wrong, or this server does not run plans",
@@ -199,8 +199,8 @@ def _parameter(parameter: ApiParameter) -> dict[str, Any]:
         "name": parameter.name,
         "in": "query",
         "description": parameter.description,
-        "required": parameter.required,
-        "schema": _array(schema) if parameter.repeated else schema,
+        "required": parameter.is_required,
+        "schema": _array(schema) if parameter.is_repeated else schema,
     }
 
 

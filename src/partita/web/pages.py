@@ -19,7 +19,7 @@ from partita.assets.selection import PLANNABLE_STATES
 from partita.display.bins import key_label
 from partita.display.status_snapshot import REASON_BITS
 from partita.errors import PartitaError
-from partita.status.states import MARKS, MARKS_WORST_FIRST, Mark, mark_counts_text
+from partita.status.states import MARKS, MARKS_WORST_FIRST, MISSING_MARK, Mark, mark_counts_text
 from partita.status.text import age_text, bytes_text, clock_text, error_line, one_line
 from partita.web import partition_details
 from partita.web.access_control import CSRF_HEADER
@@ -74,14 +74,14 @@ def render_response(request: Request, template: str, status: int = 200, **values
 def _render_template(request: Request, template: str, **values: Any) -> str:
     site: Site = request.app.state.site
     snapshot = site.snapshots.latest
-    shared = {
+    common_values = {
         "site": site,
         "as_of": snapshot.as_of,
         "problem": site.snapshots.problem,
         "csrf_header": CSRF_HEADER,
         "ago": partial(age_text, now=snapshot.as_of),
     }
-    return _template_environment().get_template(template).render(**shared, **values)
+    return _template_environment().get_template(template).render(**common_values, **values)
 
 
 @cache
@@ -103,6 +103,7 @@ def _template_environment() -> Environment:
     environment.globals |= {
         "marks": MARKS,
         "marks_worst_first": MARKS_WORST_FIRST,
+        "missing_mark": MISSING_MARK,
         "mark_of": {mark.name: mark for mark in MARKS},
         "reasons": tuple(REASON_BITS),
         "needs": PLANNABLE_STATES,
@@ -139,7 +140,7 @@ def _overview_page(request: Request) -> Response:
     upstreams = {
         facts.name: [u for u in facts.upstreams if not search or u in names]
         for facts in snapshot.assets.values()
-        if facts.name in names and not facts.retired
+        if facts.name in names and not facts.is_retired
     }
     has_downstream = {u for upstream_names in upstreams.values() for u in upstream_names}
     upstreams = {name: above for name, above in upstreams.items() if above or name in has_downstream}

@@ -96,7 +96,7 @@ def files_document(
 def _parse_asset_key(snapshot: StatusSnapshot, asset: str, key_text: str) -> PartitionKey:
     """Parse a key. Raises `StatusError` if its dimensions are not those of the asset and it has no recorded status."""
     key, facts = PartitionKey.parse(key_text), snapshot.asset(asset)
-    is_mismatch = facts.registered and sorted(key) != sorted(facts.dimensions)
+    is_mismatch = facts.is_registered and sorted(key) != sorted(facts.dimensions)
     if is_mismatch and find_partition_status(snapshot, asset, key_text) is None:
         dimensions = ", ".join(facts.dimensions) or "nothing"
         raise StatusError(f"{asset!r} is partitioned by {dimensions}, but the key {key_text!r} is not")

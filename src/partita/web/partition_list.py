@@ -30,18 +30,20 @@ def list_partitions(
     before: int | None = None,
     limit: int = DEFAULT_PAGE_SIZE,
 ) -> dict[str, Any]:
-    """The partitions of a view from a place in their order on, or those before one; with how many there are.
+    """Return a page of a view's partitions, after a position in their order or before one, and their total number.
 
-    `next` and `previous` are the places to ask with for the pages after and before; None where there are none.
+    `next` is the `after` of the following page, `previous` the `before` of the preceding one; None if there is none.
     """
     condition = selected_sql(snapshot, view)
     extent = sql(
         "SELECT count(*), min(no), max(no) FROM {rows} WHERE {condition}", rows=PARTITIONS, condition=condition
     )
-    total, least, most = snapshot.fetch_rows(extent)[0]
-    back = before is not None
+    total, first_position, last_position = snapshot.fetch_rows(extent)[0]
+    is_backward = before is not None
     page = (
-        sql("no < {before} ORDER BY no DESC", before=before) if back else sql("no > {after} ORDER BY no", after=after)
+        sql("no < {before} ORDER BY no DESC", before=before)
+        if is_backward
+        else sql("no > {after} ORDER BY no", after=after)
     )
     rows = snapshot.fetch_rows(
         sql(
@@ -53,19 +55,19 @@ def list_partitions(
             limit=limit,
         )
     )
-    rows = rows[::-1] if back else rows
+    rows = rows[::-1] if is_backward else rows
     return {
         "as_of": json_timestamp(snapshot.as_of),
         "asset": view.asset,
         "total": total,
         "rows": [_status_document(row) for row in rows],
-        "next": rows[-1][0] if rows and rows[-1][0] < most else None,
-        "previous": rows[0][0] if rows and rows[0][0] > least else None,
+        "next": rows[-1][0] if rows and rows[-1][0] < last_position else None,
+        "previous": rows[0][0] if rows and rows[0][0] > first_position else None,
     }
 
 
 def find_partition_status(snapshot: StatusSnapshot, asset: str, key: str) -> dict[str, Any] | None:
-    """What the snapshot says of one partition; None where nothing was recorded of it and it isn't expected."""
+    """Return the status of one partition in the snapshot; None if it is neither recorded nor expected."""
     rows = snapshot.fetch_rows(
         sql(
             "SELECT {columns} FROM {partitions} WHERE asset = {number} AND partition_key = {key}",
@@ -79,19 +81,19 @@ def find_partition_status(snapshot: StatusSnapshot, asset: str, key: str) -> dic
 
 
 def _status_document(row: Sequence[Any]) -> dict[str, Any]:
-    said = dict(zip((*_STATUS_COLUMNS, *_TIMESTAMP_COLUMNS), row, strict=True))
+    status = dict(zip((*_STATUS_COLUMNS, *_TIMESTAMP_COLUMNS), row, strict=True))
     return {
-        "key": said["partition_key"],
-        "label": partition_label(said["partition_key"]),
-        "mark": MARKS[said["mark"]].name,
-        "states": [name for name in COMMON_STATE_FILTERS if said["states"] & STATE_BITS[name]],
-        "reasons": [name for name, bit in REASON_BITS.items() if said["reasons"] & bit],
-        "outcome": said["outcome"],
-        "run_id": said["run_id"],
-        "error": said["error"],
-        "place": None if said["x"] is None or said["y"] is None else [said["x"], said["y"]],
+        "key": status["partition_key"],
+        "label": partition_label(status["partition_key"]),
+        "mark": MARKS[status["mark"]].name,
+        "states": [name for name in COMMON_STATE_FILTERS if status["states"] & STATE_BITS[name]],
+        "reasons": [name for name, bit in REASON_BITS.items() if status["reasons"] & bit],
+        "outcome": status["outcome"],
+        "run_id": status["run_id"],
+        "error": status["error"],
+        "place": None if status["x"] is None or status["y"] is None else [status["x"], status["y"]],
         **{
-            name: None if said[name] is None else json_timestamp(timestamp_from_micros(said[name]))
+            name: None if status[name] is None else json_timestamp(timestamp_from_micros(status[name]))
             for name in _TIMESTAMP_COLUMNS
         },
     }

@@ -44,8 +44,8 @@ def threaded_endpoint(handler: Callable[[Request], Response]) -> Callable[[Reque
                 )
             await asyncio.sleep(_POLL_SECONDS)
         response = threads.start(lambda: handler(request))
-        done, _ = await asyncio.wait([response], timeout=max(0.0, deadline - time.monotonic()))
-        if not done:
+        finished_tasks, _ = await asyncio.wait([response], timeout=max(0.0, deadline - time.monotonic()))
+        if not finished_tasks:
             raise HTTPException(
                 504,
                 f"the request took longer than {seconds:g} s; restrict it to fewer partitions or to one asset, or use "
@@ -82,8 +82,8 @@ class _ThreadSlots:
         def run_handler() -> None:
             try:
                 result, error = handler(), None
-            except BaseException as raised:  # noqa: BLE001 - it is raised again where the answer is waited for
-                result, error = None, raised
+            except BaseException as exception:  # noqa: BLE001 - it is raised again where the answer is waited for
+                result, error = None, exception
             with self._lock:
                 self._free += 1
             with suppress(RuntimeError):  # the loop is closed

@@ -52,7 +52,7 @@ async def _server_sent_events(
     last_sent = time.monotonic()
     while True:
         # Checked before the events are read, so that no event is lost at the end.
-        is_over = run.finished.is_set()
+        is_over = run.end_event.is_set()
         event_number, events = run.events_since(event_number)
         for event in events:
             # The JSON is ASCII, so no line break or partial character can end an event early.

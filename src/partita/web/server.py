@@ -55,8 +55,8 @@ def serve_lake(
         )
     if address.token is not None and len(address.token) < 16:
         raise StatusError("the token must have at least 16 characters; `openssl rand -hex 16` makes one")
-    with _listening_socket(address) as listening:
-        port = listening.getsockname()[1]
+    with _listening_socket(address) as listening_socket:
+        port = listening_socket.getsockname()[1]
         token = address.token or secrets.token_urlsafe(24)
         site = Site.of(lake, AccessPolicy(token, address.host, port, public_origin), runner)
         site.snapshots.refresh()
@@ -67,7 +67,7 @@ def serve_lake(
         )  # fmt: skip
         server = _SiteServer(config, site.runs)
         on_ready(site_url(address.host, port, token, public_origin))
-        server.run([listening])
+        server.run([listening_socket])
 
 
 class _SiteServer(uvicorn.Server):
@@ -96,16 +96,16 @@ def _listening_socket(address: ServerAddress) -> socket.socket:
     """Open a socket that listens on an address. Raises `PartitaError` if that is not possible."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # asyncio sets TCP_NODELAY only if the protocol is explicit; without it small responses are delayed by 40 ms.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening_socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if sys.platform != "win32":
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((address.host, address.port))
-        listening.listen(128)
+            listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening_socket.bind((address.host, address.port))
+        listening_socket.listen(128)
     except OSError as error:
-        listening.close()
+        listening_socket.close()
         raise PartitaError(
             f"the server can't listen on {address.host}:{address.port}: {error.strerror or error}; choose another "
             "--port, or 0 for any free port"
         ) from error
-    return listening
+    return listening_socket

@@ -51,7 +51,7 @@ class ServerRun:
         self.number = number
         self.plan = plan
         self.stop_requested = Event()
-        self.finished = Event()
+        self.end_event = Event()
         self.result: RunResult | None = None
         self.error: tuple[str, str] | None = None
         self._started_at = time.monotonic()
@@ -64,7 +64,7 @@ class ServerRun:
     @property
     def state(self) -> str:
         """`starting` until the first event of the run itself, `running`, `stopping`, and `ended` or `refused`."""
-        if self.finished.is_set():
+        if self.end_event.is_set():
             return "ended" if self.error is None else "refused"
         return "stopping" if self.stop_requested.is_set() else "starting" if self._run_id is None else "running"
 
@@ -114,7 +114,7 @@ class RunController:
         self.latest: ServerRun | None = None
         self._runner = runner
         self._on_finish = on_finish
-        self._closed = False
+        self._is_closed = False
         self._lock = Lock()
         self._thread: Thread | None = None
 
@@ -126,7 +126,7 @@ class RunController:
     @property
     def is_running(self) -> bool:
         """Whether there is a run that has not ended."""
-        return self.latest is not None and not self.latest.finished.is_set()
+        return self.latest is not None and not self.latest.end_event.is_set()
 
     def start_run(self, get_plan: Callable[[], RunPlan]) -> ServerRun:
         """Start a run of a plan and return without waiting for it.
@@ -137,7 +137,7 @@ class RunController:
         if runner is None:
             raise HTTPException(403, _RUNS_NOT_ALLOWED)
         with self._lock:
-            if self._closed or self.is_running:
+            if self._is_closed or self.is_running:
                 raise HTTPException(409, "another run is in progress; wait for its end, or cancel it")
             plan = get_plan()
             if not len(plan):
@@ -166,7 +166,7 @@ class RunController:
     def close(self) -> None:
         """Refuse new runs and tell the current one to stop, without waiting for its end."""
         with self._lock:
-            self._closed = True
+            self._is_closed = True
         if self.is_running:
             self.cancel_run()
 
@@ -184,7 +184,7 @@ class RunController:
             run.error = (type(error).__name__, str(error)[:_MAX_ERROR_LENGTH])
             run.record_event({"event": "refused", "error": run.error[0], "message": run.error[1]})
         finally:
-            run.finished.set()
+            run.end_event.set()
             self._on_finish()
 
 

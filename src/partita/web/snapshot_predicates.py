@@ -1,8 +1,8 @@
-"""Predicates on keys over a snapshot: which partitions match, judged on as few keys as will do, and once.
+"""Evaluate predicates on the keys of a snapshot, on as few values as possible, and cache the matches.
 
-A part of a conjunction that speaks of time alone is judged on the moments that there are, and one that speaks of the
-other dimensions on the lines of the map: of a million partitions that is perhaps a thousand each. Any other predicate
-is judged on every key.
+A term of a conjunction on time alone is evaluated once for each moment, and one on the other dimensions once for each
+line of the map: for a million partitions that is perhaps a thousand values each. Any other predicate is evaluated on
+every key.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from partita.algebra.predicate import UnboundPredicate
 
 _MAX_CACHED_PREDICATES = 32
-"""How many predicates a snapshot keeps the answers to."""
+"""The number of predicates whose matches a snapshot caches."""
 _table_numbers = count()
 
 
 class _PredicateTarget(NamedTuple):
-    """What a predicate is judged on: the column of `partitions`, and the keys whose places in it are its values."""
+    """A predicate and what it is evaluated on: a column of `PARTITIONS`, its values, and the key of each value."""
 
     column: str
     predicate: UnboundPredicate | Predicate
@@ -37,28 +37,31 @@ class _PredicateTarget(NamedTuple):
 
 
 def predicate_sql(snapshot: StatusSnapshot, asset: str, where: str) -> Sql:
-    """The condition that a row of `partitions`, of that asset, matches; a predicate that can't be judged is refused."""
+    """Return the condition that a row of `PARTITIONS` of this asset matches a predicate.
+
+    Raises `PredicateError` for a predicate that can't be evaluated on keys.
+    """
     from partita.formats.conditions import current_condition
 
     condition = current_condition(where, snapshot.time_zone)
     with snapshot.lock:
         if (asset, condition) not in snapshot.predicate_matches:
             facts = snapshot.asset(asset)
-            judged = _split_targets(snapshot, facts, condition) or [_whole_key_target(snapshot, facts, condition)]
-            found = [_create_match_table(snapshot, one) for one in judged]
+            targets = _split_targets(snapshot, facts, condition) or [_whole_key_target(snapshot, facts, condition)]
+            match_tables = tuple(_create_match_table(snapshot, target) for target in targets)
             if len(snapshot.predicate_matches) >= _MAX_CACHED_PREDICATES:
                 for _, relation in snapshot.predicate_matches.pop(next(iter(snapshot.predicate_matches))):
                     snapshot.fetch_rows(sql("DROP TABLE {relation}", relation=relation))
-            snapshot.predicate_matches[asset, condition] = tuple(found)
-        kept = snapshot.predicate_matches[asset, condition]
+            snapshot.predicate_matches[asset, condition] = match_tables
+        match_tables = snapshot.predicate_matches[asset, condition]
     return all_of(
         sql("{column} IN (SELECT value FROM {relation})", column=name(column), relation=relation)
-        for column, relation in kept
+        for column, relation in match_tables
     )
 
 
 def _create_match_table(snapshot: StatusSnapshot, target: _PredicateTarget) -> tuple[str, Sql]:
-    """The column, and a relation of its values that match."""
+    """Create a table of the values that match; return the target's column and the table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -67,9 +70,9 @@ def _create_match_table(snapshot: StatusSnapshot, target: _PredicateTarget) -> t
     is_match = pc.is_in(target.keys, select_matching_keys(target.keys, target.predicate))
     relation = Sql(f"matched_{next(_table_numbers)}")
     cursor = snapshot.connection.cursor()
-    cursor.register("found_values", pa.table({"value": target.values.filter(is_match)}))
-    cursor.execute(sql("CREATE TABLE {relation} AS FROM found_values", relation=relation))
-    cursor.unregister("found_values")
+    cursor.register("matching_values", pa.table({"value": target.values.filter(is_match)}))
+    cursor.execute(sql("CREATE TABLE {relation} AS FROM matching_values", relation=relation))
+    cursor.unregister("matching_values")
     return target.column, relation
 
 
@@ -80,7 +83,7 @@ def _whole_key_target(snapshot: StatusSnapshot, facts: AssetSummary, where: Unbo
 
 
 def _split_targets(snapshot: StatusSnapshot, facts: AssetSummary, where: UnboundPredicate) -> list[_PredicateTarget]:
-    """The parts of a conjunction, where each speaks of time alone or not of time; nothing where that isn't so."""
+    """Return the targets of a conjunction whose terms are each on time alone or on no time; else an empty list."""
     time = facts.layout.time_dimension
     if time is None:
         return []
@@ -96,11 +99,11 @@ def _split_targets(snapshot: StatusSnapshot, facts: AssetSummary, where: Unbound
         return []
     try:
         schema = to_schema(key_columns(sample).schema)
-        parts = [(part, referenced_columns(part, schema)) for part in conjuncts(parse_predicate(where, schema))]
+        terms = [(term, referenced_columns(term, schema)) for term in conjuncts(parse_predicate(where, schema))]
     except PartitaError:
-        # Judged on every key it is refused in the words that `lake.status` has for it, or it isn't.
+        # Evaluating it on every key raises the same error as `lake.status`, if any.
         return []
-    if any(isinstance(part, Residual) or not names or (time in names and len(names) > 1) for part, names in parts):
+    if any(isinstance(term, Residual) or not names or (time in names and len(names) > 1) for term, names in terms):
         return []
     moments = sql(
         "SELECT moment, {prefix} || CASE WHEN length(moment) = 10 THEN 'd:' ELSE 't:' END || moment "
@@ -111,11 +114,10 @@ def _split_targets(snapshot: StatusSnapshot, facts: AssetSummary, where: Unbound
     )
     lines_select = "SELECT coordinate, value FROM {ticks} WHERE {is_asset} AND axis = {axis}"
     lines = sql(lines_select, ticks=TICKS, is_asset=is_asset, axis=DOWN)
-    of_time = [part for part, names in parts if time in names]
-    of_lines = [part for part, names in parts if time not in names]
-    wanted = (("moment", of_time, moments), ("y", of_lines, lines))
+    time_terms = [term for term, names in terms if time in names]
+    line_terms = [term for term, names in terms if time not in names]
     return [
-        _PredicateTarget(column, conjunction(some), *snapshot.fetch_columns(query))
-        for column, some, query in wanted
-        if some
+        _PredicateTarget(column, conjunction(column_terms), *snapshot.fetch_columns(query))
+        for column, column_terms, query in (("moment", time_terms, moments), ("y", line_terms, lines))
+        if column_terms
     ]

@@ -53,8 +53,8 @@ class TableFactsCache:
         """Return the facts of a table. Raises `TableError` if the name is invalid or there is no such table."""
         # One request uses an open table at a time; a concurrent request opens it again instead of waiting.
         with self._lock:
-            cached = self._open_tables.pop(name, None)
-        table, facts = cached or (self._lake.table(name), None)
+            cached_facts = self._open_tables.pop(name, None)
+        table, facts = cached_facts or (self._lake.table(name), None)
         version = table.version
         if facts is None or facts.version != version:
             facts = _read_table_facts(table, version)
@@ -102,12 +102,12 @@ def _read_table_facts(table: Table, version: int) -> TableFacts:
 def _spec_totals(partitions: pa.Table, spec_id: int) -> dict[str, Any]:
     import pyarrow.compute as pc
 
-    of_spec = partitions.filter(pc.equal(partitions["spec_id"], spec_id))
+    spec_partitions = partitions.filter(pc.equal(partitions["spec_id"], spec_id))
     return {
-        "partitions": of_spec.num_rows,
-        "files": pc.sum(of_spec["files"], min_count=0).as_py(),
-        "rows": pc.sum(of_spec["rows"], skip_nulls=False, min_count=0).as_py(),
-        "bytes": pc.sum(of_spec["bytes"], min_count=0).as_py(),
+        "partitions": spec_partitions.num_rows,
+        "files": pc.sum(spec_partitions["files"], min_count=0).as_py(),
+        "rows": pc.sum(spec_partitions["rows"], skip_nulls=False, min_count=0).as_py(),
+        "bytes": pc.sum(spec_partitions["bytes"], min_count=0).as_py(),
     }
 
 
@@ -122,22 +122,22 @@ def _layout_warnings(
     import pyarrow.compute as pc
 
     fields = {f"field.{name}": tuples[name] for name in tuples.column_names if name != "spec_id"}
-    small = pa.table({"spec_id": files["spec_id"], **fields}).filter(pc.less(files["bytes"], SMALL_FILE_BYTES))
-    crowded = small.group_by(small.column_names).aggregate([([], "count_all")])
-    crowded = crowded.filter(pc.greater_equal(crowded["count_all"], MIN_SMALL_FILES))
-    if crowded.num_rows:
-        file_count = pc.sum(crowded["count_all"]).as_py()
+    small_files = pa.table({"spec_id": files["spec_id"], **fields}).filter(pc.less(files["bytes"], SMALL_FILE_BYTES))
+    crowded_partitions = small_files.group_by(small_files.column_names).aggregate([([], "count_all")])
+    crowded_partitions = crowded_partitions.filter(pc.greater_equal(crowded_partitions["count_all"], MIN_SMALL_FILES))
+    if crowded_partitions.num_rows:
+        file_count = pc.sum(crowded_partitions["count_all"]).as_py()
         yield {
             "kind": "small files",
             "text": f"{file_count:,} files under {bytes_text(SMALL_FILE_BYTES)} are in "
-            f"{count_text(crowded.num_rows, 'partition')} with {MIN_SMALL_FILES} or more of them; table.rewrite() "
-            "combines them",
+            f"{count_text(crowded_partitions.num_rows, 'partition')} with {MIN_SMALL_FILES} or more of them; "
+            "table.rewrite() combines them",
         }
     # Partitions of earlier specs may be coarser on purpose.
-    of_current_spec = partitions.filter(pc.equal(partitions["spec_id"], current_spec_id))
-    if of_current_spec.num_rows >= 4:
-        median = pc.quantile(of_current_spec["bytes"], 0.5)[0].as_py()
-        largest = pc.max(of_current_spec["bytes"]).as_py()
+    current_partitions = partitions.filter(pc.equal(partitions["spec_id"], current_spec_id))
+    if current_partitions.num_rows >= 4:
+        median = pc.quantile(current_partitions["bytes"], 0.5)[0].as_py()
+        largest = pc.max(current_partitions["bytes"]).as_py()
         if median and largest >= max(SMALL_FILE_BYTES, SKEW_FACTOR * median):
             yield {
                 "kind": "skew",
@@ -156,8 +156,8 @@ def _layout_warnings(
 def _largest_partitions(partitions: pa.Table) -> list[dict[str, Any]]:
     from partita.display.bins import key_label
 
-    ordered = partitions.sort_by([("bytes", "descending")]).slice(0, MAX_LARGEST_PARTITIONS)
-    rows = ordered.select(["key", "spec_id", "files", "rows", "bytes"]).to_pylist()
+    largest = partitions.sort_by([("bytes", "descending")]).slice(0, MAX_LARGEST_PARTITIONS)
+    rows = largest.select(["key", "spec_id", "files", "rows", "bytes"]).to_pylist()
     return [
         {**row, "label": "without a key" if row["key"] is None else key_label(row["key"]) or "the whole table"}
         for row in rows

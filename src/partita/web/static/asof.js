@@ -1,43 +1,43 @@
-// As of when the lake is shown, asked every few seconds. The page hears `partita:newer` when there is something newer.
-// A server that doesn't answer is told there too; `partita:lost` has it looked at now.
+// Poll the time of the snapshot that the server shows, and show it in the head of the page. A newer snapshot dispatches
+// `partita:newer`; a server that does not answer is shown as a problem. The event `partita:lost` polls at once.
 (() => {
   "use strict";
-  const EVERY = 5000, PATIENCE = 10000;
-  const place = document.getElementById("asof");
-  const moment = () => place.querySelector("[data-as-of]");
-  let asOf = moment().dataset.asOf, shown = null, isLost = false, next = null;
+  const POLL_MILLIS = 5000, TIMEOUT_MILLIS = 10000;
+  const element = document.getElementById("asof");
+  const asOfElement = () => element.querySelector("[data-as-of]");
+  let asOf = asOfElement().dataset.asOf, shownText = null, isLost = false, timer = null;
 
-  async function look() {
+  async function poll() {
     try {
-      const answer = await fetch("/asof", { signal: AbortSignal.timeout(PATIENCE) });
-      const text = await answer.text();
-      const isPlain = (answer.headers.get("content-type") || "").startsWith("text/plain");
-      if (answer.ok) show(text);
-      else complain(isPlain ? text : `the server answers with ${answer.status}`);
+      const response = await fetch("/asof", { signal: AbortSignal.timeout(TIMEOUT_MILLIS) });
+      const text = await response.text();
+      const isPlain = (response.headers.get("content-type") || "").startsWith("text/plain");
+      if (response.ok) show(text);
+      else showProblem(isPlain ? text : `the server answers with status ${response.status}`);
     } catch {
-      complain("the server doesn't answer");
+      showProblem("the server doesn't answer");
     }
-    clearTimeout(next);
-    next = setTimeout(look, EVERY);
+    clearTimeout(timer);
+    timer = setTimeout(poll, POLL_MILLIS);
   }
-  // It is read aloud when it changes, and so it is touched only then.
+  // Screen readers announce every change of the element, so it is changed only if the text differs.
   function show(html) {
-    if (html !== shown) place.innerHTML = shown = html;
-    const isNewer = isLost || moment().dataset.asOf !== asOf;
-    asOf = moment().dataset.asOf;
+    if (html !== shownText) element.innerHTML = shownText = html;
+    const isNewer = isLost || asOfElement().dataset.asOf !== asOf;
+    asOf = asOfElement().dataset.asOf;
     isLost = false;
     if (isNewer) document.body.dispatchEvent(new Event("partita:newer", { bubbles: true }));
   }
-  function complain(text) {
+  function showProblem(text) {
     isLost = true;
-    if (text === shown) return;
-    shown = text;
+    if (text === shownText) return;
+    shownText = text;
     const problem = document.createElement("span");
     problem.className = "problem";
     problem.textContent = text;
-    place.replaceChildren(problem, " ", moment());
+    element.replaceChildren(problem, " ", asOfElement());
   }
 
-  document.addEventListener("partita:lost", look);
-  next = setTimeout(look, EVERY);
+  document.addEventListener("partita:lost", poll);
+  timer = setTimeout(poll, POLL_MILLIS);
 })();

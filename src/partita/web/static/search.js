@@ -1,4 +1,4 @@
-// What is searched for stands in the URL as it is typed: a reload keeps it.
+// Keep the search text in the URL while it is typed, so that a reload keeps it.
 (() => {
   "use strict";
   const field = document.getElementById("q");

@@ -1,9 +1,9 @@
-// Light or dark: the system's choice, unless the button was pressed. Loaded before the page is drawn.
+// The light or dark theme: that of the system, unless the user chose one. Loaded before the page is drawn.
 (() => {
   "use strict";
   const root = document.documentElement;
-  const kept = localStorage.getItem("partita-theme");
-  if (kept === "light" || kept === "dark") root.dataset.theme = kept;
+  const storedTheme = localStorage.getItem("partita-theme");
+  if (storedTheme === "light" || storedTheme === "dark") root.dataset.theme = storedTheme;
   document.addEventListener("click", (event) => {
     if (!event.target.closest("#theme")) return;
     const isDark = root.dataset.theme
