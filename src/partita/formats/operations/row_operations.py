@@ -73,11 +73,11 @@ def resolve_column_names(schema: Schema, columns: Sequence[str] | None, spark: S
     if columns is None:
         return list(schema.names)
     if isinstance(columns, str):
-        raise SchemaError(f"columns are a list of names; for one of them use [{columns!r}]")
+        raise SchemaError(f"columns must be a list of names; for a single column use [{columns!r}]")
     if not isinstance(columns, Iterable):
-        raise SchemaError(f"columns are a list of names, not {value_repr(columns)}")
-    matching = name_matching(spark)
-    names = [find_field(schema, name, matching).name for name in columns]
+        raise SchemaError(f"columns must be a list of names, not {value_repr(columns)}")
+    matching_rule = name_matching(spark)
+    names = [find_field(schema, name, matching_rule).name for name in columns]
     if len(set(names)) < len(names):
         raise SchemaError(f"a column is asked for twice: {', '.join(names)}")
     return names
@@ -188,8 +188,8 @@ def update_rows(store: TableStore, assignments: Mapping[str, str], where: Unboun
     operation = operation.with_files_for(predicate)
     file_indices = plan_files(operation.table_version, predicate).file_indices
     schema = operation.rows.spark_schema()
-    assigned = resolve_assignments(assignments, schema, schema.fieldNames(), name_matching())
-    needed = select_fields(schema, operation.needed_columns(file_indices, set(assigned)))
+    assigned_values = resolve_assignments(assignments, schema, schema.fieldNames(), name_matching())
+    needed_fields = select_fields(schema, operation.needed_columns(file_indices, set(assigned_values)))
     with translate_spark_errors():
-        rows = updated_rows(operation.matching_rows(file_indices, predicate), assigned, needed)
-        return operation.commit_rows(operation.apply_row_changes(file_indices, rows, set(assigned)), predicate)
+        rows = updated_rows(operation.matching_rows(file_indices, predicate), assigned_values, needed_fields)
+        return operation.commit_rows(operation.apply_row_changes(file_indices, rows, set(assigned_values)), predicate)

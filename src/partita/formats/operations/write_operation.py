@@ -37,13 +37,13 @@ class ChangeResult:
     Attributes:
         version: the version that it committed; None if there was nothing to do.
         counts: numbers of rows and files, by name, such as `rows_deleted` and `files_added`.
-        written: for `replace_partitions`, an Arrow table of what was written: a column for each selected field, then
+        written_partitions: for `replace_partitions`, an Arrow table of what was written: a column for each selected field, then
             `rows`, `files` and `bytes`. Else None.
     """
 
     version: int | None
     counts: Mapping[str, int] = field(default_factory=dict)
-    written: pa.Table | None = None
+    written_partitions: pa.Table | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
