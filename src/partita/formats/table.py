@@ -249,7 +249,8 @@ class Table:
     ) -> ChangeResult:
         """Replace the given partitions, and no others, in one commit. Partitions without new rows become empty.
 
-        `written_partitions` of the result has the rows, files and bytes that were written for each value of the selected fields.
+        `written_partitions` of the result has the rows, files and bytes that were written for each value of the
+        selected fields.
 
         Args:
             rows: the new rows, as `append` takes them.
@@ -343,7 +344,7 @@ class Table:
             drop: fields to remove, by name or by function.
             rename: new names of fields, by their old names.
         """
-        added, dropped = partition_functions_of(add, "add"), partition_fields_of(drop, "drop")
+        added_functions, dropped_fields = partition_functions_of(add, "add"), partition_fields_of(drop, "drop")
         self._store.format.require(Operation.EVOLVE)
         self._store.evolve(add=added_functions, drop=dropped_fields, rename=rename_mapping(rename, "rename"))
 

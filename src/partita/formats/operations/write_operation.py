@@ -37,8 +37,8 @@ class ChangeResult:
     Attributes:
         version: the version that it committed; None if there was nothing to do.
         counts: numbers of rows and files, by name, such as `rows_deleted` and `files_added`.
-        written_partitions: for `replace_partitions`, an Arrow table of what was written: a column for each selected field, then
-            `rows`, `files` and `bytes`. Else None.
+        written_partitions: for `replace_partitions`, an Arrow table of what was written: a column for each selected
+            field, then `rows`, `files` and `bytes`. Else None.
     """
 
     version: int | None
