@@ -34,8 +34,8 @@ class FloatStatistics:
 
     def with_values(self, column: pa.ChunkedArray) -> FloatStatistics:
         """Return these statistics extended by the values of a column."""
-        ends = (*pc.min_max(column).as_py().values(), self.min_value, self.max_value)
-        ends = [end for end in ends if end is not None and not math.isnan(end)]
+        bounds = (*pc.min_max(column).as_py().values(), self.min_value, self.max_value)
+        ends = [end for end in bounds if end is not None and not math.isnan(end)]
         nans = self.nan_count + (pc.sum(pc.is_nan(column)).as_py() or 0)
         return FloatStatistics(
             self.null_count + column.null_count, min(ends, default=None), max(ends, default=None), nans

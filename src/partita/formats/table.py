@@ -47,16 +47,17 @@ _T = TypeVar("_T", bound="Table")
 
 
 def spark_operation(method: Callable[Concatenate[_T, _P], _R]) -> Callable[Concatenate[_T, _P], _R]:
-    """Decorate a method of a table that may start a Spark session, which then gets the table's time zone."""
+    """Decorate a method that uses Spark: translate Spark's errors, and start sessions in the table's time zone."""
 
     @wraps(method)
-    def call_in_time_zone(self: _T, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def call_with_spark(self: _T, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        from partita.spark.errors import translate_spark_errors
         from partita.spark.session import new_session_time_zone
 
-        with new_session_time_zone(self.time_zone):
+        with new_session_time_zone(self.time_zone), translate_spark_errors():
             return method(self, *args, **kwargs)
 
-    return call_in_time_zone
+    return call_with_spark
 
 
 class Table:

@@ -174,29 +174,26 @@ class LanceLog:
         """Return the current snapshot and the intent of an unfinished write; `previous` saves reading older files."""
         check_inside(self.storage.uri, LOG_FOLDER, "the log")
         with translate_read_errors(f"the log of the Lance table at {self.storage.uri}"):
-            return self._read_latest(previous)
-
-    def _read_latest(self, previous: LogSnapshot) -> tuple[LogSnapshot, WriteIntent | None]:
-        names = self._log_files(previous.version)
-        base = previous
-        if (previous.version, ".done.json") not in names:  # nothing known yet, or another table in its place
-            base, names = EMPTY_LOG_SNAPSHOT, self._log_files()
-        latest = max((n for n, kind in names if kind == ".done.json"), default=-1)
-        checkpoint = max((n for n, kind in names if kind == ".arrow" and n <= latest), default=-1)
-        if checkpoint > base.version:
-            base = self._read_checkpoint(checkpoint)
-        outcomes = [self.write_outcome(number) for number in range(base.version + 1, latest + 1)]
-        intent = self.write_intent(latest + 1) if (latest + 1, ".json") in names else None
-        return fold_outcomes(base, [outcome for outcome in outcomes if outcome is not None]), intent
+            names = self._log_files(previous.version)
+            base = previous
+            if (previous.version, ".done.json") not in names:  # nothing known yet, or another table in its place
+                base, names = EMPTY_LOG_SNAPSHOT, self._log_files()
+            latest = max((n for n, kind in names if kind == ".done.json"), default=-1)
+            checkpoint = max((n for n, kind in names if kind == ".arrow" and n <= latest), default=-1)
+            if checkpoint > base.version:
+                base = self._read_checkpoint(checkpoint)
+            intent = self.write_intent(latest + 1) if (latest + 1, ".json") in names else None
+            return self._fold_until(base, latest), intent
 
     def snapshot_at(self, number: int) -> LogSnapshot:
         """Return the snapshot after a write; outcomes are never deleted."""
         with translate_read_errors(f"the log of the Lance table at {self.storage.uri}"):
-            return self._snapshot_at(number)
+            checkpoint = max((n for n, kind in self._log_files() if kind == ".arrow" and n <= number), default=-1)
+            base = self._read_checkpoint(checkpoint) if checkpoint >= 0 else EMPTY_LOG_SNAPSHOT
+            return self._fold_until(base, number)
 
-    def _snapshot_at(self, number: int) -> LogSnapshot:
-        checkpoint = max((n for n, kind in self._log_files() if kind == ".arrow" and n <= number), default=-1)
-        base = self._read_checkpoint(checkpoint) if checkpoint >= 0 else EMPTY_LOG_SNAPSHOT
+    def _fold_until(self, base: LogSnapshot, number: int) -> LogSnapshot:
+        """Return the snapshot after a write, from an earlier one."""
         outcomes = [self.write_outcome(n) for n in range(base.version + 1, number + 1)]
         return fold_outcomes(base, [outcome for outcome in outcomes if outcome is not None])
 

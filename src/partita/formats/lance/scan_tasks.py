@@ -37,14 +37,8 @@ class LeafSplit:
     fragment_ids: tuple[int, ...] | None = None
 
 
-def scan_tasks(
-    table_version: LanceTableVersion,
-    file_indices: np.ndarray,
-    filters: Sequence[str | None],
-    task_count: int,
-) -> list[list[LeafSplit]]:
+def scan_tasks(leaves: Sequence[LeafSplit], task_count: int) -> list[list[LeafSplit]]:
     """Pack leaves into tasks; a leaf that is too large for one task is split."""
-    leaves = leaf_splits(table_version, file_indices, filters)
     max_bytes = _max_task_bytes(leaves, task_count)
     splits = [
         leaf_split
@@ -54,22 +48,18 @@ def scan_tasks(
     return pack_into_tasks(splits, max_bytes)
 
 
-def leaf_scan_tasks(
-    table_version: LanceTableVersion,
-    file_indices: np.ndarray,
-    filters: Sequence[str | None],
-    task_count: int,
-) -> list[list[LeafSplit]]:
+def leaf_scan_tasks(leaves: Sequence[LeafSplit], task_count: int) -> list[list[LeafSplit]]:
     """Pack whole leaves into tasks."""
-    leaves = leaf_splits(table_version, file_indices, filters)
     return pack_into_tasks(leaves, _max_task_bytes(leaves, task_count))
 
 
 def leaf_splits(
-    table_version: LanceTableVersion, file_indices: np.ndarray, filters: Sequence[str | None]
+    table_version: LanceTableVersion,
+    file_indices: np.ndarray,
+    versions: Sequence[int],
+    filters: Sequence[str | None],
 ) -> list[LeafSplit]:
-    """Return a split for each leaf, without those that have no row that matches the filter."""
-    versions = table_version.read_versions(file_indices)
+    """Return a split for each leaf at a version, without those that have no row that matches the filter."""
     leaves = [table_version.leaf(index) for index in file_indices.tolist()]
     sizes = table_version.files["bytes"].take(pa.array(file_indices)).to_pylist()
     return [

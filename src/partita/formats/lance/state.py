@@ -158,22 +158,22 @@ class LanceTableVersion(TableVersion):
         the versions that it returned first.
         """
         unresolved_indices = [index for index in file_indices.tolist() if index not in self.resolved_versions]
-        self.resolved_versions.update(self._resolve_versions(unresolved_indices))
+        if unresolved_indices:
+            versions = self._latest_versions(unresolved_indices)
+            touched_ids = self._ids_touched_meanwhile()
+            touched_indices = [index for index in unresolved_indices if self.leaf_ids[index].as_py() in touched_ids]
+            self.resolved_versions.update(versions | self._latest_versions(touched_indices, skip_uncommitted=True))
         return [self.resolved_versions[index] for index in file_indices.tolist()]
 
-    def _resolve_versions(self, file_indices: list[int]) -> dict[int, int]:
-        if not file_indices:
-            return {}
-        versions = self._latest_versions(file_indices)
+    def _ids_touched_meanwhile(self) -> set[str]:
+        """Return the ids of the leaves that writes after this version touched."""
         latest, unfinished_write = self.log.read_latest(self.log_snapshot)
         touched_ids = {leaf["id"] for leaf in unfinished_write.leaves} if unfinished_write is not None else set()
         for number in range(self.version + 1, latest.version + 1):
             outcome = self.log.write_outcome(number)
-            touched_ids |= (
-                {leaf[0] for leaf in outcome.leaves} | set(outcome.suspects) if outcome is not None else set()
-            )
-        touched_indices = [index for index in file_indices if self.leaf_ids[index].as_py() in touched_ids]
-        return versions | self._latest_versions(touched_indices, skip_uncommitted=True)
+            if outcome is not None:
+                touched_ids |= {leaf[0] for leaf in outcome.leaves} | set(outcome.suspects)
+        return touched_ids
 
     def _latest_versions(self, file_indices: Sequence[int], *, skip_uncommitted: bool = False) -> dict[int, int]:
         doubtful_ids = set(self.log_snapshot.suspects)

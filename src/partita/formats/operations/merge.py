@@ -18,7 +18,6 @@ from partita.formats.merge_clauses import MatchKind, MergeAction, WhenClause, sp
 from partita.formats.operations.write_operation import ChangeResult, WriteOperation
 from partita.formats.store import TableStore
 from partita.formats.table_version import TableVersion
-from partita.spark.errors import translate_spark_errors
 from partita.spark.frames import to_dataframe
 from partita.spark.merge import (
     SOURCE_ROW_NUMBER,
@@ -46,15 +45,14 @@ def merge_rows(store: TableStore, source_rows: object, on: str, clauses: Sequenc
     """Update, delete and insert rows by the rows of a source, which is evaluated once."""
     _check_clauses(on, clauses)
     operation = WriteOperation.begin(store, "merge", removes=any(c.action is not MergeAction.INSERT for c in clauses))
-    with translate_spark_errors():
-        source = number_source_rows(to_dataframe(source_rows))
-        try:
-            schema = operation.rows.spark_schema()
-            columns = [name for name in source.columns if name != SOURCE_ROW_NUMBER]
-            branches = {match_kind: _merge_branches(clauses, match_kind, schema, columns) for match_kind in MatchKind}
-            return _MergeOperation(operation, source, on, branches, schema).run()
-        finally:
-            source.unpersist()
+    source = number_source_rows(to_dataframe(source_rows))
+    try:
+        schema = operation.rows.spark_schema()
+        columns = [name for name in source.columns if name != SOURCE_ROW_NUMBER]
+        branches = {match_kind: _merge_branches(clauses, match_kind, schema, columns) for match_kind in MatchKind}
+        return _MergeOperation(operation, source, on, branches, schema).run()
+    finally:
+        source.unpersist()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,8 +21,7 @@ from partita.formats.operations.write_operation import (
 )
 from partita.formats.partition_selection import PartitionSelection, partition_field_columns, select_partitions
 from partita.formats.store import TableStore
-from partita.spark.errors import translate_spark_errors
-from partita.spark.frames import frame_from_arrow
+from partita.spark.frames import frame_from_arrow, to_dataframe
 from partita.spark.rows import DataFrame, SparkSession, drop_matching_rows, select_columns
 
 _SAMPLE_ROWS, _SAMPLE_PARTITIONS = 3, 5
@@ -40,13 +39,12 @@ def read_partitions(
     names = resolve_column_names(table_version.schema, columns, spark)
     session, table_rows = resolve_session(spark), table_version.rows()
     whole, part = selection.matching_indices(table_version.spec_history, table_version.partitions)
-    with translate_spark_errors():
-        if not len(part):
-            return table_rows.scan(session, whole, names)
-        scanned_names = list(dict.fromkeys([*names, *source_columns(selection)]))
-        part_rows = rows_in_partitions(table_rows, table_rows.scan(session, part, scanned_names), selection)
-        part_rows = select_columns(part_rows, names)
-        return table_rows.scan(session, whole, names).unionAll(part_rows) if len(whole) else part_rows
+    if not len(part):
+        return table_rows.scan(session, whole, names)
+    scanned_names = list(dict.fromkeys([*names, *source_columns(selection)]))
+    part_rows = rows_in_partitions(table_rows, table_rows.scan(session, part, scanned_names), selection)
+    part_rows = select_columns(part_rows, names)
+    return table_rows.scan(session, whole, names).unionAll(part_rows) if len(whole) else part_rows
 
 
 def replace_partitions(
@@ -59,8 +57,8 @@ def replace_partitions(
     table_version.check_selection(selection)
     if operation.is_committed(transaction):
         return ChangeResult(None)
-    rows = operation.conform_rows(new_rows)
-    written_files = operation.write_rows(rows)
+    rows = operation.rows.conform_rows(to_dataframe(new_rows))
+    written_files = operation.rows.write_data_files(rows, operation.name)
     with operation.discard_on_error(written_files):
         file_partitions = table_version.written_partitions(written_files)
         inside_indices, _ = selection.matching_indices(table_version.spec_history, file_partitions)
@@ -105,10 +103,7 @@ def _outside_partitions_error(
     largest_partitions = row_totals.take(pa.array(np.argsort(-row_counts, kind="stable")[:_SAMPLE_PARTITIONS]))
     values = largest_partitions.select(range(len(fields))).to_pylist()
     partition_counts = zip(values, largest_partitions.column(len(fields)).to_pylist(), strict=True)
-    with translate_spark_errors():
-        columns = operation.rows.partition_value_columns(rows, selection.fields)
-        outside_rows = drop_matching_rows(
-            rows, columns, frame_from_arrow(rows.sparkSession, selection.transform_results)
-        )
-        samples = outside_rows.limit(_SAMPLE_ROWS).toArrow().to_pylist()
+    columns = operation.rows.partition_value_columns(rows, selection.fields)
+    outside_rows = drop_matching_rows(rows, columns, frame_from_arrow(rows.sparkSession, selection.transform_results))
+    samples = outside_rows.limit(_SAMPLE_ROWS).toArrow().to_pylist()
     return RowsOutsidePartitions(tuple(samples), tuple(partition_counts))

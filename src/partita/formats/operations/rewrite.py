@@ -16,7 +16,6 @@ from partita.formats.parquet_files import TARGET_FILE_BYTES
 from partita.formats.store import TableStore
 from partita.formats.table_change import TableChange, total
 from partita.formats.table_version import TableVersion
-from partita.spark.errors import translate_spark_errors
 from partita.spark.rows import repartition_by_size
 from partita.spark.session import spark_session
 
@@ -42,11 +41,10 @@ def rewrite_table_files(store: TableStore, where: UnboundPredicate | None) -> Ch
     file_indices = candidates[is_outdated | is_small]
     if not len(file_indices):
         return ChangeResult(None)
-    with translate_spark_errors():
-        rows = operation.rows.scan(spark_session(), file_indices, table_version.schema.names)
-        if not table_version.spec.fields:
-            rows = repartition_by_size(rows, int(table_version.files["bytes"].to_numpy()[file_indices].sum()))
-        written_files = operation.write_rows(rows)
+    rows = operation.rows.scan(spark_session(), file_indices, table_version.schema.names)
+    if not table_version.spec.fields:
+        rows = repartition_by_size(rows, int(table_version.files["bytes"].to_numpy()[file_indices].sum()))
+    written_files = operation.rows.write_data_files(rows, operation.name)
     with operation.discard_on_error(written_files):
         _check_row_count(table_version, file_indices, written_files)
     return operation.commit(

@@ -15,7 +15,7 @@ from partita.formats.lance.files import write_deletion_files
 from partita.formats.lance.filters import may_match_filters
 from partita.formats.lance.leaf_dataset import LeafDataset
 from partita.formats.lance.leaf_partitions import omitted_column_values
-from partita.formats.lance.scan_tasks import LanceReader, SearchReader, leaf_scan_tasks, scan_tasks
+from partita.formats.lance.scan_tasks import LanceReader, SearchReader, leaf_scan_tasks, leaf_splits, scan_tasks
 from partita.formats.lance.search import SearchRequest, plan_search, result_schema
 from partita.formats.lance.spark.partition_texts import partition_text
 from partita.formats.lance.spark.scan import (
@@ -101,7 +101,8 @@ class LanceRows(TableRows):
         fields = {f.name: f for f in self.spark_schema().fields}
         schema = relax_nested_nullability(StructType([fields[name] for name in names]))
         filters = may_match_filters(table_version, file_indices, where)
-        tasks = scan_tasks(table_version, file_indices, filters, min_task_count(spark))
+        leaves = leaf_splits(table_version, file_indices, table_version.read_versions(file_indices), filters)
+        tasks = scan_tasks(leaves, min_task_count(spark))
         reader = LanceReader(
             tasks,
             tuple(name for name in names if name not in table_version.definition.omitted_columns),
@@ -156,7 +157,8 @@ def search_on_spark(store: LanceTableStore, request: SearchRequest) -> DataFrame
     spark = spark_session()
     plan = plan_search(store, request)
     file_indices = np.array(plan.file_indices, np.int64)
-    tasks = leaf_scan_tasks(plan.table_version, file_indices, plan.filters, min_task_count(spark))
+    leaves = leaf_splits(plan.table_version, file_indices, plan.versions, plan.filters)
+    tasks = leaf_scan_tasks(leaves, min_task_count(spark))
     schema = spark_schema(result_schema(plan))
     omitted_values = omitted_column_values(plan.table_version, file_indices, plan.column_names)
     reader = SearchReader(tasks, plan.query, arrow_schema(schema), omitted_values)
