@@ -129,7 +129,7 @@ def test_checksums_of_hadoop_go_with_their_files() -> None:
     listing = FolderListing.from_files([StoredFile(path, 1, 1.0) for path in files], "delta")
     removed = listing.orphan_files(lambda path: path == "a.x", lambda path: path.endswith(".x"), 2)
     assert sorted(removed) == ["p/.b.x.crc", "p/.gone.x.crc", "p/b.x"]
-    assert removed.left == {".notes.crc": REASON_UNKNOWN_NAME, "c.txt": REASON_UNKNOWN_NAME}
+    assert removed.remaining == {".notes.crc": REASON_UNKNOWN_NAME, "c.txt": REASON_UNKNOWN_NAME}
     assert listing.deletable_files(["p/b.x", "c.txt"], lambda path: path.endswith(".x")) == ["p/b.x", "p/.b.x.crc"]
 
 
@@ -164,7 +164,7 @@ def tree(folder: Path) -> FolderListing:
 def test_orphans_are_listed_named_by_nobody_old_and_of_an_own_name(tmp_path: Path) -> None:
     removed = tree(tmp_path).orphan_files(lambda path: path == "named.x", lambda path: path.endswith(".x"), 2)
     assert removed == ["own.x", "sub/own.x"]
-    assert removed.left == {
+    assert removed.remaining == {
         "in": REASON_SYMBOLIC_LINK,
         "link.x": REASON_SYMBOLIC_LINK,
         "out": REASON_SYMBOLIC_LINK,
@@ -178,7 +178,7 @@ def test_what_a_table_names_is_removable_where_it_is_listed(tmp_path: Path) -> N
     asked = ["own.x", "notes.txt", "gone.x", "table/own.x", "out/own.x", "link.x", "in/own.x"]
     removed = tree(tmp_path).deletable_files(asked, lambda path: path.endswith(".x"))
     assert removed == ["own.x"]
-    assert removed.left == {
+    assert removed.remaining == {
         "notes.txt": REASON_UNKNOWN_NAME,
         "table/own.x": REASON_OTHER_TABLE,
         "out/own.x": REASON_SYMBOLIC_LINK,
@@ -205,4 +205,4 @@ def test_a_folder_of_two_tables_is_left_alone(mark: str, form: str) -> None:
     removed = listing.deletable_files(["a.x"], lambda path: path.endswith(".x"))
     assert removed == ([] if listing.is_shared else ["a.x"])
     assert listing.orphan_files(lambda _: False, lambda path: path.endswith(".x"), 2) == removed
-    assert removed.left == ({"a.x": REASON_SHARED_FOLDER} if listing.is_shared else {})
+    assert removed.remaining == ({"a.x": REASON_SHARED_FOLDER} if listing.is_shared else {})

@@ -109,28 +109,30 @@ def test_partitions_are_replaced_and_emptied_and_nothing_else_changes(table: pt.
     assert ids(table.read()) == [2, 3, 5, 6, 10, 11]
     after = table.partitions()
     assert after.filter(pa.compute.equal(after["region"], "us")).equals(before)
-    assert done.written is not None
-    assert done.written.select(["day", "region", "rows"]).to_pylist() == [{"day": FIRST, "region": "eu", "rows": 2}]
-    assert done.written["files"].to_pylist() in ([1], [2])
-    assert done.written["bytes"][0].as_py() > 0
+    assert done.written_partitions is not None
+    assert done.written_partitions.select(["day", "region", "rows"]).to_pylist() == [
+        {"day": FIRST, "region": "eu", "rows": 2}
+    ]
+    assert done.written_partitions["files"].to_pylist() in ([1], [2])
+    assert done.written_partitions["bytes"][0].as_py() > 0
 
 
 def test_what_was_written_is_told_by_the_fields_that_were_asked_for(table: pt.Table) -> None:
     given = rows((10, FIRST, "eu"), (11, FIRST, "new"), (12, FIRST, None), (13, SECOND, "eu"))
     done = table.replace_partitions(given, asked(day=[SECOND, FIRST, THIRD]))
     assert ids(table.read()) == [6, 10, 11, 12, 13]
-    assert done.written is not None
-    assert done.written.column_names == ["day", "rows", "files", "bytes"]
-    found = sorted((row["day"], row["rows"]) for row in done.written.to_pylist())
+    assert done.written_partitions is not None
+    assert done.written_partitions.column_names == ["day", "rows", "files", "bytes"]
+    found = sorted((row["day"], row["rows"]) for row in done.written_partitions.to_pylist())
     assert found == [(FIRST, 3), (SECOND, 1)]
-    assert done.written.schema.field("day").type == pa.date32()
+    assert done.written_partitions.schema.field("day").type == pa.date32()
 
 
 def test_all_partitions_are_replaced_where_no_field_is_asked_for(table: pt.Table) -> None:
     done = table.replace_partitions(rows((10, FIRST, "eu")), pa.table({}))
     assert ids(table.read()) == [10]
-    assert done.written is not None
-    assert done.written["rows"].to_pylist() == [1]
+    assert done.written_partitions is not None
+    assert done.written_partitions["rows"].to_pylist() == [1]
 
 
 def test_rows_outside_change_nothing_and_are_shown(table: pt.Table) -> None:
@@ -262,8 +264,8 @@ def test_a_table_without_partitions_is_one(tmp_path: Path, form: str) -> None:
     assert ids(table.read_partitions(pa.table({}))) == list(range(1, 9))
     done = table.replace_partitions(rows((10, FIRST, "eu"), (11, FIRST, "eu")), pa.table({}))
     assert ids(table.read()) == [10, 11]
-    assert done.written is not None
-    assert done.written.select(["rows"]).to_pylist() == [{"rows": 2}]
+    assert done.written_partitions is not None
+    assert done.written_partitions.select(["rows"]).to_pylist() == [{"rows": 2}]
     table.replace_partitions(rows(), pa.table({}))
     assert ids(table.read()) == []
     with pytest.raises(pt.SpecError, match="its fields are none"):
@@ -319,8 +321,8 @@ def test_partitions_are_replaced_whichever_spec_their_rows_were_written_under(
     table = evolved(tmp_path, **properties)
     done = table.replace_partitions(events((20, 1, "us")), asked(ts_day=[FIRST, None]))
     assert ids(table.read()) == [2, 6, 9, 12, 20]
-    assert done.written is not None
-    assert done.written.select(["ts_day", "rows"]).to_pylist() == [{"ts_day": FIRST, "rows": 1}]
+    assert done.written_partitions is not None
+    assert done.written_partitions.select(["ts_day", "rows"]).to_pylist() == [{"ts_day": FIRST, "rows": 1}]
     with pytest.raises(pt.RowsOutsidePartitions) as caught:
         table.replace_partitions(events((21, 2, "us")), asked(ts_day=[FIRST]))
     assert caught.value.partitions == (({"ts_day": SECOND, "region": "us"}, 1),)

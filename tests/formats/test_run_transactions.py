@@ -32,7 +32,7 @@ OTHERS = ("job", "partita/", "partita", "partita/not a ulid/1", f"x{OLD}", OLD.l
 
 def test_only_runs_of_more_than_thirty_days_ago_are_outlived() -> None:
     assert expired_applications([OLD, NEW, *OTHERS, OLDER]) == [OLD, OLDER]
-    assert expired_applications([NEW], now=time.time_ns() // 1_000_000 + DAY) == [NEW]
+    assert expired_applications([NEW], now_millis=time.time_ns() // 1_000_000 + DAY) == [NEW]
     assert expired_applications([]) == []
 
 

@@ -90,9 +90,12 @@ class ReferenceRows:
                     raise StatementRefused(f"{name} is null")
 
     def _merge(self, statement: Merge) -> StatementEffect:
-        old = [c for c in statement.clauses if c.match_kind is not MatchKind.NOT_MATCHED]
-        new = [c for c in statement.clauses if c.match_kind is MatchKind.NOT_MATCHED]
-        matched = {MatchKind.MATCHED: "s._there IS NOT NULL", MatchKind.NOT_MATCHED_BY_SOURCE: "s._there IS NULL"}
+        old = [c for c in statement.clauses if c.match_kind is not MatchKind.WHEN_NOT_MATCHED]
+        new = [c for c in statement.clauses if c.match_kind is MatchKind.WHEN_NOT_MATCHED]
+        matched = {
+            MatchKind.WHEN_MATCHED: "s._there IS NOT NULL",
+            MatchKind.WHEN_NOT_MATCHED_BY_SOURCE: "s._there IS NULL",
+        }
         action = _first_true_condition([f"{matched[c.match_kind]} AND ({c.condition or 'true'})" for c in old])
         inserted = _first_true_condition([f"({c.condition or 'true'})" for c in new])
         shown = ", ".join(COMPARED_COLUMNS)
@@ -114,7 +117,7 @@ class ReferenceRows:
         return self._merged(found, old)
 
     def _merged(self, found: Sequence[Row], old: Sequence[WhenClause]) -> StatementEffect:
-        on_matched = [c for c in old if c.match_kind is MatchKind.MATCHED]
+        on_matched = [c for c in old if c.match_kind is MatchKind.WHEN_MATCHED]
         only_deletes = [(c.condition, c.action) for c in on_matched] == [(None, MergeAction.DELETE)]
         matches = Counter(row["_row"] for row in found if row["_row"] is not None and row["_there"])
         if on_matched and not only_deletes and any(count > 1 for count in matches.values()):

@@ -121,9 +121,9 @@ Statement: TypeAlias = Select | Delete | Update | Merge
 
 def _clause_sql(clause: WhenClause) -> str:
     when = {
-        MatchKind.MATCHED: "MATCHED",
-        MatchKind.NOT_MATCHED: "NOT MATCHED",
-        MatchKind.NOT_MATCHED_BY_SOURCE: "NOT MATCHED BY SOURCE",
+        MatchKind.WHEN_MATCHED: "MATCHED",
+        MatchKind.WHEN_NOT_MATCHED: "NOT MATCHED",
+        MatchKind.WHEN_NOT_MATCHED_BY_SOURCE: "NOT MATCHED BY SOURCE",
     }[clause.match_kind]
     condition = "" if clause.condition is None else f" AND {clause.condition}"
     return f"WHEN {when}{condition} THEN {_action_sql(clause)}"

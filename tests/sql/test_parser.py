@@ -48,12 +48,13 @@ def test_a_merge() -> None:
         for c in parsed.clauses
     ]
     assert clauses == [
-        (MatchKind.MATCHED, "n.gone", MergeAction.DELETE, None),
-        (MatchKind.MATCHED, None, MergeAction.UPDATE,
+        (MatchKind.WHEN_MATCHED, "n.gone", MergeAction.DELETE, None),
+        (MatchKind.WHEN_MATCHED, None, MergeAction.UPDATE,
          [("o.price", "n.price + greatest(1, 2)"), ("a`b", "CASE WHEN n.x THEN 1 END")]),
-        (MatchKind.NOT_MATCHED, "n.x IS NOT NULL", MergeAction.INSERT, [("id", "n.id"), ("o.price", "(1 + 2) * 3")]),
-        (MatchKind.NOT_MATCHED, None, MergeAction.INSERT, None),
-        (MatchKind.NOT_MATCHED_BY_SOURCE, None, MergeAction.UPDATE, [("price", "0")]),
+        (MatchKind.WHEN_NOT_MATCHED, "n.x IS NOT NULL", MergeAction.INSERT,
+         [("id", "n.id"), ("o.price", "(1 + 2) * 3")]),
+        (MatchKind.WHEN_NOT_MATCHED, None, MergeAction.INSERT, None),
+        (MatchKind.WHEN_NOT_MATCHED_BY_SOURCE, None, MergeAction.UPDATE, [("price", "0")]),
     ]  # fmt: skip
 
 

@@ -79,9 +79,9 @@ class Materializer:
         self.check_commit()
         transaction = commit_transaction(self.run_id, asset.name, keys)
         change = table.replace_partitions(frame, partitions, transaction=transaction)
-        if change.written is None:
+        if change.written_partitions is None:
             return self.stored_result(asset, keys)
-        return MaterializeResult(_counts_by_key(dimension_fields, change.written, keys), change.version)
+        return MaterializeResult(_counts_by_key(dimension_fields, change.written_partitions, keys), change.version)
 
     def stored_result(self, asset: Asset, keys: Sequence[str]) -> MaterializeResult:
         """Return what the asset's table holds of these partitions now."""

@@ -1,6 +1,6 @@
-"""What callers give to a table, checked before anything is looked at.
+"""Check the arguments of table operations before any work is done.
 
-A text is a list too, of its letters, so one that stands alone would be taken for as many columns.
+A string is a sequence of its letters, so a single string in place of a list is refused.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from partita.errors import SchemaError, SpecError, TableError, value_repr
 
 
 def partition_functions_of(value: Sequence[PartitionFunction | str], parameter: str) -> list[PartitionFunction]:
-    """Partition functions, where the name of a column stands for its identity."""
-    return [identity(one) if isinstance(one, str) else one for one in partition_fields_of(value, parameter)]
+    """Return partition functions; a column name stands for its identity. Raises `SpecError` for anything else."""
+    return [identity(field) if isinstance(field, str) else field for field in partition_fields_of(value, parameter)]
 
 
 def partition_fields_of(value: Sequence[PartitionFunction | str], parameter: str) -> list[PartitionFunction | str]:
-    """Partition functions and names."""
+    """Return a list of partition functions and names; raise `SpecError` for anything else."""
     if isinstance(value, str | PartitionFunction) or not isinstance(value, Iterable):
         raise SpecError(
-            f'{parameter} is a list of columns and partition functions, as in ["country"], not {_argument_repr(value)}'
+            f'{parameter} must list columns and partition functions, as ["country"], not {_argument_repr(value)}'
         )
     fields = list(value)
-    for one in fields:
-        if not isinstance(one, str | PartitionFunction):
+    for field in fields:
+        if not isinstance(field, str | PartitionFunction):
             raise SpecError(
-                f'{parameter} has columns and partition functions, such as pt.day("ts"), not {_argument_repr(one)}'
+                f'{parameter} has columns and partition functions, such as pt.day("ts"), not {_argument_repr(field)}'
             )
     return fields
 
 
 def mapping_by_name(value: Mapping[str, str], parameter: str) -> Mapping[str, str]:
-    """What is given by the names of columns or fields."""
+    """Return a mapping by column or field names; raise `SchemaError` for anything else."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise SchemaError(f"{parameter} takes a dictionary by names, not {_argument_repr(value)}")
     return value
 
 
 def rename_mapping(value: Mapping[str, str] | None, parameter: str) -> Mapping[str, str]:
-    """New names by the old ones; None is none."""
+    """Return new names by old ones; None renames nothing. Raises `SchemaError` for anything else."""
     names = mapping_by_name({} if value is None else value, parameter)
-    for name, other in names.items():
-        if not isinstance(other, str):
-            raise SchemaError(f"{parameter} takes a name for {name!r}, not {_argument_repr(other)}")
+    for name, new_name in names.items():
+        if not isinstance(new_name, str):
+            raise SchemaError(f"{parameter} takes a name for {name!r}, not {_argument_repr(new_name)}")
     return names
 
 
 def transaction_of(value: tuple[str, int]) -> tuple[str, int]:
-    """An application's name and its own number."""
+    """Return the id of an application and its transaction number; raise `TableError` for anything else."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise TableError(
             f'a transaction is an application and its number, as in ("nightly", 7), not {_argument_repr(value)}'
@@ -65,14 +65,14 @@ def transaction_of(value: tuple[str, int]) -> tuple[str, int]:
 
 
 def seconds_of(value: timedelta, parameter: str) -> float:
-    """How long a time is, in seconds; what is yet to come is never old enough."""
+    """Return a duration in seconds; raise `TableError` naming the parameter if it is negative or no timedelta."""
     if not isinstance(value, timedelta) or value < timedelta(0):
         raise TableError(f"{parameter}: older_than is a timedelta from zero on, not {_argument_repr(value)}")
     return min(value, _MAX_AGE).total_seconds()
 
 
 _MAX_AGE = timedelta(days=36_500)
-"""No file is older, and no moment so long ago is outside of the calendar."""
+"""The longest duration: no file is older, and the time so long ago is still in the calendar of `datetime`."""
 
 
 def _argument_repr(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What was done to a table's data, by its own log: each commit with the partitions that it touched."""
+"""The change feed of a table: the commits of its log, each with the partitions that it changed."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ class ChangeFeed:
 
 
 def partitions_by_commit(partitions: pa.Table, commit_numbers: Ints, commit_count: int) -> Iterator[pa.Table]:
-    """The distinct partitions of each of so many commits; `commits` says of each row which of them it is of."""
-    found = distinct_rows(partitions.append_column("commit", pa.array(commit_numbers)))
-    order = np.argsort(found["commit"].to_numpy(), kind="stable")
-    found = found.take(pa.array(order)).combine_chunks()
-    ends = np.searchsorted(found["commit"].to_numpy(), np.arange(commit_count + 1))
-    named = found.drop_columns("commit")
-    return (named.slice(start, stop - start) for start, stop in pairwise(ends.tolist()))
+    """Yield the distinct partitions of each commit; `commit_numbers` has the number of the commit of each row."""
+    distinct_partitions = distinct_rows(partitions.append_column("commit", pa.array(commit_numbers)))
+    order = np.argsort(distinct_partitions["commit"].to_numpy(), kind="stable")
+    distinct_partitions = distinct_partitions.take(pa.array(order)).combine_chunks()
+    ends = np.searchsorted(distinct_partitions["commit"].to_numpy(), np.arange(commit_count + 1))
+    distinct_columns = distinct_partitions.drop_columns("commit")
+    return (distinct_columns.slice(start, stop - start) for start, stop in pairwise(ends.tolist()))
 
 
 def datetime_from_millis(milliseconds: float) -> datetime:
-    """The time so many milliseconds from 1970."""
+    """Return the time that is some milliseconds after 1970."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def encode_cursor(format_name: str, **fields: object) -> str:
-    """A cursor of a table of that format."""
+    """Encode a cursor of a table of a format as JSON."""
     return json.dumps({"format": format_name, **fields}, separators=(",", ":"), sort_keys=True)
 
 
 def decode_cursor(format_name: str, text: str | None) -> Mapping[str, Any] | None:
-    """What a cursor says; None stands for the start, and what is no cursor of that format is refused."""
+    """Return the fields of a cursor, None for None; raise `TableError` if it is no cursor of that format."""
     if text is None:
         return None
     try:
@@ -82,6 +82,8 @@ def decode_cursor(format_name: str, text: str | None) -> Mapping[str, Any] | Non
     except ValueError:
         fields = {}
     if fields.get("format") != format_name:
-        shown = text[:80] if isinstance(text, str) else text
-        raise TableError(f"{shown!r} is no cursor of a {format_name} table; take one that commits() gave, or None")
+        preview = text[:80] if isinstance(text, str) else text
+        raise TableError(
+            f"{preview!r} is no cursor of a {format_name} table; use one that change_feed() returned, or None"
+        )
     return fields

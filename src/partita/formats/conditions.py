@@ -1,6 +1,6 @@
-"""How a predicate is read: its time zone and which columns its names find, as in the Spark session that runs.
+"""The time zone and the case sensitivity of names with which a predicate is read: those of the running Spark session.
 
-Where none runs, the time zone is the lake's.
+Without a running session, the time zone is that of the lake.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
 
 
 def current_condition(where: PredicateLike, default_time_zone: str) -> UnboundPredicate:
-    """A predicate as the session that is running reads it; Spark is neither started nor imported.
+    """Return a predicate as the running session reads it, or in `default_time_zone` if none runs.
 
-    Where none runs, it is in the time zone `otherwise`.
+    Spark is neither started nor imported.
     """
     if all(sys.modules.get(name) is not None for name in ("pyspark", "pyspark.sql")):
         from partita.spark.session import running_session
 
-        running = running_session()
-        if running is not None:
-            return _session_condition(where, running)
+        session = running_session()
+        if session is not None:
+            return _session_condition(where, session)
     return UnboundPredicate(where, find_time_zone(default_time_zone))
 
 
 def evaluated_condition(
     where: PredicateLike, default_time_zone: str, spark: SparkSession | None = None
 ) -> UnboundPredicate:
-    """A predicate as the session that will evaluate it reads it: the given one, the one that runs, or a new one.
+    """Return a predicate as the session that will evaluate it reads it: the given, the running, or a new one.
 
-    A new one will have the time zone `otherwise`. It is started here if that has rules, for those of its JVM count.
+    A new one will have `default_time_zone`. It is started here if that zone has rules, since those of its JVM apply.
     """
     from partita.spark.session import running_session, spark_session
 
     zone = find_time_zone(default_time_zone)
-    evaluating = spark or running_session() or (None if zone.is_fixed else spark_session())
-    return UnboundPredicate(where, zone) if evaluating is None else _session_condition(where, evaluating)
+    session = spark or running_session() or (None if zone.is_fixed else spark_session())
+    return UnboundPredicate(where, zone) if session is None else _session_condition(where, session)
 
 
 def _session_condition(where: PredicateLike, spark: SparkSession) -> UnboundPredicate:

@@ -1,4 +1,4 @@
-"""Which files of a table a predicate needs, and what partitions the table has; without Spark."""
+"""Plan which files of a table a predicate needs, and list the partitions of a table; without Spark."""
 
 from __future__ import annotations
 
@@ -76,27 +76,32 @@ class FilePlan:
     @cached_property
     def skipped(self) -> pa.Table:
         """The skipped files as an Arrow table: path, spec_id, key, reason. Computed on first use."""
-        state = self.table_version.with_all_files()
-        plan = self if state is self.table_version else plan_files(state, self.condition)
-        places = np.setdiff1d(np.arange(state.files.num_rows), plan.file_indices, assume_unique=True)
-        files = _files_with_keys(state, places).drop_columns(["bytes"])
-        return files.append_column("reason", plan.skip_reasons().take(pa.array(places)))
+        table_version = self.table_version.with_all_files()
+        plan = self if table_version is self.table_version else plan_files(table_version, self.condition)
+        skipped_indices = np.setdiff1d(np.arange(table_version.files.num_rows), plan.file_indices, assume_unique=True)
+        files = _files_with_keys(table_version, skipped_indices).drop_columns(["bytes"])
+        return files.append_column("reason", plan.skip_reasons().take(pa.array(skipped_indices)))
 
 
 def plan_files(table_version: TableVersion, where: PredicateLike | UnboundPredicate | None) -> FilePlan:
-    """The plan of a predicate; None needs every file."""
-    size = table_version.files.num_rows
+    """Plan which files of a table version a predicate needs; None needs every file."""
+    file_count = table_version.files.num_rows
     if where is None:
-        return FilePlan(table_version, where, np.arange(size), np.ones(size, bool), lambda: pa.nulls(size, pa.string()))
-    pruned = prune_files(table_version, where)
-    kept = np.flatnonzero(pruned.may_match.to_numpy(zero_copy_only=False))
-    return FilePlan(
-        table_version, where, kept, pruned.must_match.to_numpy(zero_copy_only=False)[kept], lambda: pruned.reasons
-    )  # fmt: skip
+        return FilePlan(
+            table_version,
+            where,
+            np.arange(file_count),
+            np.ones(file_count, bool),
+            lambda: pa.nulls(file_count, pa.string()),
+        )
+    result = prune_files(table_version, where)
+    file_indices = np.flatnonzero(result.may_match.to_numpy(zero_copy_only=False))
+    must_match = result.must_match.to_numpy(zero_copy_only=False)[file_indices]
+    return FilePlan(table_version, where, file_indices, must_match, lambda: result.reasons)
 
 
 def _files_with_keys(table_version: TableVersion, file_indices: np.ndarray) -> pa.Table:
-    """The files at those places, with their keys: path, spec_id, key, bytes."""
+    """Return files by their indices, with their keys: path, spec_id, key, bytes."""
     files = table_version.files.take(pa.array(file_indices))
     return files.add_column(
         2, "key", partition_keys(table_version, table_version.partitions.take(pa.array(file_indices)))
@@ -104,25 +109,26 @@ def _files_with_keys(table_version: TableVersion, file_indices: np.ndarray) -> p
 
 
 def prune_files(table_version: TableVersion, where: PredicateLike | UnboundPredicate) -> PruneResult:
-    """What the predicate says of each file, by its partition and by its statistics."""
+    """Evaluate a predicate for each file of a table version, by its partition and its statistics."""
     condition = where if isinstance(where, UnboundPredicate) else UnboundPredicate(where, UTC_TIME_ZONE)
     is_text = isinstance(condition.where, str)
     names = (_cached_condition_columns if is_text else _condition_columns)(condition, table_version.schema)
-    judged = partial(prune, condition, schema=table_version.schema, spec=table_version.spec_history)
+    prune_table = partial(prune, condition, schema=table_version.schema, spec=table_version.spec_history)
     if {field.source for spec in table_version.spec_history.specs for field in spec.fields}.isdisjoint(names):
-        return judged(partitions=table_version.partitions, statistics=table_version.statistics(names, None))
-    # Statistics take much longer to read than partitions, so only those files are asked for theirs that are in doubt.
-    by_partition = judged(partitions=table_version.partitions)
-    left = pc.and_not(by_partition.may_match, by_partition.must_match)
-    places = np.flatnonzero(left.to_numpy(zero_copy_only=False))
-    if not len(places):
+        return prune_table(partitions=table_version.partitions, statistics=table_version.statistics(names, None))
+    # Statistics take much longer to read than partitions, so only those of undecided files are read.
+    by_partition = prune_table(partitions=table_version.partitions)
+    is_undecided = pc.and_not(by_partition.may_match, by_partition.must_match)
+    undecided_indices = np.flatnonzero(is_undecided.to_numpy(zero_copy_only=False))
+    if not len(undecided_indices):
         return by_partition
-    if len(places) == len(left):
-        return judged(partitions=table_version.partitions, statistics=table_version.statistics(names, None))
-    by_file = judged(
-        partitions=table_version.partitions.take(pa.array(places)), statistics=table_version.statistics(names, places)
+    if len(undecided_indices) == len(is_undecided):
+        return prune_table(partitions=table_version.partitions, statistics=table_version.statistics(names, None))
+    by_file = prune_table(
+        partitions=table_version.partitions.take(pa.array(undecided_indices)),
+        statistics=table_version.statistics(names, undecided_indices),
     )
-    return by_partition.replace_results(left, by_file)
+    return by_partition.replace_results(is_undecided, by_file)
 
 
 def _condition_columns(where: UnboundPredicate, schema: Schema) -> tuple[str, ...]:
@@ -133,7 +139,7 @@ _cached_condition_columns = lru_cache(maxsize=256)(_condition_columns)
 
 
 def referenced_columns(predicate: Predicate, schema: Schema) -> list[str]:
-    """The columns that a predicate may speak of: all whose names are in its text, wherever they stand there."""
+    """Return the columns that a predicate may refer to: all whose names occur anywhere in its text."""
     text = predicate.sql().casefold()
     return [name for name in schema.names if name.replace("`", "``").casefold() in text]
 
@@ -141,7 +147,7 @@ def referenced_columns(predicate: Predicate, schema: Schema) -> list[str]:
 def partition_table(
     table_version: TableVersion, where: PredicateLike | UnboundPredicate | None, table_name: str
 ) -> pa.Table:
-    """The partitions that a predicate can match: key, id, spec_id, files, rows, bytes, and then the fields."""
+    """Return the partitions that a predicate may match: key, id, spec_id, files, rows, bytes, then the fields."""
     rows = table_version.row_counts(np.arange(table_version.files.num_rows))
     files = table_version.files.select(["spec_id", "bytes"]).append_column("rows", rows)
     files = files.append_column("key", partition_keys(table_version, table_version.partitions))
@@ -151,28 +157,28 @@ def partition_table(
         table = table.append_column(f"field.{name}", table_version.partitions[name])
     if where is not None:
         table = table.filter(prune_files(table_version, where).may_match)
-    by = ["spec_id", "key", *(f"field.{name}" for name in fields)]
-    grouped = _group_partitions(table, by)
-    keys = grouped["key"].combine_chunks()
+    group_columns = ["spec_id", "key", *(f"field.{name}" for name in fields)]
+    groups = _group_partitions(table, group_columns)
+    keys = groups["key"].combine_chunks()
     ids = key_ids(table_name, keys) if len(keys) and keys.null_count == 0 else pa.nulls(len(keys), pa.string())
-    columns = {"key": keys, "id": ids, "spec_id": grouped["spec_id"], "files": grouped["files"],
-               "rows": grouped["rows"], "bytes": grouped["bytes"]}  # fmt: skip
-    columns |= {name: grouped[f"field.{name}"] for name in fields}
+    columns = {"key": keys, "id": ids, "spec_id": groups["spec_id"], "files": groups["files"],
+               "rows": groups["rows"], "bytes": groups["bytes"]}  # fmt: skip
+    columns |= {name: groups[f"field.{name}"] for name in fields}
     return pa.table(columns)
 
 
 def _group_partitions(table: pa.Table, group_columns: list[str]) -> pa.Table:
-    """One row for each distinct `by`, in the order that they come; rows is null where a file doesn't say."""
-    summed = pc.ScalarAggregateOptions(skip_nulls=False)
+    """Sum files, rows and bytes by group, in order of first occurrence; rows is null if that of a file is unknown."""
+    keep_nulls = pc.ScalarAggregateOptions(skip_nulls=False)
     # Threads would lose the order.
-    grouped = table.group_by(group_columns, use_threads=False).aggregate(
-        [([], "count_all"), ("rows", "sum", summed), ("bytes", "sum")]
+    groups = table.group_by(group_columns, use_threads=False).aggregate(
+        [([], "count_all"), ("rows", "sum", keep_nulls), ("bytes", "sum")]
     )
-    return grouped.rename_columns({"count_all": "files", "rows_sum": "rows", "bytes_sum": "bytes"})
+    return groups.rename_columns({"count_all": "files", "rows_sum": "rows", "bytes_sum": "bytes"})
 
 
 def partition_identities(partitions: pa.Table) -> list[tuple[object, ...]]:
-    """Each partition's values, as what is equal exactly where SQL would join them or both are null."""
+    """Return the values of each partition in a form that is equal exactly if SQL's `<=>` is true of them."""
     columns = [_comparable_values(partitions[name]) for name in partitions.column_names if name != "spec_id"]
     return list(zip(*columns, strict=True)) if columns else [()] * partitions.num_rows
 
@@ -189,13 +195,13 @@ def _comparable_values(column: pa.ChunkedArray) -> Sequence[object]:
 
 
 def partition_keys(table_version: TableVersion, partitions: pa.Table) -> pa.Array:
-    """The canonical key of each of the partitions; null where a name or a type of it can't be in a key."""
+    """Return the canonical key of each partition; null if a name or a type of it can't be in a key."""
     ids = dense_array(partitions["spec_id"])
-    known = distinct_spec_ids(ids)
-    if len(known) == 1:
-        return _spec_keys(table_version.spec_history, known[0], partitions)
+    distinct_ids = distinct_spec_ids(ids)
+    if len(distinct_ids) == 1:
+        return _spec_keys(table_version.spec_history, distinct_ids[0], partitions)
     keys = pa.nulls(partitions.num_rows, pa.string())
-    for spec_id in known:
+    for spec_id in distinct_ids:
         rows = pc.equal(ids, spec_id)
         keys = pc.replace_with_mask(
             keys, rows, _spec_keys(table_version.spec_history, spec_id, partitions.filter(rows))
@@ -221,4 +227,4 @@ def _spec_keys(spec_history: SpecHistory, spec_id: int, partitions: pa.Table) ->
 
 
 _FEW_ROWS = 1000
-"""So many keys are made sooner than the distinct ones among them are found."""
+"""Up to this number of rows, formatting all keys is faster than finding the distinct partitions first."""

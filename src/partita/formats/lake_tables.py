@@ -48,7 +48,7 @@ def open_table(  # noqa: PLR0913 - each by its name
     own_format = table_format(format)
     store = own_format.open(uri, options=options, catalog=catalog, location=location)
     table = own_format.table(name or own_format.default_name(uri), store, time_zone)
-    _ = table.schema  # a table that can't be read is refused now
+    _ = table.schema  # raise now if the table can't be read
     return table
 
 
@@ -112,10 +112,11 @@ class LakeTables:
                 "remove the folder if nothing needs that table any more"
             )
         suffix = own_format.leaf_suffix
-        nested = sorted(f for f in nested_table_folders(paths) if suffix is None or not f.endswith(suffix))
-        if nested:
+        nested_folders = sorted(f for f in nested_table_folders(paths) if suffix is None or not f.endswith(suffix))
+        if nested_folders:
             raise TableError(
-                f"the folder of {name} has the table {name}.{nested[0].replace('/', '.')} in it; choose another name"
+                f"the folder of {name} has the table {name}.{nested_folders[0].replace('/', '.')} in it; "
+                "choose another name"
             )
 
     def find_table(self, name: str) -> Table:

@@ -1,4 +1,4 @@
-"""The clauses of a merge, in the order of SQL, and what its condition says of each side alone."""
+"""The clauses of a merge, and the parts of its condition that restrict the target alone."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class MatchKind(Enum):
-    """Which rows a clause is about."""
+    """The rows that a clause applies to."""
 
-    MATCHED = "when_matched"
-    NOT_MATCHED = "when_not_matched"
-    NOT_MATCHED_BY_SOURCE = "when_not_matched_by_source"
+    WHEN_MATCHED = "when_matched"
+    WHEN_NOT_MATCHED = "when_not_matched"
+    WHEN_NOT_MATCHED_BY_SOURCE = "when_not_matched_by_source"
 
 
 class MergeAction(Enum):
-    """What happens to them."""
+    """What a clause does with its rows."""
 
     DELETE = "delete"
     UPDATE = "update"
@@ -69,7 +69,7 @@ class WhenMatched:
         Args:
             values: SQL expressions by column; None sets every column that the source has to the source's value.
         """
-        if values is None and self.match_kind is MatchKind.NOT_MATCHED_BY_SOURCE:
+        if values is None and self.match_kind is MatchKind.WHEN_NOT_MATCHED_BY_SOURCE:
             raise PredicateError("when_not_matched_by_source has no source to take values from; say which to set")
         return WhenClause(self.match_kind, self.condition, MergeAction.UPDATE, values)
 
@@ -89,7 +89,7 @@ class WhenNotMatched:
         Args:
             values: SQL expressions by column; None takes every column of the source by name.
         """
-        return WhenClause(MatchKind.NOT_MATCHED, self.condition, MergeAction.INSERT, values)
+        return WhenClause(MatchKind.WHEN_NOT_MATCHED, self.condition, MergeAction.INSERT, values)
 
 
 def _check_condition(condition: object) -> None:
@@ -98,7 +98,7 @@ def _check_condition(condition: object) -> None:
 
 
 def _check_values(values: object) -> None:
-    """Refuse new values that are no texts by column; None are those of the source."""
+    """Raise `SchemaError` unless these are SQL texts by column, or None."""
     if values is None:
         return
     for name, text in mapping_by_name(values, "a clause").items():  # type: ignore[arg-type] # it checks that
@@ -112,7 +112,7 @@ def when_matched(condition: str | None = None) -> WhenMatched:
     Args:
         condition: a further condition in SQL on `t` and `s`.
     """
-    return WhenMatched(MatchKind.MATCHED, condition)
+    return WhenMatched(MatchKind.WHEN_MATCHED, condition)
 
 
 def when_not_matched(condition: str | None = None) -> WhenNotMatched:
@@ -130,63 +130,64 @@ def when_not_matched_by_source(condition: str | None = None) -> WhenMatched:
     Args:
         condition: a further condition in SQL on `t`.
     """
-    return WhenMatched(MatchKind.NOT_MATCHED_BY_SOURCE, condition)
+    return WhenMatched(MatchKind.WHEN_NOT_MATCHED_BY_SOURCE, condition)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinCondition:
-    """What a condition says of the table alone, as SQL on its columns, and which of these equal which of the source."""
+    """The parts of a join condition: conditions on the target alone, and pairs of equal target and source columns."""
 
     target_conditions: tuple[str, ...] = ()
     equal_columns: tuple[tuple[str, str], ...] = ()
 
 
 def split_join_condition(on: str) -> JoinCondition:
-    """The parts of `on` that all must hold, sorted by whom they speak of; whatever can't be told is left out.
+    """Return the conjuncts of a join condition that are conditions on the target, or equate two columns.
 
-    What is said of the table is its author's text, in which just the names of columns are others.
+    Other conjuncts are left out. A condition on the target is the author's text with unqualified column names. Raises
+    `PredicateError` if the condition is nested too deeply.
     """
     if "${" in on:
-        # Spark would put variables in their places first.
+        # Spark would substitute variables first.
         return JoinCondition()
     try:
-        parts = split_conjuncts(*parse_condition(on))
+        conjuncts = split_conjuncts(*parse_condition(on))
     except RecursionError:
         raise PredicateError("the condition of the merge is nested too deeply") from None
-    of_target: list[str] = []
-    equal: list[tuple[str, str]] = []
-    for part, tokens in parts:
-        columns = list(part.find_all(exp.Column))
-        of = {_qualifier_of(column) for column in columns}
-        if of == {"t"} and all("start" in name.meta for column in columns for name in column.parts):
-            of_target.append(_unqualified_text(on, tokens, columns))
+    target_conditions: list[str] = []
+    equal_columns: list[tuple[str, str]] = []
+    for conjunct, tokens in conjuncts:
+        columns = list(conjunct.find_all(exp.Column))
+        qualifiers = {_qualifier_of(column) for column in columns}
+        if qualifiers == {"t"} and all("start" in name.meta for column in columns for name in column.parts):
+            target_conditions.append(_unqualified_text(on, tokens, columns))
         elif (
-            isinstance(part, exp.EQ)
-            and of == {"t", "s"}
-            and _is_top_level_column(part.left)
-            and _is_top_level_column(part.right)
+            isinstance(conjunct, exp.EQ)
+            and qualifiers == {"t", "s"}
+            and _is_top_level_column(conjunct.left)
+            and _is_top_level_column(conjunct.right)
         ):
-            mine, theirs = sorted((part.left, part.right), key=_qualifier_of, reverse=True)
-            equal.append((mine.name, theirs.name))
-    return JoinCondition(tuple(of_target), tuple(equal))
+            target_column, source_column = sorted((conjunct.left, conjunct.right), key=_qualifier_of, reverse=True)
+            equal_columns.append((target_column.name, source_column.name))
+    return JoinCondition(tuple(target_conditions), tuple(equal_columns))
 
 
 def _is_top_level_column(tree: Any) -> bool:
-    """Whether it is a whole column, and not a field inside of one."""
+    """Whether an expression is a qualified top-level column, not a field inside a struct."""
     return isinstance(tree, exp.Column) and len(tree.parts) == 2
 
 
 def _qualifier_of(column: Any) -> str:
-    """What a column is qualified with, or nothing: `s.t.x` is of `s`, and `t` alone of neither."""
+    """Return the qualifier of a column: `s` of `s.t.x`; empty for an unqualified one such as `t`."""
     return column.parts[0].name if len(column.parts) > 1 else ""
 
 
 def _unqualified_text(on: str, tokens: Sequence[Token], columns: Sequence[Any]) -> str:
-    """The text of those tokens, with each column in quotes and without what it is qualified with."""
-    text, at = "", tokens[0].start
-    found = {column.parts[0].meta["start"]: column.parts for column in columns}
-    for start, names in sorted(found.items()):
-        quoted = ".".join(f"`{name.name.replace('`', '``')}`" for name in names[1:])
-        text += on[at:start] + quoted
-        at = names[-1].meta["end"] + 1
-    return text + on[at : tokens[-1].end + 1]
+    """Return the text of some tokens with each column quoted and without its qualifier."""
+    text, position = "", tokens[0].start
+    parts_by_start = {column.parts[0].meta["start"]: column.parts for column in columns}
+    for start, names in sorted(parts_by_start.items()):
+        quoted_name = ".".join(f"`{name.name.replace('`', '``')}`" for name in names[1:])
+        text += on[position:start] + quoted_name
+        position = names[-1].meta["end"] + 1
+    return text + on[position : tokens[-1].end + 1]

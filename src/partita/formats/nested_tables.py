@@ -1,4 +1,4 @@
-"""Folders of tables, told by the files in them: a clean-up must never take files of another table for its own."""
+"""Find folders of tables by the files in them, so that a clean-up never deletes files of another table."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _nested_table_pattern() -> re.Pattern[str]:
 
 def table_formats_in(paths: Iterable[str]) -> frozenset[str]:
     """Return the names of the formats that a folder is a table of, by the paths of files relative to it."""
-    every = list(paths)
+    all_paths = list(paths)
     return frozenset(
-        format_.name for format_ in table_formats() if any(map(re.compile(format_.folder_marker).match, every))
+        format_.name for format_ in table_formats() if any(map(re.compile(format_.folder_marker).match, all_paths))
     )
 
 

@@ -20,12 +20,12 @@ from partita.storage import Storage
 
 ROW_GROUP_ROWS = 1_000_000
 TARGET_FILE_BYTES = 256 * 2**20
-"""When a file is full: this many bytes on disk."""
+"""Bytes on disk from which on a file is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloatStatistics:
-    """What a floating column holds: how many nulls, the ends of all that is not NaN, and how many are."""
+    """Statistics of a float column: null count, minimum and maximum of the values that are not NaN, and NaN count."""
 
     null_count: int = 0
     min_value: float | None = None
@@ -33,9 +33,9 @@ class FloatStatistics:
     nan_count: int = 0
 
     def with_values(self, column: pa.ChunkedArray) -> FloatStatistics:
-        """The same with more values."""
-        found = (*pc.min_max(column).as_py().values(), self.min_value, self.max_value)
-        ends = [end for end in found if end is not None and not math.isnan(end)]
+        """Return these statistics extended by the values of a column."""
+        bounds = (*pc.min_max(column).as_py().values(), self.min_value, self.max_value)
+        ends = [end for end in bounds if end is not None and not math.isnan(end)]
         nans = self.nan_count + (pc.sum(pc.is_nan(column)).as_py() or 0)
         return FloatStatistics(
             self.null_count + column.null_count, min(ends, default=None), max(ends, default=None), nans
@@ -44,30 +44,33 @@ class FloatStatistics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileFooter:
-    """What a finished file says of itself, and `floats` of the columns that have no statistics in it."""
+    """The footer of a finished file, and the statistics of its float columns, which the footer lacks."""
 
     metadata: pq.FileMetaData
     float_statistics: Mapping[str, FloatStatistics]
 
 
 def column_chunks(metadata: pq.FileMetaData) -> dict[str, list[Any]]:
-    """The chunks of each column by its path in the file, one a row group."""
-    found: dict[str, list[Any]] = {}
+    """Return the column chunks of each column, one per row group, by its path in the file."""
+    chunks: dict[str, list[Any]] = {}
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
-        for at in range(row_group.num_columns):
-            column = row_group.column(at)
-            found.setdefault(column.path_in_schema, []).append(column)
-    return found
+        for index in range(row_group.num_columns):
+            column = row_group.column(index)
+            chunks.setdefault(column.path_in_schema, []).append(column)
+    return chunks
 
 
 StatisticsEncoder = Callable[[FileFooter], str]
-"""A format's own description of a file."""
+"""Encodes the footer of a file as the `details` of its `WRITTEN_FILE_SCHEMA` row."""
 
 
 @dataclass(slots=True, eq=False)
 class ParquetSink:
-    """A Parquet file that grows by row groups; `settings` are pyarrow's. Its first rows say how columns are encoded."""
+    """Writes a Parquet file row group by row group; its first rows decide which columns are dictionary-encoded.
+
+    `writer_options` are those of pyarrow's `ParquetWriter`.
+    """
 
     storage: Storage
     path: str
@@ -83,7 +86,7 @@ class ParquetSink:
         self.file = self.storage.open_output(self.path)
 
     def write(self, rows: pa.Table) -> None:
-        """Add a row group, or more; rows are cast to the file's types, and a loss is an error."""
+        """Write rows as one or more row groups; raise if they can't be cast to the file's types without loss."""
         if rows.schema != self.schema:
             columns = [cast_array(c, f.type) for c, f in zip(rows.columns, self.schema, strict=True)]
             rows = pa.table(columns, schema=self.schema)
@@ -105,11 +108,11 @@ class ParquetSink:
 
     @property
     def is_full(self) -> bool:
-        """Whether the file has reached its size."""
+        """Whether the file has reached `TARGET_FILE_BYTES`."""
         return bool(self.file.tell() >= TARGET_FILE_BYTES)
 
     def close(self) -> dict[str, object]:
-        """Finish the file and tell of it."""
+        """Finish the file and return its row of `WRITTEN_FILE_SCHEMA`, without the partition."""
         writer = self.writer or self._open_writer(self.schema.empty_table())
         writer.close()
         size = self.file.tell()
@@ -124,86 +127,89 @@ class ParquetSink:
         }
 
     def abort(self) -> None:
-        """Drop the file."""
+        """Delete the unfinished file."""
         self.file.close()
         self.storage.delete([self.path])
 
 
 def read_row_groups(storage: Storage, path: str, schema: pa.Schema, *, by_id: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file in order, as that schema has them; a column that the file lacks is null.
+    """Yield the rows of a Parquet file in order, cast to a schema; a column that the file lacks is null.
 
-    Fields at every depth are found by their ids, or else by their names without regard to case, as Spark finds them.
+    With `by_id`, fields that have an id are found by it, at every depth; others by name, ignoring case as Spark does.
     """
-    # INT96 spans more years than nanoseconds do, and Spark writes no finer than microseconds.
+    # Nanoseconds can't represent all years of INT96, and Spark writes microseconds at most.
     with pq.ParquetFile(storage.open_input(path), coerce_int96_timestamp_unit="us") as file:
-        stored = file.schema_arrow
-        found = [_find_field(stored, field, by_id=by_id) for field in schema]
-        columns = [field.name for field in found if field is not None]
+        file_schema = file.schema_arrow
+        file_fields = [_find_field(file_schema, field, by_id=by_id) for field in schema]
+        columns = [field.name for field in file_fields if field is not None]
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=columns)
             arrays = [
-                pa.nulls(table.num_rows, wanted.type)
+                pa.nulls(table.num_rows, target_field.type)
                 if field is None
-                else _cast_stored_array(table[field.name].combine_chunks(), field.type, wanted.type, by_id=by_id)
-                for wanted, field in zip(schema, found, strict=True)
+                else _cast_stored_array(table[field.name].combine_chunks(), field.type, target_field.type, by_id=by_id)
+                for target_field, field in zip(schema, file_fields, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _find_field(stored: Iterable[pa.Field], wanted: pa.Field, *, by_id: bool) -> pa.Field | None:
-    fields = list(stored)
-    number = field_id(wanted) if by_id else None
-    if number is not None:
-        return next((field for field in fields if field_id(field) == number), None)
-    same = [field for field in fields if field.name == wanted.name]
-    alike = same or [field for field in fields if field.name.casefold() == wanted.name.casefold()]
-    if len(alike) > 1:
-        raise TableError(f"column {wanted.name!r} could be {' or '.join(f.name for f in alike)} in a file")
-    return alike[0] if alike else None
+def _find_field(file_fields: Iterable[pa.Field], target_field: pa.Field, *, by_id: bool) -> pa.Field | None:
+    fields = list(file_fields)
+    id_ = field_id(target_field) if by_id else None
+    if id_ is not None:
+        return next((field for field in fields if field_id(field) == id_), None)
+    matches = [field for field in fields if field.name == target_field.name]
+    candidates = matches or [field for field in fields if field.name.casefold() == target_field.name.casefold()]
+    if len(candidates) > 1:
+        raise TableError(f"column {target_field.name!r} could be {' or '.join(f.name for f in candidates)} in a file")
+    return candidates[0] if candidates else None
 
 
-def _cast_stored_array(array: pa.Array, stored_type: pa.DataType, wanted_type: pa.DataType, *, by_id: bool) -> pa.Array:
-    """An array of a file's type as the wanted one, also where fields inside of it are required."""
+def _cast_stored_array(array: pa.Array, stored_type: pa.DataType, target_type: pa.DataType, *, by_id: bool) -> pa.Array:
+    """Cast an array of a file to another type, also if fields inside of that are required."""
     return cast_array(
-        _cast_nested_array(array, stored_type, relax_required_fields(wanted_type), by_id=by_id), wanted_type
+        _cast_nested_array(array, stored_type, relax_required_fields(target_type), by_id=by_id), target_type
     )
 
 
-def _cast_nested_array(array: pa.Array, stored_type: pa.DataType, wanted_type: pa.DataType, *, by_id: bool) -> pa.Array:
-    """An array of a file's type as the wanted one; the fields of structs are found as columns are.
+def _cast_nested_array(array: pa.Array, stored_type: pa.DataType, target_type: pa.DataType, *, by_id: bool) -> pa.Array:
+    """Cast an array of a file to another type; fields of structs are found as columns are (`read_row_groups`).
 
-    Arrow would find them by their exact names, and make null of the others.
+    Arrow's cast would find them by their exact names, and make the others null.
     """
-    if not pa.types.is_nested(wanted_type) or (stored_type == wanted_type and not by_id):
-        return array if array.type == wanted_type else array.cast(wanted_type)
+    if not pa.types.is_nested(target_type) or (stored_type == target_type and not by_id):
+        return array if array.type == target_type else array.cast(target_type)
     if array.offset:
         array = pa.concat_arrays([array.slice(0, 0), array])
-    if pa.types.is_struct(wanted_type):
+    if pa.types.is_struct(target_type):
         children = []
-        for field in wanted_type:
-            own = _find_field(stored_type, field, by_id=by_id)
+        for field in target_type:
+            stored_field = _find_field(stored_type, field, by_id=by_id)
             children.append(
                 pa.nulls(len(array), field.type)
-                if own is None
+                if stored_field is None
                 else _cast_nested_array(
-                    array.field(stored_type.get_field_index(own.name)), own.type, field.type, by_id=by_id
+                    array.field(stored_type.get_field_index(stored_field.name)),
+                    stored_field.type,
+                    field.type,
+                    by_id=by_id,
                 )
             )
         mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(wanted_type), mask=mask)
+        return pa.StructArray.from_arrays(children, fields=list(target_type), mask=mask)
     mask = array.is_null() if array.null_count else None
-    if pa.types.is_map(wanted_type):
-        keys = _cast_nested_array(array.keys, stored_type.key_type, wanted_type.key_type, by_id=by_id)
-        items = _cast_nested_array(array.items, stored_type.item_type, wanted_type.item_type, by_id=by_id)
-        return pa.MapArray.from_arrays(array.offsets, keys, items, type=wanted_type, mask=mask)
-    values = _cast_nested_array(array.values, stored_type.value_type, wanted_type.value_type, by_id=by_id)
-    return pa.ListArray.from_arrays(array.offsets, values, type=wanted_type, mask=mask)
+    if pa.types.is_map(target_type):
+        keys = _cast_nested_array(array.keys, stored_type.key_type, target_type.key_type, by_id=by_id)
+        items = _cast_nested_array(array.items, stored_type.item_type, target_type.item_type, by_id=by_id)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=target_type, mask=mask)
+    values = _cast_nested_array(array.values, stored_type.value_type, target_type.value_type, by_id=by_id)
+    return pa.ListArray.from_arrays(array.offsets, values, type=target_type, mask=mask)
 
 
 def _statistics_columns(fields: Iterable[pa.Field], path_prefix: str = "") -> list[str]:
-    """The columns that get statistics in the file: none that is floating.
+    """Return the paths of the columns that get statistics in the file: all but float columns.
 
-    Parquet's leave NaN out, and Spark, to which it is the greatest, would skip row groups that hold what it looks for.
+    Parquet's statistics ignore NaN. To Spark NaN is the greatest value, so it would skip row groups that have matches.
     """
     paths: list[str] = []
     for f in fields:

@@ -1,4 +1,4 @@
-"""Partitions that are chosen by the values of some fields, and the files that lie in them, whatever their spec."""
+"""Select partitions by the values of some fields, and find their files, whatever the spec of a file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from partita.formats.table_version import TableVersion
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionSelection:
-    """The partitions whose values of `fields` are a row of `values`, null being null; without fields, all.
+    """The partitions whose values of `fields` are a row of `values`, null equal to null; all if there are no fields.
 
-    `values` has a column for each field under its name, of the type that `State.partitions` has it in.
+    `values` has a column for each field under its name, of its type in `TableVersion.partitions`.
     """
 
     fields: tuple[PartitionField, ...]
@@ -30,7 +30,7 @@ class PartitionSelection:
 
     @property
     def transform_results(self) -> pa.Table:
-        """The values as the fields' functions give them: Iceberg's day as a number."""
+        """The values as the transforms return them: Iceberg's day as an integer."""
         columns = [
             column.cast(pa.int32()) if _is_day_field(field, column.type) else column
             for field, column in zip(self.fields, self.values.columns, strict=True)
@@ -38,9 +38,9 @@ class PartitionSelection:
         return pa.table(columns, names=self.values.column_names)
 
     def matching_indices(self, spec_history: SpecHistory, partitions: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-        """Which rows of a table like `State.partitions` lie in them: as a whole, and perhaps in part.
+        """Return which rows of `partitions` (`TableVersion.partitions`) are in the selection: surely, and possibly.
 
-        A row of a spec that lacks some of the fields is told by those that it has.
+        A row whose spec lacks some of the fields is compared by the others, and is possibly in the selection.
         """
         ids = partitions["spec_id"].to_numpy()
         whole, part = np.zeros(len(ids), bool), np.zeros(len(ids), bool)
@@ -48,32 +48,38 @@ class PartitionSelection:
             rows = np.flatnonzero(ids == spec.spec_id)
             if not len(rows):
                 continue
-            shared = self._shared_columns(spec_history, spec)
-            found = rows[self._is_selected(partitions.take(pa.array(rows)), shared)] if shared else rows
-            (whole if len(shared) == len(self.fields) else part)[found] = True
+            shared_columns = self._shared_columns(spec_history, spec)
+            matching_rows = (
+                rows[self._is_selected(partitions.take(pa.array(rows)), shared_columns)] if shared_columns else rows
+            )
+            (whole if len(shared_columns) == len(self.fields) else part)[matching_rows] = True
         return np.flatnonzero(whole), np.flatnonzero(part)
 
     def may_match(self, spec_history: SpecHistory, partitions: pa.Table) -> bool:
-        """Whether any row of a table like `State.partitions` may lie in them."""
-        return any(len(places) for places in self.matching_indices(spec_history, partitions))
+        """Whether any row of `partitions` (`TableVersion.partitions`) may be in the selection."""
+        return any(len(indices) for indices in self.matching_indices(spec_history, partitions))
 
     def _shared_columns(self, spec_history: SpecHistory, spec: PartitionSpec) -> dict[str, str]:
-        """What the fields that a spec has are called in a table of partitions, by their own names."""
+        """Return the columns of the selected fields that a spec has in `TableVersion.partitions`, by field name."""
         return {
-            own.name: spec_history.column_name(spec, f)
-            for own in self.fields
-            for f in spec.fields
-            if f.is_equivalent(own)
+            selected_field.name: spec_history.column_name(spec, field)
+            for selected_field in self.fields
+            for field in spec.fields
+            if field.is_equivalent(selected_field)
         }
 
     def _is_selected(self, partitions: pa.Table, shared_columns: dict[str, str]) -> np.ndarray:
-        rows = pa.table([partitions[under] for under in shared_columns.values()], names=list(shared_columns))
-        found: np.ndarray = membership_mask(rows, self.values.select(list(shared_columns)))
-        return found
+        rows = pa.table([partitions[column] for column in shared_columns.values()], names=list(shared_columns))
+        is_selected: np.ndarray = membership_mask(rows, self.values.select(list(shared_columns)))
+        return is_selected
 
 
 def select_partitions(table_version: TableVersion, partitions: pa.Table) -> PartitionSelection:
-    """The partitions that the rows of a table say by fields of the current spec; what doesn't fit it is refused."""
+    """Select the partitions that are the rows of a table, which has columns for fields of the current spec.
+
+    Raises `PartitionsError` for anything but an Arrow table, for a column that is no field of the spec or is there
+    twice, and for values of another type.
+    """
     if not isinstance(partitions, pa.Table):
         raise PartitionsError(
             f"partitions are an Arrow table with a column for each field, not {type(partitions).__name__}"
@@ -85,15 +91,15 @@ def select_partitions(table_version: TableVersion, partitions: pa.Table) -> Part
         if field.name in fields:
             raise PartitionsError(f"partition field {field.name!r} is given twice")
         fields[field.name] = field
-        fitted = _fit_values(values, field, _partition_column_type(table_version, field))
+        column = _fit_values(values, field, _partition_column_type(table_version, field))
         if isinstance(field.source_type, CharType):
-            fitted = pa.chunked_array([pad_char_values(fitted, field.source_type).cast(fitted.type)])
-        columns.append(fitted)
+            column = pa.chunked_array([pad_char_values(column, field.source_type).cast(column.type)])
+        columns.append(column)
     return PartitionSelection(tuple(fields.values()), distinct_rows(pa.table(columns, names=list(fields))))
 
 
 def selection_from_partitions(table_version: TableVersion, partitions: pa.Table) -> PartitionSelection:
-    """The partitions that the rows of a table like `State.partitions` are, all of the current spec."""
+    """Select the partitions that are the rows of `partitions` (`TableVersion.partitions`), all of the current spec."""
     return PartitionSelection(
         table_version.spec.fields,
         distinct_rows(partition_field_columns(table_version, table_version.spec.fields, partitions)),
@@ -103,7 +109,7 @@ def selection_from_partitions(table_version: TableVersion, partitions: pa.Table)
 def partition_field_columns(
     table_version: TableVersion, fields: Sequence[PartitionField], partitions: pa.Table
 ) -> pa.Table:
-    """Some fields' columns of a table like `State.partitions`, whose rows are of the current spec."""
+    """Return some fields of `partitions`, whose rows are of the current spec, as columns under the field names."""
     columns = [partitions[table_version.spec_history.column_name(table_version.spec, field)] for field in fields]
     return pa.table(columns, names=[field.name for field in fields])
 
@@ -116,32 +122,32 @@ def _is_day_field(field: PartitionField, type_: pa.DataType) -> bool:
     return field.transform.time_unit == DAY and pa.types.is_date32(type_)
 
 
-def _fit_values(values: pa.ChunkedArray, field: PartitionField, wanted_type: pa.DataType) -> pa.ChunkedArray:
+def _fit_values(values: pa.ChunkedArray, field: PartitionField, target_type: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     fits = (
-        values.type == wanted_type
+        values.type == target_type
         or pa.types.is_null(values.type)
-        or _type_kind(values.type) == _type_kind(wanted_type)
+        or _type_kind(values.type) == _type_kind(target_type)
     )
-    if _is_day_field(field, wanted_type) and pa.types.is_integer(values.type):
+    if _is_day_field(field, target_type) and pa.types.is_integer(values.type):
         fits, values = True, _cast_values(values, field, pa.int32())
     if not fits:
-        raise PartitionsError(f"partition field {field.name!r} is {wanted_type}, and {values.type} is given; cast it")
-    return _cast_values(values, field, wanted_type)
+        raise PartitionsError(f"partition field {field.name!r} is {target_type}, and {values.type} is given; cast it")
+    return _cast_values(values, field, target_type)
 
 
-def _cast_values(values: pa.ChunkedArray, field: PartitionField, wanted_type: pa.DataType) -> pa.ChunkedArray:
-    if values.type == pa.uuid() and wanted_type != values.type:
+def _cast_values(values: pa.ChunkedArray, field: PartitionField, target_type: pa.DataType) -> pa.ChunkedArray:
+    if values.type == pa.uuid() and target_type != values.type:
         values = pa.chunked_array([chunk.storage for chunk in values.chunks], pa.binary(16))
     try:
-        return values.cast(wanted_type)
+        return values.cast(target_type)
     except pa.ArrowException as error:
-        raise PartitionsError(f"partition field {field.name!r} is {wanted_type}: {error}") from error
+        raise PartitionsError(f"partition field {field.name!r} is {target_type}: {error}") from error
 
 
 def _type_kind(type_: pa.DataType) -> object:
-    """What two types share between which values can be cast without becoming others."""
+    """Return the kind of a type; values can be cast between types of the same kind without changing."""
     if is_string_type(type_):
         return "text"
     if pa.types.is_timestamp(type_):
@@ -152,4 +158,4 @@ def _type_kind(type_: pa.DataType) -> object:
         "integer": pa.types.is_integer, "date": pa.types.is_date, "decimal": pa.types.is_decimal,
         "bytes": lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t), "time": pa.types.is_time,
     }  # fmt: skip
-    return next((kind for kind, is_one in kinds.items() if is_one(type_)), type_)
+    return next((kind for kind, is_kind in kinds.items() if is_kind(type_)), type_)

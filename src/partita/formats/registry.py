@@ -32,8 +32,8 @@ def table_format(name: str) -> TableFormat:
 @cache
 def _load_format(name: str) -> TableFormat:
     module, _, attribute = _FORMATS[name].partition(":")
-    loaded: TableFormat = getattr(import_module(module), attribute)
-    return loaded
+    format_: TableFormat = getattr(import_module(module), attribute)
+    return format_
 
 
 def table_formats() -> tuple[TableFormat, ...]:

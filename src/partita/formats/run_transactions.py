@@ -1,4 +1,4 @@
-"""The transactions of Partita's own runs, `partita/<ULID of the run>/...`: nobody asks for one long after its run."""
+"""Transactions of Partita's runs (`partita/<ULID of the run>/...`) expire, since only their run checks for them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from partita.algebra.ulid import is_ulid, ulid_millis
 
 RETENTION_MILLIS = 30 * 24 * 3600 * 1000
-"""Milliseconds for which the transactions of a run are kept, and its plan, without which it can't be resumed."""
+"""Milliseconds for which the transactions and the plan of a run are kept; after that it can't be resumed."""
 
 _RUN_PREFIX = "partita/"
 
 
-def expired_applications(applications: Iterable[str], now: int | None = None) -> list[str]:
-    """The applications among those that are runs from so long ago that they can be forgotten."""
-    before = (time.time_ns() // 1_000_000 if now is None else now) - RETENTION_MILLIS
-    return [one for one in applications if _run_start_millis(one, before) < before]
+def expired_applications(applications: Iterable[str], now_millis: int | None = None) -> list[str]:
+    """Return the applications that are runs older than `RETENTION_MILLIS`."""
+    before = (time.time_ns() // 1_000_000 if now_millis is None else now_millis) - RETENTION_MILLIS
+    return [application for application in applications if _run_start_millis(application, before) < before]
 
 
 def _run_start_millis(application: str, default_millis: int) -> int:
-    """When a run began, in milliseconds from 1970; of what is no run, `before`."""
+    """Return when a run began, in milliseconds since 1970; the default for an application that is no run."""
     run, _, _ = application.removeprefix(_RUN_PREFIX).partition("/")
     return ulid_millis(run) if application.startswith(_RUN_PREFIX) and is_ulid(run) else default_millis

@@ -1,6 +1,6 @@
-"""A partitioned table, whatever its format: the one interface that the formats share.
+"""The public interface of a partitioned table, the same for every format.
 
-What needs no rows needs no JVM; reading, writing and changing rows start Spark, or use the session that runs.
+Metadata needs no JVM; reading, writing and changing rows use the running Spark session, or start one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from partita.spark.rows import DataFrame, SparkSession
 
 ORPHAN_GRACE_PERIOD = timedelta(days=7)
-"""How old a file must be that nothing names before it is taken for left behind."""
+"""The age from which on an unreferenced file counts as an orphan."""
 
 
 _P = ParamSpec("_P")
@@ -47,16 +47,17 @@ _T = TypeVar("_T", bound="Table")
 
 
 def spark_operation(method: Callable[Concatenate[_T, _P], _R]) -> Callable[Concatenate[_T, _P], _R]:
-    """A method of a table that may start a Spark session, which then has the table's time zone."""
+    """Decorate a method that uses Spark: translate Spark's errors, and start sessions in the table's time zone."""
 
     @wraps(method)
-    def call_in_time_zone(self: _T, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def call_with_spark(self: _T, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        from partita.spark.errors import translate_spark_errors
         from partita.spark.session import new_session_time_zone
 
-        with new_session_time_zone(self.time_zone):
+        with new_session_time_zone(self.time_zone), translate_spark_errors():
             return method(self, *args, **kwargs)
 
-    return call_in_time_zone
+    return call_with_spark
 
 
 class Table:
@@ -78,11 +79,11 @@ class Table:
     def _evaluated_condition(
         self, where: PredicateLike | None, spark: SparkSession | None = None
     ) -> UnboundPredicate | None:
-        """A predicate as the session that will evaluate it reads it."""
+        """Return a predicate as the session that will evaluate it reads it."""
         return None if where is None else evaluated_condition(where, self.time_zone, spark)
 
     def _current_condition(self, where: PredicateLike | None) -> UnboundPredicate | None:
-        """A predicate as the session that runs reads it, if one does."""
+        """Return a predicate as the running session reads it, if one runs."""
         return None if where is None else current_condition(where, self.time_zone)
 
     def __repr__(self) -> str:
@@ -249,7 +250,8 @@ class Table:
     ) -> ChangeResult:
         """Replace the given partitions, and no others, in one commit. Partitions without new rows become empty.
 
-        `written` of the result has the rows, files and bytes that were written for each value of the selected fields.
+        `written_partitions` of the result has the rows, files and bytes that were written for each value of the
+        selected fields.
 
         Args:
             rows: the new rows, as `append` takes them.
@@ -343,15 +345,19 @@ class Table:
             drop: fields to remove, by name or by function.
             rename: new names of fields, by their old names.
         """
-        added, dropped = partition_functions_of(add, "add"), partition_fields_of(drop, "drop")
+        added_functions, dropped_fields = partition_functions_of(add, "add"), partition_fields_of(drop, "drop")
         self._store.format.require(Operation.EVOLVE)
-        self._store.evolve(add=added, drop=dropped, rename=rename_mapping(rename, "rename"))
+        self._store.evolve(add=added_functions, drop=dropped_fields, rename=rename_mapping(rename, "rename"))
 
     @spark_operation
     def rewrite(self, where: PredicateLike | None = None) -> ChangeResult:
         """Rewrite the files that may have matching rows and are small, of an earlier spec, or have deleted rows.
 
-        The rows of the table stay the same.
+        Args:
+            where: Restricts the rewrite to files that may have a match; None considers all files.
+
+        Raises:
+            TableError: Files have fewer rows than the metadata says; nothing is changed.
         """
         from partita.formats.operations.rewrite import rewrite_table_files
 

@@ -71,10 +71,10 @@ class TableRows(ABC):
         from partita.spark.session import spark_session
 
         counts = self.table_version.row_counts(file_indices)
-        uncounted = file_indices[counts.is_null().to_numpy(zero_copy_only=False)]
-        if not len(uncounted):
+        unknown_indices = file_indices[counts.is_null().to_numpy(zero_copy_only=False)]
+        if not len(unknown_indices):
             return total(counts)
-        return total(counts) + self.scan(spark_session(), uncounted, self.table_version.schema.names[:1]).count()
+        return total(counts) + self.scan(spark_session(), unknown_indices, self.table_version.schema.names[:1]).count()
 
     @abstractmethod
     def partition_value_columns(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
@@ -83,8 +83,8 @@ class TableRows(ABC):
     def is_outdated(self, file_indices: np.ndarray) -> np.ndarray:
         """Return which of the files differ from what would be written now: by default, those of another spec."""
         spec_ids = self.table_version.files["spec_id"].to_numpy()[file_indices]
-        outdated: np.ndarray = spec_ids != self.table_version.spec.spec_id
-        return outdated
+        has_other_spec: np.ndarray = spec_ids != self.table_version.spec.spec_id
+        return has_other_spec
 
     @abstractmethod
     def write_data_files(self, rows: DataFrame, operation: str) -> pa.Table:

@@ -121,22 +121,22 @@ def _parse_merge_clause(tokens: TokenStream) -> ParsedMergeClause:
     tokens.expect("when")
     is_negated = tokens.accept("not")
     tokens.expect("matched")
-    kind = MatchKind.NOT_MATCHED if is_negated else MatchKind.MATCHED
+    kind = MatchKind.WHEN_NOT_MATCHED if is_negated else MatchKind.WHEN_MATCHED
     if is_negated and tokens.accept("by"):
         if tokens.accept("source"):
-            kind = MatchKind.NOT_MATCHED_BY_SOURCE
+            kind = MatchKind.WHEN_NOT_MATCHED_BY_SOURCE
         else:
             tokens.expect("target")
     condition = tokens.read_until("then") if tokens.accept("and") else None
     tokens.expect("then")
-    if kind is MatchKind.NOT_MATCHED:
+    if kind is MatchKind.WHEN_NOT_MATCHED:
         tokens.expect("insert")
         return ParsedMergeClause(kind, condition, MergeAction.INSERT, _parse_insert_values(tokens), start)
     if tokens.accept("delete"):
         return ParsedMergeClause(kind, condition, MergeAction.DELETE, None, start)
     tokens.expect("update", "set")
     if tokens.accept("*"):
-        if kind is MatchKind.NOT_MATCHED_BY_SOURCE:
+        if kind is MatchKind.WHEN_NOT_MATCHED_BY_SOURCE:
             tokens.fail("a row that the source doesn't match can't take the source's values; say which to set")
         return ParsedMergeClause(kind, condition, MergeAction.UPDATE, None, start)
     return ParsedMergeClause(kind, condition, MergeAction.UPDATE, _parse_assignments(tokens.read_until("when")), start)

@@ -218,9 +218,9 @@ def _merge_clause(
     clause: ParsedMergeClause, target: TableScope, source: TableScope, table: Table, on: SqlFragment
 ) -> WhenClause:
     scopes = {
-        MatchKind.MATCHED: [target, source],
-        MatchKind.NOT_MATCHED: [source],
-        MatchKind.NOT_MATCHED_BY_SOURCE: [target],
+        MatchKind.WHEN_MATCHED: [target, source],
+        MatchKind.WHEN_NOT_MATCHED: [source],
+        MatchKind.WHEN_NOT_MATCHED_BY_SOURCE: [target],
     }[clause.kind]
     condition = None if clause.condition is None else qualify_columns(clause.condition, scopes)
     values: dict[str, str] | None = None

@@ -68,7 +68,7 @@ def test_a_clean_up_follows_no_links(tmp_path: Path) -> None:
     removed = table.remove_orphans(timedelta(hours=1))
     assert removed == [f"p=c/{orphan.name}"]
     assert folder_contents(others) == before
-    assert removed.left == {
+    assert removed.remaining == {
         **dict.fromkeys(["p=a", "p=b", "back", "none", theirs.name], REASON_SYMBOLIC_LINK),
         "inner": REASON_OTHER_TABLE, "notes.txt": REASON_UNKNOWN_NAME, f"p=c/{young.name}": REASON_TOO_YOUNG,
     }  # fmt: skip
@@ -114,7 +114,7 @@ def test_files_of_other_writers_are_orphans_where_these_put_them(tmp_path: Path,
         unnamed = [name for name, why in NAMES.items() if why != REASON_UNKNOWN_NAME and f"-0-{UUID}.c000" not in name]
         expected |= dict.fromkeys(unnamed, REASON_UNKNOWN_FEATURE)
     assert sorted(removed) == sorted(name for name, why in expected.items() if why is None)
-    assert removed.left == {name: why for name, why in expected.items() if why is not None}
+    assert removed.remaining == {name: why for name, why in expected.items() if why is not None}
 
 
 def test_files_of_other_writers_that_the_log_names_stay(spark: SparkSession, tmp_path: Path) -> None:

@@ -60,9 +60,12 @@ class ReferenceTable:
 
     def merge(self, source: pa.Table, on: str, *clauses: WhenClause) -> None:
         source_columns = [field.name for field in self._view("source", source)]
-        old = [clause for clause in clauses if clause.match_kind is not MatchKind.NOT_MATCHED]
-        new = [clause for clause in clauses if clause.match_kind is MatchKind.NOT_MATCHED]
-        matched = {MatchKind.MATCHED: "s.__there is not null", MatchKind.NOT_MATCHED_BY_SOURCE: "s.__there is null"}
+        old = [clause for clause in clauses if clause.match_kind is not MatchKind.WHEN_NOT_MATCHED]
+        new = [clause for clause in clauses if clause.match_kind is MatchKind.WHEN_NOT_MATCHED]
+        matched = {
+            MatchKind.WHEN_MATCHED: "s.__there is not null",
+            MatchKind.WHEN_NOT_MATCHED_BY_SOURCE: "s.__there is null",
+        }
         action = _first_true_condition(
             [f"{matched[clause.match_kind]} and ({clause.condition or 'true'})" for clause in old]
         )

@@ -137,7 +137,7 @@ def test_statistics_elsewhere_stay(table: IcebergTable, tmp_path: Path, others: 
     before = tree(others)
     removed = expire_snapshots(reload_table(table), _now(), 1)
     assert tree(others) == before
-    assert removed.left == {statistics["statistics-path"]: REASON_OUTSIDE_FOLDER}
+    assert removed.remaining == {statistics["statistics-path"]: REASON_OUTSIDE_FOLDER}
     assert table_ids(table) == [2]
 
 
@@ -156,7 +156,7 @@ def test_manifests_and_their_lists_elsewhere_stay(table: IcebergTable, others: P
     before = tree(others)
     removed = expire_snapshots(reload_table(table), _now(), 1)
     assert tree(others) == before
-    assert removed.left == {f"file://{moved}": REASON_OUTSIDE_FOLDER}
+    assert removed.remaining == {f"file://{moved}": REASON_OUTSIDE_FOLDER}
     assert any(path.endswith(".parquet") for path in removed)
 
 
@@ -177,7 +177,7 @@ def test_data_files_elsewhere_stay(lake: Path, others: Path, through: str) -> No
     before = tree(others)
     removed = expire_snapshots(reload_table(table), _now(), 1)
     assert tree(others) == before
-    assert removed.left[file.file_path] == REASON_OUTSIDE_FOLDER
+    assert removed.remaining[file.file_path] == REASON_OUTSIDE_FOLDER
     assert len(removed) > 1
 
 
@@ -196,10 +196,10 @@ def test_files_of_a_table_in_the_tables_folder_stay(lake: Path) -> None:
     )
     removed = expire_snapshots(reload_table(table), _now(), 1)
     assert moved.exists()
-    assert removed.left == {file.file_path: REASON_OTHER_TABLE}
+    assert removed.remaining == {file.file_path: REASON_OTHER_TABLE}
     orphans = pt.Table("t", IcebergTableStore(reload_table(table))).remove_orphans(NOW)
     assert moved.exists()
-    assert orphans.left[str(inner)] == REASON_OTHER_TABLE
+    assert orphans.remaining[str(inner)] == REASON_OTHER_TABLE
 
 
 def test_an_orphan_behind_a_link_stays(table: IcebergTable, others: Path) -> None:
@@ -211,7 +211,7 @@ def test_an_orphan_behind_a_link_stays(table: IcebergTable, others: Path) -> Non
     before = tree(others)
     removed = opened(folder.parents[1]).remove_orphans(NOW)
     assert removed == [str(orphan)]
-    assert {removed.left[str(folder / name)] for name in ("data/link", "link.parquet")} == {REASON_SYMBOLIC_LINK}
+    assert {removed.remaining[str(folder / name)] for name in ("data/link", "link.parquet")} == {REASON_SYMBOLIC_LINK}
     assert tree(others) == before
 
 
@@ -284,7 +284,7 @@ def test_a_table_with_its_metadata_elsewhere_is_cleaned_once_its_location_is_con
     manifests = len(list(elsewhere.glob("*.avro")))
     removed = confirmed.expire_snapshots(NOW, 1)
     assert len(list(elsewhere.glob("*.avro"))) < manifests
-    assert removed.left == {}
+    assert removed.remaining == {}
     assert [row.id for row in confirmed.read().collect()] == [1]
     assert pt.Lake(str(lake)).table("db.t").remove_orphans(NOW) == [], "a lake's own table is in its folder"
 
@@ -345,11 +345,11 @@ def test_a_table_in_an_object_store_is_cleaned_below_its_prefix(lake: Path, buck
     orphan.write_text("x")
     removed = remove_orphan_files(reload_table(table), -60)
     assert removed == [f"s3://wh/lake/t/data/{orphan.name}"]
-    assert removed.left == {"s3://wh/lake/t/in": REASON_OTHER_TABLE}
+    assert removed.remaining == {"s3://wh/lake/t/in": REASON_OTHER_TABLE}
     assert tree(bucket) == before
     expired = expire_snapshots(reload_table(table), _now(), 1)
     assert first.file_path in expired
-    assert expired.left == {}
+    assert expired.remaining == {}
     deleted = {f"{scheme}://wh/{path}" for path in set(before) - set(tree(bucket))}
     assert deleted == set(expired)
 

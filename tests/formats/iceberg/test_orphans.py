@@ -71,7 +71,7 @@ def test_orphans_go_when_they_are_old(table: Table) -> None:
         os.utime(path, (long_ago, long_ago))
     removed = remove_orphan_files(table)
     assert removed == [str(hidden), str(old)]
-    assert removed.left == {
+    assert removed.remaining == {
         str(young): "it is younger than older_than, and a running write may need it",
         str(hint): REASON_UNKNOWN_NAME,
     }

@@ -75,7 +75,7 @@ def test_two_tables_with_one_location_keep_their_files(tmp_path: Path, catalogs:
     for holder, name in ((first, "a.one"), (second, "a.two")):
         removed = holder.opened(name).remove_orphans(NOW)
         assert removed == ([str(orphan_file)] if name == "a.one" else [])
-        assert any("one" in why or "metadata file" in why or "two" in why for why in removed.left.values())
+        assert any("one" in why or "metadata file" in why or "two" in why for why in removed.remaining.values())
     assert tree(tmp_path / "shared") == before - {orphan_file}
     assert (first.count("a.one"), second.count("a.two")) == (6, 3)
 
@@ -108,8 +108,8 @@ def test_a_fork_that_has_not_committed_keeps_its_files(tmp_path: Path, name: str
     source.overwrite(ROWS)
     if name == "expire_snapshots":
         removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
-        assert all("a.fork" in why for why in removed.left.values())
-        assert removed.left
+        assert all("a.fork" in why for why in removed.remaining.values())
+        assert removed.remaining
     else:
         catalog.opened("a.t").remove_orphans(NOW)
     assert (catalog.count("a.t"), catalog.count("a.fork")) == (3, 3)
@@ -122,10 +122,10 @@ def test_metadata_files_that_the_log_let_go_of_are_orphans(tmp_path: Path) -> No
     for _ in range(6):
         table.overwrite(ROWS)
     removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
-    assert removed.left == {}
+    assert removed.remaining == {}
     assert len([path for path in removed if path.endswith(".parquet")]) == 6
     removed = catalog.opened("a.t").remove_orphans(NOW)
-    assert removed.left == {}
+    assert removed.remaining == {}
     assert len(list((local(table.location()) / "metadata").glob("*.metadata.json"))) == 3
     assert catalog.count("a.t") == 3
 
@@ -171,7 +171,7 @@ def test_a_data_path_in_another_tables_folder_is_left_alone(tmp_path: Path, insi
     removed = catalog.opened("a.one").remove_orphans(NOW)
     assert removed == []
     assert tree(local(first.location())) == before
-    assert set(removed.left.values()) == {"the table a.two may have it: its files are in this folder"}
+    assert set(removed.remaining.values()) == {"the table a.two may have it: its files are in this folder"}
     assert catalog.count("a.two") == 3
 
 
@@ -183,7 +183,7 @@ def test_files_that_were_added_to_another_table_are_left_alone(tmp_path: Path) -
     second.add_files([f"file://{added}"])
     removed = catalog.opened("a.t").remove_orphans(NOW)
     assert list(removed) == [str(left_behind)]
-    assert removed.left == {str(added): "the table a.other names it: its files may lie in any folder"}
+    assert removed.remaining == {str(added): "the table a.other names it: its files may lie in any folder"}
     assert catalog.count("a.other") == 2 * ROWS.num_rows
 
 
@@ -205,7 +205,7 @@ def test_data_sets_of_others_in_the_folder_of_a_table_stay(tmp_path: Path, name:
     pq.write_table(ROWS, path)
     removed = catalog.opened("a.t").remove_orphans(NOW)
     assert path.exists() == (reason is not None)
-    assert (list(removed), removed.left) == (([str(path)], {}) if reason is None else ([], {str(path): reason}))
+    assert (list(removed), removed.remaining) == (([str(path)], {}) if reason is None else ([], {str(path): reason}))
 
 
 def test_a_table_that_can_not_be_read_is_listed(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_table_that_can_not_be_read_is_listed(tmp_path: Path) -> None:
     orphan_file = orphan(first.location())
     removed = catalog.opened("a.one").remove_orphans(NOW)
     assert removed == [str(orphan_file)]
-    assert "can't be read" in removed.left["a.two"]
+    assert "can't be read" in removed.remaining["a.two"]
 
 
 # --- new tables
@@ -290,7 +290,7 @@ def test_statistics_that_name_other_files_delete_none(tmp_path: Path, named: str
         update.set_statistics(StatisticsFile.model_validate({**statistics, **more}))
     removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
     assert removed == [old.manifest_list]
-    assert removed.left == ({path: REASON_UNKNOWN_NAME} if named == "other" else {})
+    assert removed.remaining == ({path: REASON_UNKNOWN_NAME} if named == "other" else {})
     assert local(path).exists()
     assert catalog.count("a.t") == 6
 

@@ -113,7 +113,7 @@ def test_rows_outside_of_the_table_are_not_deleted(table: LanceTable, others: Pa
 def test_a_leaf_outside_of_the_table_can_be_taken_out_of_it(table: LanceTable, others: Path) -> None:
     move_leaf(table, "../others.lance")
     before = folder_contents(others)
-    left = table.cleanup(timedelta(0)).left
+    left = table.cleanup(timedelta(0)).remaining
     assert list(left) == ["../others.lance"]
     assert table.drop_partition("country = 'US'") == 1
     table.cleanup(timedelta(0))
@@ -145,7 +145,7 @@ def test_the_log_can_not_name_what_a_clean_up_deletes(table: LanceTable, others:
     before = folder_contents(others)
     removed = pt.open_table(table.uri, format="lance").remove_orphans(timedelta(0))
     assert folder_contents(others) == before
-    assert list(removed.left) == ["../others.lance"]
+    assert list(removed.remaining) == ["../others.lance"]
 
 
 @pytest.mark.parametrize("inside", ["data/more", "more", "_deletions"])
@@ -158,7 +158,7 @@ def test_a_clean_up_follows_no_link_in_a_leaf(table: LanceTable, others: Path, i
     before = folder_contents(others)
     removed = table.cleanup(timedelta(0))
     assert folder_contents(others) == before
-    assert any("country=US.lance" in path for path in removed.left)
+    assert any("country=US.lance" in path for path in removed.remaining)
     with pytest.raises(TableError, match=f"symbolic link in it, {inside}"):
         table.compact()
     with pytest.raises(TableError, match=f"symbolic link in it, {inside}"):
@@ -179,7 +179,7 @@ def test_what_is_not_lances_in_a_dropped_partition_stays(tmp_path: Path) -> None
     removed = table.cleanup(timedelta(0))
     assert [str(path.relative_to(leaf)) for path in leaf.rglob("*") if path.is_file()] == ["data/notes.txt"]
     reason = "its name is none of those that Partita knows writers of this format to give"
-    assert removed.left == {"event_date=2025-12-10/country=CN.lance/data/notes.txt": reason}
+    assert removed.remaining == {"event_date=2025-12-10/country=CN.lance/data/notes.txt": reason}
 
 
 def test_only_files_of_lance_hold_up_the_end_of_a_dropped_partition(tmp_path: Path) -> None:
@@ -193,9 +193,9 @@ def test_only_files_of_lance_hold_up_the_end_of_a_dropped_partition(tmp_path: Pa
     time.sleep(0.01)
     removed = table.cleanup(timedelta(0))
     data_folder = "event_date=2025-12-10/country=CN.lance/data"
-    assert removed.left == {f"{data_folder}/{written.name}": REASON_TOO_YOUNG}
+    assert removed.remaining == {f"{data_folder}/{written.name}": REASON_TOO_YOUNG}
     written.unlink()
-    assert table.cleanup(timedelta(0)).left == {f"{data_folder}/notes.txt": REASON_UNKNOWN_NAME}
+    assert table.cleanup(timedelta(0)).remaining == {f"{data_folder}/notes.txt": REASON_UNKNOWN_NAME}
     assert [path.name for path in leaf.rglob("*") if path.is_file()] == ["notes.txt"]
 
 
@@ -255,7 +255,7 @@ def test_what_lies_beside_the_table_is_written_to_and_not_cleaned_up(tmp_path: P
     before = folder_contents(beside), folder_contents(tmp_path / "__manifest")
     removed = table.remove_orphans(timedelta(0))
     assert (folder_contents(beside), folder_contents(tmp_path / "__manifest")) == before
-    assert removed.left == dict.fromkeys(["somewhere", "__manifest"], REASON_OUTSIDE_FOLDER)
+    assert removed.remaining == dict.fromkeys(["somewhere", "__manifest"], REASON_OUTSIDE_FOLDER)
     assert any("country=FR.lance" in path for path in removed)
     assert column_values(table) == [1, 2, 3, 4, 12, 13, 14]
 

@@ -111,8 +111,8 @@ class _CommitReader:
 
     def commit_lines(self, versions: Sequence[int]) -> list[CommitLines]:
         """Return the commits of some versions; raise `TableError` if one is missing."""
-        unread = [version for version in versions if version not in self._commits_by_version]
-        for version, data in zip(unread, read_commit_files(self.log.storage, unread), strict=True):
+        unread_versions = [version for version in versions if version not in self._commits_by_version]
+        for version, data in zip(unread_versions, read_commit_files(self.log.storage, unread_versions), strict=True):
             self._commits_by_version[version] = split_commit(version, data)
         return [self._commits_by_version[version] for version in versions]
 
@@ -140,18 +140,24 @@ class _ChangeFeedReader:
     def commits_after(self, after_version: int) -> list[TableCommit]:
         """Return the commits after a version that changed data, oldest first."""
         listing = list_log(self.log.storage, after_version + 1)
-        first = _first_contiguous_version(listing, self.current_version.version)
+        first_version = _first_contiguous_version(listing, self.current_version.version)
         checkpoints = (
-            [] if first <= after_version + 1 else [self._checkpoint_commit(listing, max(first - 1, after_version + 1))]
+            []
+            if first_version <= after_version + 1
+            else [self._checkpoint_commit(listing, max(first_version - 1, after_version + 1))]
         )
-        read = self.commit_reader.commit_lines(range(max(first, after_version + 1), self.current_version.version + 1))
-        last_repartition = max((lines.version for lines in read if self._is_repartitioned(lines)), default=-1)
+        lines_by_commit = self.commit_reader.commit_lines(
+            range(max(first_version, after_version + 1), self.current_version.version + 1)
+        )
+        last_repartition = max(
+            (lines.version for lines in lines_by_commit if self._is_repartitioned(lines)), default=-1
+        )
         commits = [
             self._table_commit(lines, partitions, is_repartitioned=lines.version <= last_repartition)
-            for lines, partitions in zip(read, self._partitions_by_commit(read), strict=True)
+            for lines, partitions in zip(lines_by_commit, self._partitions_by_commit(lines_by_commit), strict=True)
         ]
-        changing = (commit for commit in commits if commit is not None)
-        return sorted([*changing, *checkpoints], key=lambda commit: commit.version)
+        data_commits = (commit for commit in commits if commit is not None)
+        return sorted([*data_commits, *checkpoints], key=lambda commit: commit.version)
 
     def _checkpoint_commit(self, listing: LogListing, min_version: int) -> TableCommit:
         """Return all partitions of the oldest complete version from `min_version` on, as one commit."""
@@ -224,11 +230,11 @@ class _ChangeFeedReader:
     def _commit_partitions(self, version: int, rows: pa.Table) -> pa.Table:
         """Return the distinct partitions of the files of one commit; some `remove` actions lack partition values."""
         lacks_values = pc.and_(pc.is_null(rows["partition_values"]), bool(self._partition_names))
-        named = self._distinct_partitions(dense_array(rows["partition_values"].filter(pc.invert(lacks_values))))
+        partitions = self._distinct_partitions(dense_array(rows["partition_values"].filter(pc.invert(lacks_values))))
         if not pc.any(lacks_values).as_py():
-            return named
-        looked_up = self._partitions_of_paths(version, rows["path"].filter(lacks_values))
-        return distinct_rows(pa.concat_tables([named, looked_up]))
+            return partitions
+        path_partitions = self._partitions_of_paths(version, rows["path"].filter(lacks_values))
+        return distinct_rows(pa.concat_tables([partitions, path_partitions]))
 
     def _partitions_of_paths(self, version: int, paths: pa.ChunkedArray) -> pa.Table:
         """Return the partitions of removed files, from the version before; all current ones if that is unknown."""
@@ -236,10 +242,12 @@ class _ChangeFeedReader:
             snapshot = self.log.snapshot(version - 1)
         except PartitaError:  # cleaned up
             return self._current_partitions
-        removed, existing = self.log.table_root.canonical_paths(paths), snapshot.canonical_paths
+        removed_paths, existing_paths = self.log.table_root.canonical_paths(paths), snapshot.canonical_paths
         file_indices = pc.index_in(
-            (dense_array(paths) if removed is None else removed).cast(pa.large_string()),
-            value_set=(dense_array(snapshot.files["path"]) if existing is None else existing).cast(pa.large_string()),
+            (dense_array(paths) if removed_paths is None else removed_paths).cast(pa.large_string()),
+            value_set=(dense_array(snapshot.files["path"]) if existing_paths is None else existing_paths).cast(
+                pa.large_string()
+            ),
         )
         if file_indices.null_count:
             return self._current_partitions
@@ -255,13 +263,15 @@ class _ChangeFeedReader:
     def _typed_partitions(self, values: pa.Array) -> pa.Table:
         """Return the partition of each file, with the columns of `TableVersion.partitions`."""
         metadata = self.current_version.metadata
-        typed = typed_partitions(
+        partitions = typed_partitions(
             pa.table({"partition_values": select_partition_values(values, self._partition_names)}),
             self.current_version.schema,
             metadata.partition_columns,
             physical_names(metadata),
         )
-        return typed.append_column("spec_id", spec_id_column(self.current_version.spec.spec_id, typed.num_rows))
+        return partitions.append_column(
+            "spec_id", spec_id_column(self.current_version.spec.spec_id, partitions.num_rows)
+        )
 
     @cached_property
     def _current_partitions(self) -> pa.Table:
@@ -278,10 +288,10 @@ class _ChangeFeedReader:
 
 def _first_contiguous_version(listing: LogListing, latest_version: int) -> int:
     """Return the first version from which on no commit is missing; one above the newest if that is missing."""
-    first = latest_version + 1
-    while first - 1 in listing.commit_versions:
-        first -= 1
-    return first
+    version = latest_version + 1
+    while version - 1 in listing.commit_versions:
+        version -= 1
+    return version
 
 
 def _changed_file_rows(commits: Sequence[Sequence[bytes]], names: Iterable[str]) -> tuple[pa.Table, Ints]:
@@ -297,9 +307,9 @@ def _changed_file_rows(commits: Sequence[Sequence[bytes]], names: Iterable[str])
     if rows is None:
         raise TableError("the actions of files in the log can't be read")
     commit_indices = np.repeat(np.arange(len(commits)), [len(commit_lines) for commit_lines in commits])
-    parts = [_data_change_rows(rows[kind]) for kind in ("add", "remove")]
-    files = pa.concat_tables(part.drop_columns("line") for part in parts)
-    return files, commit_indices[np.concatenate([part["line"].to_numpy() for part in parts])]
+    data_changes = [_data_change_rows(rows[kind]) for kind in ("add", "remove")]
+    files = pa.concat_tables(data_change.drop_columns("line") for data_change in data_changes)
+    return files, commit_indices[np.concatenate([data_change["line"].to_numpy() for data_change in data_changes])]
 
 
 def _data_change_rows(column: pa.ChunkedArray) -> pa.Table:

@@ -60,13 +60,13 @@ def stored_arrow_schema(metadata: DeltaMetadata) -> pa.Schema:
 
     All columns are nullable in files; the table checks what may not be null.
     """
-    mapped = column_mapping_mode(metadata) != "none"
+    is_mapped = column_mapping_mode(metadata) != "none"
     names = (field["name"] for field in metadata.schema_json["fields"])
     fields = (
-        _physical_struct(metadata.schema_json, with_ids=True)["fields"] if mapped else metadata.schema_json["fields"]
+        _physical_struct(metadata.schema_json, with_ids=True)["fields"] if is_mapped else metadata.schema_json["fields"]
     )
-    stored = [field for name, field in zip(names, fields, strict=True) if name not in metadata.partition_columns]
-    return pa.schema([_arrow_field(field) for field in stored])
+    stored_fields = [field for name, field in zip(names, fields, strict=True) if name not in metadata.partition_columns]
+    return pa.schema([_arrow_field(field) for field in stored_fields])
 
 
 def _arrow_field(field: Json) -> pa.Field:
@@ -265,12 +265,12 @@ def _generated_field(function: PartitionFunction, source: Field, schema: Schema)
         raise SpecError(f"{function} needs a date or a timestamp, and {source.name!r} is {source.type}")
     if transform.time_unit == HOUR and source.type.kind is TypeKind.DATE:
         raise SpecError(f"{function}: a date has no hour")
-    if any(function.name.casefold() == other.casefold() for other in schema.names):
+    if any(function.name.casefold() == column_name.casefold() for column_name in schema.names):
         raise SpecError(f"partition column {function.name!r} has the name of another; give it another")
-    quoted = source.name if _PLAIN_IDENTIFIER.fullmatch(source.name) else f"`{source.name.replace('`', '``')}`"
-    text = expression.sql.format(quoted, transform.parameter)
-    generated = Schema((Field(function.name, expression.result_type),))
-    schema_json = cast("dict[str, Any]", schema_to_json(generated))
+    quoted_name = source.name if _PLAIN_IDENTIFIER.fullmatch(source.name) else f"`{source.name.replace('`', '``')}`"
+    text = expression.sql.format(quoted_name, transform.parameter)
+    field_schema = Schema((Field(function.name, expression.result_type),))
+    schema_json = cast("dict[str, Any]", schema_to_json(field_schema))
     return {**schema_json["fields"][0], "metadata": {GENERATION_EXPRESSION: text}}
 
 

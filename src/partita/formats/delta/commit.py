@@ -55,7 +55,7 @@ class PendingCommit:
         return {action["remove"]["path"] for action in self.actions if "remove" in action}
 
 
-def commit_actions(log: DeltaLog, snapshot: DeltaSnapshot, pending: PendingCommit) -> int:
+def commit_actions(log: DeltaLog, snapshot: DeltaSnapshot, pending_commit: PendingCommit) -> int:
     """Commit on top of a snapshot, or of the commits that others made since, and return the version.
 
     If another commit has recorded the application's transaction already, nothing is committed and the version of that
@@ -63,14 +63,14 @@ def commit_actions(log: DeltaLog, snapshot: DeltaSnapshot, pending: PendingCommi
     """
     version = snapshot.version + 1
     interval = _checkpoint_interval(snapshot)
-    commit_info = _commit_info_action(snapshot, pending)
-    while not log.write_commit(version, [commit_info, *_transaction_actions(pending), *pending.actions]):
-        for other in log.commits_after(version - 1):
+    commit_info = _commit_info_action(snapshot, pending_commit)
+    while not log.write_commit(version, [commit_info, *_transaction_actions(pending_commit), *pending_commit.actions]):
+        for other_commit in log.commits_after(version - 1):
             # An object store may answer a retried request with "exists": then the commit is our own.
-            if _is_own_commit(other, commit_info) or _has_transaction(other, pending.transaction):
-                return other.version
-            check_conflict(other, pending, isolation_level(snapshot.metadata), log.table_root)
-            version = other.version + 1
+            if _is_own_commit(other_commit, commit_info) or _has_transaction(other_commit, pending_commit.transaction):
+                return other_commit.version
+            check_conflict(other_commit, pending_commit, isolation_level(snapshot.metadata), log.table_root)
+            version = other_commit.version + 1
     if version % interval == 0:
         log.write_checkpoint(version, snapshot)
     return version
@@ -82,38 +82,40 @@ def _checkpoint_interval(snapshot: DeltaSnapshot) -> int:
     return int(text) if text.isdecimal() and int(text) > 0 else DEFAULT_CHECKPOINT_INTERVAL
 
 
-def _is_own_commit(other: DeltaCommit, commit_info: Mapping[str, Any]) -> bool:
+def _is_own_commit(other_commit: DeltaCommit, commit_info: Mapping[str, Any]) -> bool:
     own_id = commit_info["commitInfo"]["txnId"]
-    return any(info.get("txnId") == own_id for info in actions_of_kind(other, "commitInfo"))
+    return any(info.get("txnId") == own_id for info in actions_of_kind(other_commit, "commitInfo"))
 
 
-def _has_transaction(other: DeltaCommit, transaction: tuple[str, int] | None) -> bool:
+def _has_transaction(other_commit: DeltaCommit, transaction: tuple[str, int] | None) -> bool:
     if transaction is None:
         return False
     application, number = transaction
-    return any(t["appId"] == application and t["version"] >= number for t in actions_of_kind(other, "txn"))
+    return any(t["appId"] == application and t["version"] >= number for t in actions_of_kind(other_commit, "txn"))
 
 
-def _transaction_actions(pending: PendingCommit) -> list[Mapping[str, Any]]:
-    if pending.transaction is None:
+def _transaction_actions(pending_commit: PendingCommit) -> list[Mapping[str, Any]]:
+    if pending_commit.transaction is None:
         return []
-    application, number = pending.transaction
+    application, number = pending_commit.transaction
     return [{"txn": {"appId": application, "version": number, "lastUpdated": current_millis()}}]
 
 
-def _commit_info_action(snapshot: DeltaSnapshot, pending: PendingCommit) -> Mapping[str, Any]:
-    parameters = {key: json.dumps(value) for key, value in pending.parameters.items()}
-    if pending.operation in _WRITE_MODES:
-        parameters = {"mode": _WRITE_MODES[pending.operation], **parameters}
+def _commit_info_action(snapshot: DeltaSnapshot, pending_commit: PendingCommit) -> Mapping[str, Any]:
+    parameters = {key: json.dumps(value) for key, value in pending_commit.parameters.items()}
+    if pending_commit.operation in _WRITE_MODES:
+        parameters = {"mode": _WRITE_MODES[pending_commit.operation], **parameters}
     return {
         "commitInfo": {
             "timestamp": current_millis(),
-            "operation": _OPERATION_NAMES.get(pending.operation, pending.operation),
+            "operation": _OPERATION_NAMES.get(pending_commit.operation, pending_commit.operation),
             "operationParameters": parameters,
-            "operationMetrics": {_METRIC_NAMES.get(key, key): str(value) for key, value in pending.metrics.items()},
+            "operationMetrics": {
+                _METRIC_NAMES.get(key, key): str(value) for key, value in pending_commit.metrics.items()
+            },
             "readVersion": snapshot.version,
             "isolationLevel": isolation_level(snapshot.metadata),
-            "isBlindAppend": pending.matches_read is None and not pending.removed_paths,
+            "isBlindAppend": pending_commit.matches_read is None and not pending_commit.removed_paths,
             "engineInfo": "Partita",
             "txnId": str(uuid4()),
         }

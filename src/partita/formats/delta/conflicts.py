@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from partita.formats.delta.commit import PendingCommit
 
 
-def check_conflict(other: DeltaCommit, pending: PendingCommit, level: str, root: TableRoot) -> None:
+def check_conflict(other_commit: DeltaCommit, pending_commit: PendingCommit, level: str, root: TableRoot) -> None:
     """Raise `CommitConflict` if another commit changed what a pending one depends on, at an isolation level."""
     for kind, reason in (("metaData", "changed the table's metadata"), ("protocol", "changed the table's protocol")):
-        if any(actions_of_kind(other, kind)):
-            raise CommitConflict(pending.operation, reason, other.version)
-    removes = list(actions_of_kind(other, "remove"))
-    removed_by_both = _canonical_paths(pending.removed_paths, root) & _canonical_paths(
+        if any(actions_of_kind(other_commit, kind)):
+            raise CommitConflict(pending_commit.operation, reason, other_commit.version)
+    removes = list(actions_of_kind(other_commit, "remove"))
+    shared_removals = _canonical_paths(pending_commit.removed_paths, root) & _canonical_paths(
         (remove["path"] for remove in removes), root
     )
-    if removed_by_both:
-        reason = f"removed a file that this commit removes too ({min(removed_by_both)})"
-        raise CommitConflict(pending.operation, reason, other.version)
+    if shared_removals:
+        reason = f"removed a file that this commit removes too ({min(shared_removals)})"
+        raise CommitConflict(pending_commit.operation, reason, other_commit.version)
     changed_paths = (remove["path"] for remove in removes if remove.get("dataChange", True))
-    read_and_removed = _canonical_paths(pending.read_paths, root) & _canonical_paths(changed_paths, root)
-    if read_and_removed:
-        reason = f"removed a file that this commit read ({min(read_and_removed)})"
-        raise CommitConflict(pending.operation, reason, other.version)
-    if pending.matches_read is None or (level == "WriteSerializable" and _is_blind_append(other)):
+    removed_read_paths = _canonical_paths(pending_commit.read_paths, root) & _canonical_paths(changed_paths, root)
+    if removed_read_paths:
+        reason = f"removed a file that this commit read ({min(removed_read_paths)})"
+        raise CommitConflict(pending_commit.operation, reason, other_commit.version)
+    if pending_commit.matches_read is None or (level == "WriteSerializable" and _is_blind_append(other_commit)):
         return
-    added = [add for add in actions_of_kind(other, "add") if add.get("dataChange", True)]
-    if added and pending.matches_read(added):
-        raise CommitConflict(pending.operation, "added rows to what this commit read", other.version)
+    added_files = [add for add in actions_of_kind(other_commit, "add") if add.get("dataChange", True)]
+    if added_files and pending_commit.matches_read(added_files):
+        raise CommitConflict(pending_commit.operation, "added rows to what this commit read", other_commit.version)
 
 
 def actions_of_kind(commit: DeltaCommit, kind: str) -> Iterator[Mapping[str, Any]]:

@@ -32,17 +32,17 @@ def create_table(
     configuration = dict(properties)
     if mode != "none":
         configuration["delta.columnMapping.maxColumnId"] = str(max_column_id(document))
-    created = current_millis()
+    now_millis = current_millis()
     metadata = {
         "id": str(uuid4()),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": json.dumps(document, ensure_ascii=False),
         "partitionColumns": partitions,
         "configuration": configuration,
-        "createdTime": created,
+        "createdTime": now_millis,
     }
     info = {
-        "timestamp": created,
+        "timestamp": now_millis,
         "operation": "CREATE TABLE",
         "operationParameters": {"partitionBy": json.dumps(partitions), "properties": json.dumps(configuration)},
         "isBlindAppend": True,
@@ -66,17 +66,21 @@ def new_table_spec(schema: Schema, functions: Iterable[PartitionFunction]) -> Pa
 
 def _protocol_action(schema: Schema, document: Mapping[str, Any], configuration: Mapping[str, str]) -> dict[str, Any]:
     """Return the lowest protocol that the columns and properties of a new table need."""
-    mapped = "delta.columnMapping.maxColumnId" in configuration
-    generated = any(GENERATION_EXPRESSION in (f.get("metadata") or {}) for f in document["fields"])
-    constrained = any(key.startswith("delta.constraints.") for key in configuration)
+    is_mapped = "delta.columnMapping.maxColumnId" in configuration
+    has_generated_columns = any(GENERATION_EXPRESSION in (f.get("metadata") or {}) for f in document["fields"])
+    has_constraints = any(key.startswith("delta.constraints.") for key in configuration)
     if any(_has_kind(f.type, TypeKind.TIMESTAMP_NTZ) for f in schema):
-        used = [("columnMapping", mapped), ("generatedColumns", generated), ("checkConstraints", constrained)]
-        writer = ["timestampNtz", "appendOnly", "invariants", *(name for name, is_used in used if is_used)]
-        reader = ["timestampNtz", *(["columnMapping"] if mapped else [])]
+        feature_use = [
+            ("columnMapping", is_mapped),
+            ("generatedColumns", has_generated_columns),
+            ("checkConstraints", has_constraints),
+        ]
+        writer = ["timestampNtz", "appendOnly", "invariants", *(name for name, is_used in feature_use if is_used)]
+        reader = ["timestampNtz", *(["columnMapping"] if is_mapped else [])]
         return {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": reader, "writerFeatures": writer}
-    if mapped:
+    if is_mapped:
         return {"minReaderVersion": 2, "minWriterVersion": 5}
-    return {"minReaderVersion": 1, "minWriterVersion": 4 if generated else 3 if constrained else 2}
+    return {"minReaderVersion": 1, "minWriterVersion": 4 if has_generated_columns else 3 if has_constraints else 2}
 
 
 def _has_kind(type_: LogicalType, kind: TypeKind) -> bool:

@@ -132,10 +132,10 @@ def _check_file(storage: Storage, canonical: str, size: int | None) -> None:
 
     A missing file is left to Spark. Files in object stores are not checked: that would take a request for each.
     """
-    containing, name = containing_storage(storage, canonical)
-    if not containing.is_local:
+    folder, name = containing_storage(storage, canonical)
+    if not folder.is_local:
         return
-    file = f"{containing.uri}/{name}"
+    file = f"{folder.uri}/{name}"
     try:
         status = os.stat(file)  # noqa: PTH116 - a str, as Storage has it
     except (OSError, ValueError):
@@ -229,11 +229,11 @@ _DEFAULT_INDEXED_COLUMNS = 32
 def data_skipping_columns(metadata: DeltaMetadata, stored_schema: pa.Schema) -> dict[str, LogicalType]:
     """Return the types of the columns that get statistics, by their names in files."""
     settings = metadata.configuration
-    listed = settings.get("delta.dataSkippingStatsColumns")
+    listed_columns = settings.get("delta.dataSkippingStatsColumns")
     physical = physical_names(metadata)
     types = {physical[f.name]: f.type for f in schema_from_json(metadata.schema_json)}
-    if listed is not None:
-        names = {physical.get(name.strip().strip("`"), "") for name in listed.split(",")}
+    if listed_columns is not None:
+        names = {physical.get(name.strip().strip("`"), "") for name in listed_columns.split(",")}
         return {name: types[name] for name in stored_schema.names if name in names}
     count = int(settings.get("delta.dataSkippingNumIndexedCols", _DEFAULT_INDEXED_COLUMNS))
     return {name: types[name] for name in (stored_schema.names if count < 0 else stored_schema.names[:count])}

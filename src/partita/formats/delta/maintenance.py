@@ -41,14 +41,14 @@ def remove_orphan_files(log: DeltaLog, older_than: float) -> DeletedFiles:
     # The log is read after the listing, so that files committed in between count as named. File names are compared
     # instead of paths: a path can be spelled in many ways, and no two files share a name with a UUID.
     referenced_names = {path.rpartition("/")[2] for path in log.referenced_paths()}
-    removed = listing.orphan_files(
+    orphans = listing.orphan_files(
         lambda path: path.rpartition("/")[2] in referenced_names or path.startswith("_delta_log/"),
         is_writer_file_name,
         time.time() - older_than,
         keep_reason_lookup(snapshot, random_prefix_length(snapshot.metadata)),
     )
-    log.storage.delete(removed)
-    return removed
+    log.storage.delete(orphans)
+    return orphans
 
 
 def is_writer_file_name(path: str) -> bool:

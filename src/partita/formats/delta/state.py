@@ -108,7 +108,7 @@ class DeltaTableVersion(TableVersion):
             for file in change.added_files.to_pylist()
         ]
         read_paths = self.snapshot.files["path"].take(pa.array(change.read_file_indices)).to_pylist()
-        pending = PendingCommit(
+        pending_commit = PendingCommit(
             change.operation,
             actions,
             change.parameters,
@@ -117,7 +117,7 @@ class DeltaTableVersion(TableVersion):
             change.transaction,
             frozenset(read_paths),
         )
-        return commit_actions(DeltaLog(self.storage), self.snapshot, pending)
+        return commit_actions(DeltaLog(self.storage), self.snapshot, pending_commit)
 
     def _may_match(self, read_scope: Predicate | PartitionSelection, added_files: Sequence[Mapping[str, Any]]) -> bool:
         """Return whether files that `add` actions of a concurrent commit describe may hold rows of what was read."""
@@ -133,10 +133,12 @@ class DeltaTableVersion(TableVersion):
             }
             for add in added_files
         ]
-        added = table_version_from(self.storage, self.snapshot, pa.Table.from_pylist(rows, self.snapshot.files.schema))
+        version = table_version_from(
+            self.storage, self.snapshot, pa.Table.from_pylist(rows, self.snapshot.files.schema)
+        )
         if isinstance(read_scope, Predicate):
-            return any(prune_files(added, read_scope).may_match.to_pylist())
-        return read_scope.may_match(added.spec_history, added.partitions)
+            return any(prune_files(version, read_scope).may_match.to_pylist())
+        return read_scope.may_match(version.spec_history, version.partitions)
 
     def written_partitions(self, written_files: pa.Table) -> pa.Table:
         """Parse the partition texts of written files."""

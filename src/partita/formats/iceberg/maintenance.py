@@ -259,7 +259,7 @@ def _delete_unreachable_files(
         [path for path in paths if path not in kept_reasons],
         [table_folder, *owned_property_folders(table, live_paths)],
     )
-    deleted_files.left |= kept_reasons
+    deleted_files.remaining |= kept_reasons
     return deleted_files
 
 
@@ -280,9 +280,9 @@ def _delete_files(table: Table, paths: Sequence[str], folders: Sequence[FolderLo
         remove_files_in_folder(table.io, folder, deletable)
         # Hadoop's checksum files are deleted with their files; no metadata references them.
         deleted_files += [paths_by_relative.get(path, f"{folder.root}/{path}") for path in deletable]
-        deleted_files.left |= {paths_by_relative[path]: reason for path, reason in deletable.left.items()}
+        deleted_files.remaining |= {paths_by_relative[path]: reason for path, reason in deletable.remaining.items()}
         remaining = [path for path in remaining if folder.relative_path(path) is None]
-    deleted_files.left |= dict.fromkeys(remaining, REASON_OUTSIDE_FOLDER)
+    deleted_files.remaining |= dict.fromkeys(remaining, REASON_OUTSIDE_FOLDER)
     deleted_files.sort()
     return deleted_files
 
@@ -335,8 +335,8 @@ def remove_orphan_files(
             )
             remove_files_in_folder(table.io, folder, orphans)
             deleted_files += [f"{folder.root}/{path}" for path in orphans]
-            deleted_files.left |= {f"{folder.root}/{path}": reason for path, reason in orphans.left.items()}
-        deleted_files.left |= claims.unreadable_tables
+            deleted_files.remaining |= {f"{folder.root}/{path}": reason for path, reason in orphans.remaining.items()}
+        deleted_files.remaining |= claims.unreadable_tables
         deleted_files.sort()
         return deleted_files
 
@@ -368,7 +368,9 @@ def _find_orphan_files(  # noqa: PLR0913 - what tells orphans apart
         is_referenced, lambda path: has_table_id_prefix(table.metadata, path), cutoff, reason_to_keep
     )
     # Other files in a shared folder don't concern this table, so they aren't reported.
-    orphans.left = {path: reason for path, reason in orphans.left.items() if has_table_id_prefix(table.metadata, path)}
+    orphans.remaining = {
+        path: reason for path, reason in orphans.remaining.items() if has_table_id_prefix(table.metadata, path)
+    }
     return orphans
 
 

@@ -51,11 +51,11 @@ def change_feed(store: LanceTableStore, after: str | None) -> ChangeFeed:
     newest = dict(zip(leaf_ids, table_version.read_versions(np.arange(len(leaf_ids))), strict=True))
     outcomes = map(store.log.write_outcome, range(number + 1, table_version.version + 1))
     new_outcomes = [outcome for outcome in outcomes if outcome is not None]
-    seen = _committed_versions_at(store, table_version, number, is_new=bool(new_outcomes)) | ahead
+    seen_versions = _committed_versions_at(store, table_version, number, is_new=bool(new_outcomes)) | ahead
     writes = _row_changing_writes(new_outcomes)
     commits = [
         *_partita_commits(table_version, table or "", writes),
-        *_external_commits(table_version, _LeafVersionRange(seen, newest, _written_versions(writes))),
+        *_external_commits(table_version, _LeafVersionRange(seen_versions, newest, _written_versions(writes))),
     ]
     ahead = _versions_ahead(table_version, newest)
     new_cursor = encode_cursor(_FORMAT_NAME, table=table, number=table_version.version, ahead=ahead)
@@ -64,14 +64,16 @@ def change_feed(store: LanceTableStore, after: str | None) -> ChangeFeed:
 
 def _table_fingerprint(store: LanceTableStore) -> str | None:
     """Return the digest of the table's first outcome, which differs from that of another table in the same place."""
-    first = store.log.first_outcome_bytes()
-    return None if first is None else sha256(first).hexdigest()[:16]
+    outcome_bytes = store.log.first_outcome_bytes()
+    return None if outcome_bytes is None else sha256(outcome_bytes).hexdigest()[:16]
 
 
 def _versions_ahead(table_version: LanceTableVersion, newest: Mapping[str, int]) -> dict[str, int]:
     """Return the newest versions of the leaves whose newest version no finished write made."""
-    committed = dict(zip(table_version.leaf_ids.to_pylist(), table_version.committed_versions.to_pylist(), strict=True))
-    return {leaf_id: version for leaf_id, version in newest.items() if committed[leaf_id] != version}
+    committed_versions = dict(
+        zip(table_version.leaf_ids.to_pylist(), table_version.committed_versions.to_pylist(), strict=True)
+    )
+    return {leaf_id: version for leaf_id, version in newest.items() if committed_versions[leaf_id] != version}
 
 
 def _committed_versions_at(
@@ -85,7 +87,7 @@ def _committed_versions_at(
 
 def _row_changing_writes(outcomes: Sequence[WriteOutcome]) -> list[WriteOutcome]:
     """Return the finished writes that changed rows."""
-    return [o for o in outcomes if o.finished and o.leaves and o.operation not in _NO_DATA_OPERATIONS]
+    return [o for o in outcomes if o.is_finished and o.leaves and o.operation not in _NO_DATA_OPERATIONS]
 
 
 def _written_versions(outcomes: Sequence[WriteOutcome]) -> dict[str, set[int]]:
@@ -123,9 +125,13 @@ class _LeafVersionRange:
 
     def unknown_versions(self, leaf_id: str) -> list[int]:
         """Return the versions of a leaf that another writer may have made; all if the leaf was created anew since."""
-        newest, seen = self.newest_versions[leaf_id], self.seen_versions.get(leaf_id, 0)
-        written = self.written_versions.get(leaf_id, ())
-        return [number for number in range((seen if seen <= newest else 0) + 1, newest + 1) if number not in written]
+        newest_version, seen_version = self.newest_versions[leaf_id], self.seen_versions.get(leaf_id, 0)
+        written_versions = self.written_versions.get(leaf_id, ())
+        return [
+            number
+            for number in range((seen_version if seen_version <= newest_version else 0) + 1, newest_version + 1)
+            if number not in written_versions
+        ]
 
 
 def _external_commits(table_version: LanceTableVersion, version_range: _LeafVersionRange) -> Iterator[TableCommit]:
@@ -164,8 +170,8 @@ class _ExternalVersion:
 
 def _external_versions(dataset: LanceDataset, unknown_versions: Sequence[int]) -> Iterator[_ExternalVersion]:
     """Return the versions of other writers among those that they may have made."""
-    first = unknown_versions[0] - 1
-    own_versions = partita_versions(dataset, first)
+    seen_version = unknown_versions[0] - 1
+    own_versions = partita_versions(dataset, seen_version)
     times = {version["version"]: _utc_timestamp(version["timestamp"]) for version in dataset.versions()}
     is_missing = False
     for number in unknown_versions:
@@ -181,7 +187,7 @@ def _external_versions(dataset: LanceDataset, unknown_versions: Sequence[int]) -
         is_missing = False
     if is_missing:
         # No other version of another writer follows the missing one.
-        number = min(version for version in times if version > first)
+        number = min(version for version in times if version > seen_version)
         yield _ExternalVersion(number, times[number], "unknown")
 
 

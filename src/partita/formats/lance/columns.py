@@ -34,8 +34,8 @@ def add_column(store: LanceTableStore, field: pa.Field) -> None:
     leaf_ids = {operation.id for operation in operations}
 
     def conflict_reason(outcome: WriteOutcome) -> str | None:
-        changed = any(leaf_id not in leaf_ids or rows is None for leaf_id, _, rows, _ in outcome.leaves)
-        return "added or dropped partitions" if changed else None
+        changes_partitions = any(leaf_id not in leaf_ids or rows is None for leaf_id, _, rows, _ in outcome.leaves)
+        return "added or dropped partitions" if changes_partitions else None
 
     request = WriteRequest(
         ADD_COLUMN_OPERATION, operations, conflict_reason, {"column": field.name}, schema_json=new_schema

@@ -100,9 +100,9 @@ class LanceCommitter:
         snapshot = read_snapshot
         write_id = uuid4().hex
         while True:
-            snapshot, unfinished = self.log.read_latest(snapshot)
-            if unfinished is not None:
-                self.finish_write(unfinished)
+            snapshot, unfinished_write = self.log.read_latest(snapshot)
+            if unfinished_write is not None:
+                self.finish_write(unfinished_write)
                 continue
             if request.transaction and snapshot.transactions.get(request.transaction[0], -1) >= request.transaction[1]:
                 return None
@@ -126,7 +126,7 @@ class LanceCommitter:
             exclusive_action()
         finally:
             outcome, error = self._run_write(intent, log_snapshot, is_owner=True)
-        if not outcome.finished:
+        if not outcome.is_finished:
             raise _write_error(intent, outcome, error) from error
         if intent.number % CHECKPOINT_INTERVAL == 0 or len(outcome.leaves) >= CHECKPOINT_LEAF_COUNT:
             # In the manifest's order, so that readers of both need not look up each leaf.
@@ -136,7 +136,7 @@ class LanceCommitter:
     def _check_conflicts(self, request: WriteRequest, read_snapshot: LogSnapshot, log_snapshot: LogSnapshot) -> None:
         for number in range(read_snapshot.version + 1, log_snapshot.version + 1):
             outcome = self.log.write_outcome(number)
-            if outcome is None or not outcome.finished:
+            if outcome is None or not outcome.is_finished:
                 continue
             reason = request.conflict_reason(outcome)
             if outcome.operation == ADD_COLUMN_OPERATION and (
@@ -159,9 +159,9 @@ class LanceCommitter:
             pause = min(pause * 1.5, _MAX_POLL_SECONDS)
             if self.log.write_outcome(intent.number) is not None:
                 return
-        snapshot, unfinished = self.log.read_latest()
-        if unfinished is not None and unfinished.number == intent.number:
-            self._run_write(unfinished, snapshot, is_owner=False)
+        snapshot, unfinished_write = self.log.read_latest()
+        if unfinished_write is not None and unfinished_write.number == intent.number:
+            self._run_write(unfinished_write, snapshot, is_owner=False)
 
     def _run_write(
         self, intent: WriteIntent, log_snapshot: LogSnapshot, *, is_owner: bool
@@ -169,7 +169,7 @@ class LanceCommitter:
         """Apply a write and end it; return its outcome, and the error that made this process undo it."""
         failure: Exception | None = None
         operations = [LeafOperation.from_json(leaf) for leaf in intent.leaves]
-        shared: dict[str, Any] = {"parameters": intent.parameters, "metrics": intent.metrics,
+        request_fields: dict[str, Any] = {"parameters": intent.parameters, "metrics": intent.metrics,
                                   "transaction": intent.transaction}  # fmt: skip
         committed_versions = log_snapshot.committed_versions([o.id for o in operations])
         try:
@@ -179,17 +179,19 @@ class LanceCommitter:
                 # After the leaves: a column that only leaves have is not read, one that only the root has is missed.
                 set_namespace_properties(self.root, {**namespace_properties(self.root), SCHEMA_PROPERTY: intent.schema})
             deregister_leaves(self.root, [o.id for o in operations if o.kind == "drop"])
-            outcome = WriteOutcome(intent.number, True, intent.operation, _now_millis(), tuple(leaf_versions), **shared)
+            outcome = WriteOutcome(
+                intent.number, True, intent.operation, _now_millis(), tuple(leaf_versions), **request_fields
+            )
         except Exception as error:  # noqa: BLE001 - whatever it is, a write that can't end would keep all others out
             failure = error
             reason = error.reason if isinstance(error, CommitConflict) else f"{_FAILURE_PREFIX}{error}"
             suspects = {o.id: o.make for o in operations}
             outcome = WriteOutcome(
-                intent.number, False, intent.operation, _now_millis(), (), suspects, reason=reason, **shared
+                intent.number, False, intent.operation, _now_millis(), (), suspects, reason=reason, **request_fields
             )
         if not self.log.end_write(outcome):
             outcome = self.log.write_outcome(intent.number) or outcome
-        if not outcome.finished:
+        if not outcome.is_finished:
             self._undo_write(operations, committed_versions, intent.write)
         return outcome, failure
 
@@ -198,9 +200,9 @@ class LanceCommitter:
         if not operations:
             return
         locations = self._registered_locations({o.id for o in operations})
-        new = [o for o in operations if o.id not in locations]
-        _map_operations(lambda o: self._create_leaf(o, write_id), new)
-        register_leaves(self.root, [(o.names, o.location) for o in new])
+        new_leaves = [o for o in operations if o.id not in locations]
+        _map_operations(lambda o: self._create_leaf(o, write_id), new_leaves)
+        register_leaves(self.root, [(o.names, o.location) for o in new_leaves])
         locations = self._registered_locations({o.id for o in operations})
         for operation in operations:
             location = locations.get(operation.id)
@@ -225,8 +227,8 @@ class LanceCommitter:
     def _registered_locations(self, ids: set[str]) -> dict[str, str]:
         rows = self.root.open_manifest().to_table(columns=["object_id", "location"])
         object_ids = pa.array([ID_SEPARATOR.join((self.root.id, leaf_id)) for leaf_id in ids], pa.string())
-        registered = rows.filter(pc.is_in(rows["object_id"], value_set=object_ids)).to_pylist()
-        return {row["object_id"].removeprefix(self.root.id + ID_SEPARATOR): row["location"] for row in registered}
+        leaf_rows = rows.filter(pc.is_in(rows["object_id"], value_set=object_ids)).to_pylist()
+        return {row["object_id"].removeprefix(self.root.id + ID_SEPARATOR): row["location"] for row in leaf_rows}
 
     def _apply_operations(
         self,

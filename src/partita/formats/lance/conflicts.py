@@ -42,5 +42,5 @@ def _may_match(
         return read_scope.may_match(table_version.spec_history, partitions)
     sizes = pa.nulls(len(leaf_ids), pa.int64())
     files = pa.table({"path": leaf_ids, "spec_id": partitions["spec_id"], "bytes": sizes})
-    pruned = prune_files(replace(table_version, files=files, partitions=partitions), read_scope)
-    return any(pruned.may_match.to_pylist())
+    result = prune_files(replace(table_version, files=files, partitions=partitions), read_scope)
+    return any(result.may_match.to_pylist())

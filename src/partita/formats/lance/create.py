@@ -34,9 +34,9 @@ def create_table(
     """
     arrow = arrow_schema(schema)
     spec = PartitionSpec.of(functions, to_schema(arrow), "lance")
-    nested = [f.source for f in spec.fields if f.source not in arrow.names]
-    if nested:
-        raise SpecError(f"{nested[0]} is inside a struct; a Lance table is partitioned by whole columns")
+    nested_sources = [f.source for f in spec.fields if f.source not in arrow.names]
+    if nested_sources:
+        raise SpecError(f"{nested_sources[0]} is inside a struct; a Lance table is partitioned by whole columns")
     _check_properties(properties)
     log = LanceLog(storage)
     if log.write_outcome(0) is not None:
@@ -47,7 +47,7 @@ def create_table(
         SCHEMA_PROPERTY: schema_to_json(arrow),
     }
     create_root_namespace(storage, {**properties, **table_properties})
-    log.end_write(WriteOutcome(0, finished=True, operation="create", at=time.time_ns() // 1_000_000))
+    log.end_write(WriteOutcome(0, is_finished=True, operation="create", at=time.time_ns() // 1_000_000))
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

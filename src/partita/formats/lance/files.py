@@ -121,9 +121,10 @@ class LanceSink:
             "row_id_meta": None, "created_at_version_meta": None, "last_updated_at_version_meta": None,
         }  # fmt: skip
         details = json.dumps({"fragment": fragment, "fields": self.layout.field_ids})
-        modified = time.time_ns() // 1_000_000
+        modified_millis = time.time_ns() // 1_000_000
         return {
-            "path": self.leaf.location, "rows": self.row_count, "bytes": size, "modified": modified, "details": details
+            "path": self.leaf.location, "rows": self.row_count, "bytes": size, "modified": modified_millis,
+            "details": details,
         }  # fmt: skip
 
     def abort(self) -> None:
@@ -234,7 +235,9 @@ def _file_size(leaf: LeafDataset, name: str) -> int:
     path = f"{leaf.location}/data/{name}"
     if leaf.storage.is_local:
         return Path(leaf.storage.uri, path).stat().st_size
-    return next((size for listed, size in leaf.storage.list_paths(f"{leaf.location}/data") if listed == path), 0)
+    return next(
+        (size for listed_path, size in leaf.storage.list_paths(f"{leaf.location}/data") if listed_path == path), 0
+    )
 
 
 def conform_to_schema(rows: pa.Table, stored_schema: pa.Schema) -> pa.Table:
@@ -268,8 +271,8 @@ def schema_difference(actual: pa.Schema, expected: pa.Schema) -> str:
     """Return the differences of two schemas as text, one per line: missing, unexpected and differing columns."""
     lines = [f"- {f.name}: {f.type}" for f in expected if f.name not in actual.names]
     lines += [f"+ {f.name}: {f.type}" for f in actual if f.name not in expected.names]
-    shared = [f for f in expected if f.name in actual.names]
-    lines += [f"~ {f.name}: {f.type}, not {actual.field(f.name).type}" for f in shared
+    shared_fields = [f for f in expected if f.name in actual.names]
+    lines += [f"~ {f.name}: {f.type}, not {actual.field(f.name).type}" for f in shared_fields
               if f.type != actual.field(f.name).type]  # fmt: skip
     return "\n".join(lines) or "the same columns, in another order"
 
@@ -295,15 +298,15 @@ def write_fragments(
     target: LanceTarget, definition: LanceTableDefinition, rows: pa.Table
 ) -> Iterator[dict[str, object]]:
     """Write rows in this process, and return a row of `WRITTEN_FILE_SCHEMA` for each fragment."""
-    conformed = conform_to_schema(rows, definition.arrow_schema)
+    conforming_rows = conform_to_schema(rows, definition.arrow_schema)
     partition_texts = [
-        partition_value_texts(apply(f.function, conformed[f.source], family="lance", type=f.source_type), f)
+        partition_value_texts(apply(f.function, conforming_rows[f.source], family="lance", type=f.source_type), f)
         for f in definition.spec.fields
     ]
-    stored = conformed.select(target.stored_schema.names)
-    for partition, row_indices in _group_by_partition(partition_texts, conformed.num_rows):
+    stored_rows = conforming_rows.select(target.stored_schema.names)
+    for partition, row_indices in _group_by_partition(partition_texts, conforming_rows.num_rows):
         sink = target.open_sink(partition, "0")
-        sink.write(stored.take(pa.array(row_indices)))
+        sink.write(stored_rows.take(pa.array(row_indices)))
         yield {**sink.close(), "partition": list(partition)}
 
 
@@ -326,7 +329,7 @@ def write_deletion_files(
     A fragment without remaining rows is None after. An address has the fragment id in its upper 32 bits, and the offset
     of the row in the lower ones.
     """
-    changed: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {}
+    changed_fragments: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {}
     fragment_ids = row_addresses >> 32
     for fragment_id in np.unique(fragment_ids).tolist():
         fragment = dataset.get_fragment(fragment_id)
@@ -334,5 +337,8 @@ def write_deletion_files(
             raise TableError(f"{dataset.uri} has no fragment {fragment_id} in version {dataset.version}")
         offsets = (row_addresses[fragment_ids == fragment_id] & 0xFFFF_FFFF).tolist()
         after = fragment.delete_rows(offsets)
-        changed[str(fragment_id)] = (fragment_json(fragment.metadata), None if after is None else fragment_json(after))
-    return changed
+        changed_fragments[str(fragment_id)] = (
+            fragment_json(fragment.metadata),
+            None if after is None else fragment_json(after),
+        )
+    return changed_fragments

@@ -57,13 +57,13 @@ def may_match_filters(
     if predicate is None:
         return [None] * len(file_indices)
     builder = _FilterBuilder(table_version, file_indices)
-    translated: list[list[str]] = []
+    texts_by_conjunct: list[list[str]] = []
     for conjunct in conjuncts(predicate):
         try:
-            translated.append(builder.filter_texts(conjunct))
+            texts_by_conjunct.append(builder.filter_texts(conjunct))
         except PredicateError:
             continue
-    filters = [_conjunction(texts) for texts in zip(*translated, strict=True)] or [_TRUE] * len(file_indices)
+    filters = [_conjunction(texts) for texts in zip(*texts_by_conjunct, strict=True)] or [_TRUE] * len(file_indices)
     return [None if text == _TRUE else text for text in filters]
 
 
@@ -79,9 +79,9 @@ class _FilterBuilder:
         if isinstance(node, Not):
             return [_negation(text) for text in self.filter_texts(node.operand)]
         if isinstance(node, And | Or):
-            parts = [self.filter_texts(part) for part in node.operands]
+            operand_texts = [self.filter_texts(operand) for operand in node.operands]
             join = _conjunction if isinstance(node, And) else _disjunction
-            return [join(texts) for texts in zip(*parts, strict=True)]
+            return [join(texts) for texts in zip(*operand_texts, strict=True)]
         if not isinstance(node, Comparison | In | IsNull | StartsWith):
             raise PredicateError(f"Lance can't evaluate {node}; only Spark can")
         if self._column_name(node.column) in self.table_version.definition.omitted_columns:

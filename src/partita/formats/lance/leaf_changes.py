@@ -36,7 +36,7 @@ def leaf_operations(table_version: LanceTableVersion, change: TableChange) -> li
         leaf.place: leaf
         for leaf in (LeafDeletions(**json.loads(details)) for details in change.delete_files["details"].to_pylist())
     }
-    removed = set(change.removed_file_indices.tolist())
+    removed_indices = set(change.removed_file_indices.tolist())
     file_indices = table_version.file_indices_by_id()
     operations: list[LeafOperation] = []
     for names, files in files_by_leaf.items():
@@ -46,8 +46,8 @@ def leaf_operations(table_version: LanceTableVersion, change: TableChange) -> li
         fields = _common_field_ids([detail["fields"] for detail in details], files[0]["path"])
         if file_index is None:
             operations.append(LeafOperation(names, files[0]["path"], "add", True, fragments, fields))
-        elif file_index in removed:
-            removed.remove(file_index)
+        elif file_index in removed_indices:
+            removed_indices.remove(file_index)
             deletions.pop(file_index, None)
             operation = leaf_operation(table_version, file_index, "replace")
             operations.append(replace(operation, new=fragments, fields=fields))
@@ -57,8 +57,8 @@ def leaf_operations(table_version: LanceTableVersion, change: TableChange) -> li
         else:
             operation = leaf_operation(table_version, file_index, "add")
             operations.append(replace(operation, new=fragments, fields=fields))
-    operations += [leaf_operation(table_version, file_index, "replace") for file_index in sorted(removed)]
-    operations += [_change_operation(table_version, deleted) for deleted in deletions.values()]
+    operations += [leaf_operation(table_version, file_index, "replace") for file_index in sorted(removed_indices)]
+    operations += [_change_operation(table_version, leaf_deletions) for leaf_deletions in deletions.values()]
     return operations
 
 

@@ -111,10 +111,10 @@ class LeafDataset:
         if self.open_if_exists() is not None:
             return
         # A commit without retries must be the first version, so only one writer creates the dataset.
-        first = Transaction(0, LanceOperation.Overwrite(schema, []))
+        transaction = Transaction(0, LanceOperation.Overwrite(schema, []))
         with translate_lance_errors(self.location):
             try:
-                LanceDataset.commit(self.uri, first, max_retries=0, storage_options=self._storage_options)
+                LanceDataset.commit(self.uri, transaction, max_retries=0, storage_options=self._storage_options)
             except OSError:
                 if self.open_if_exists() is None:
                     raise
@@ -181,31 +181,31 @@ def partita_versions(dataset: LanceDataset, version: int) -> set[int]:
 
 def latest_committed_version(dataset: LanceDataset, version: int) -> int:
     """Return the newest version, from `version` on, that contains no pending commit of Partita."""
-    committed, pending = version if version <= dataset.version else 0, set[int]()
+    committed_version, pending_versions = version if version <= dataset.version else 0, set[int]()
     commits = dict(_partita_commits_after(dataset, version))
-    for number in range(committed + 1, dataset.version + 1):
+    for number in range(committed_version + 1, dataset.version + 1):
         properties = commits.get(number, {})
         if WRITE_PROPERTY in properties:
-            pending.add(number)
-        pending -= _undone_versions(properties)
-        if not pending:
-            committed = number
-    return committed
+            pending_versions.add(number)
+        pending_versions -= _undone_versions(properties)
+        if not pending_versions:
+            committed_version = number
+    return committed_version
 
 
 def _partita_commits_after(dataset: LanceDataset, version: int) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Return the transaction properties of Partita's commits on top of a version, from a cache as far as it goes."""
-    first = version if version <= dataset.version else 0
+    start = version if version <= dataset.version else 0
     scan = _COMMIT_SCAN_CACHE.get(dataset.uri)
-    if scan is None or not scan.first_version <= first <= scan.last_version or not _is_continuation_of(dataset, scan):
-        scan = _CommitScan(first, first, b"", {})
-    unread = (
+    if scan is None or not scan.first_version <= start <= scan.last_version or not _is_continuation_of(dataset, scan):
+        scan = _CommitScan(start, start, b"", {})
+    unread_properties = (
         (number, _transaction_properties(dataset, number))
         for number in range(scan.last_version + 1, dataset.version + 1)
     )
     commits = {**scan.commit_properties} | {
         number: properties
-        for number, properties in unread
+        for number, properties in unread_properties
         if WRITE_PROPERTY in properties or UNDO_PROPERTY in properties
     }
     if dataset.version > scan.last_version:
@@ -214,7 +214,7 @@ def _partita_commits_after(dataset: LanceDataset, version: int) -> Iterator[tupl
         _COMMIT_SCAN_CACHE[dataset.uri] = _CommitScan(
             scan.first_version, dataset.version, _manifest_digest(dataset), commits
         )
-    return ((number, properties) for number, properties in commits.items() if number > first)
+    return ((number, properties) for number, properties in commits.items() if number > start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,10 +236,10 @@ def _is_continuation_of(dataset: LanceDataset, scan: _CommitScan) -> bool:
     if scan.last_version > dataset.version:
         return False
     try:
-        last = dataset if scan.last_version == dataset.version else dataset.checkout_version(scan.last_version)
+        last_dataset = dataset if scan.last_version == dataset.version else dataset.checkout_version(scan.last_version)
     except (OSError, ValueError):  # cleaned up since
         return False
-    return _manifest_digest(last) == scan.manifest_digest
+    return _manifest_digest(last_dataset) == scan.manifest_digest
 
 
 def _manifest_digest(dataset: LanceDataset) -> bytes:
@@ -343,10 +343,10 @@ def undo_commits(leaf: LeafDataset, version: int, should_undo: Callable[[str], b
     for _ in range(MAX_COMMIT_ATTEMPTS):
         dataset = leaf.open()
         commits = commits_after(dataset, version)
-        pending = [v for v in commits.pending_versions if should_undo(commits.write_ids[v])]
-        if not pending:
+        pending_versions = [v for v in commits.pending_versions if should_undo(commits.write_ids[v])]
+        if not pending_versions:
             return dataset
-        _undo_commit(leaf, dataset, pending[-1], commits.write_ids[pending[-1]])
+        _undo_commit(leaf, dataset, pending_versions[-1], commits.write_ids[pending_versions[-1]])
     raise CommitConflict("undo", f"kept changing {leaf.location}")
 
 
@@ -355,26 +355,26 @@ def _undo_commit(leaf: LeafDataset, dataset: LanceDataset, version: int, write_i
 
     before = {f.id: f for f in fragments_of(leaf.open(version - 1))}
     after = {f.id: f for f in fragments_of(leaf.open(version))}
-    now = {f.id: f for f in fragments_of(dataset)}
-    changed = [n for n, f in after.items() if before.get(n) != f]
-    if any(now.get(n) != after[n] for n in changed):
+    current = {f.id: f for f in fragments_of(dataset)}
+    changed_ids = [n for n, f in after.items() if before.get(n) != f]
+    if any(current.get(n) != after[n] for n in changed_ids):
         raise TableError(
             f"{leaf.location}: version {version} belongs to a write that was undone, and other writers have changed "
             f"its rows since; restore the leaf to version {version - 1} with Lance, and repeat their writes"
         )
-    new = [n for n in changed if n not in before]
-    old = [before[n] for n in changed if n in before]
-    removed = [f for n, f in before.items() if n not in after]
+    new_ids = [n for n in changed_ids if n not in before]
+    old_fragments = [before[n] for n in changed_ids if n in before]
+    removed_fragments = [f for n, f in before.items() if n not in after]
     undone_versions = str(version)
-    if removed:
-        properties = {WRITE_PROPERTY: write_id} if changed else {UNDO_PROPERTY: undone_versions}
-        merge = LanceOperation.Merge([*now.values(), *removed], dataset.lance_schema)
-        merged = leaf.commit(dataset, merge, properties)
-        if merged is None:
+    if removed_fragments:
+        properties = {WRITE_PROPERTY: write_id} if changed_ids else {UNDO_PROPERTY: undone_versions}
+        merge = LanceOperation.Merge([*current.values(), *removed_fragments], dataset.lance_schema)
+        merge_result = leaf.commit(dataset, merge, properties)
+        if merge_result is None:
             return
-        dataset, undone_versions = merged, f"{version},{merged.version}"
-    if changed:
-        delete = LanceOperation.Delete(old, new, "undone by Partita")
+        dataset, undone_versions = merge_result, f"{version},{merge_result.version}"
+    if changed_ids:
+        delete = LanceOperation.Delete(old_fragments, new_ids, "undone by Partita")
         leaf.commit(dataset, delete, {UNDO_PROPERTY: undone_versions})
 
 

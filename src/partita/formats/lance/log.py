@@ -91,7 +91,7 @@ class WriteOutcome:
     """
 
     number: int
-    finished: bool
+    is_finished: bool
     operation: str
     at: int
     leaves: tuple[LeafVersion, ...] = ()
@@ -103,7 +103,8 @@ class WriteOutcome:
 
     def as_json(self) -> bytes:
         """Return the content of the log file."""
-        document = {name: getattr(self, name) for name in self.__slots__ if name != "number"}
+        names = {"finished" if name == "is_finished" else name: name for name in self.__slots__ if name != "number"}
+        document = {key: getattr(self, name) for key, name in names.items()}
         return json.dumps(document, ensure_ascii=False).encode()
 
     @classmethod
@@ -113,7 +114,8 @@ class WriteOutcome:
             document = parse_json_object(data)
             transaction = _transaction_from_json(document.pop("transaction"))
             leaves = tuple((*leaf,) for leaf in document.pop("leaves"))
-            return cls(number=number, leaves=leaves, transaction=transaction, **document)
+            is_finished = document.pop("finished")
+            return cls(number=number, is_finished=is_finished, leaves=leaves, transaction=transaction, **document)
 
 
 def _transaction_from_json(document: Any) -> tuple[str, int] | None:
@@ -127,15 +129,15 @@ def _transaction_from_json(document: Any) -> tuple[str, int] | None:
 class LogSnapshot:
     """The state of the log after one write.
 
-    `suspects` are leaves in which an undone write may have left commits, with True for those that it created; `dropped`
-    are leaves that were dropped, with the versions that dropped them.
+    `suspects` are leaves in which an undone write may have left commits, with True for those that it created;
+    `dropped_versions` are the versions that dropped leaves, by leaf id.
     """
 
     version: int
     leaf_versions: pa.Table
     transactions: Mapping[str, int] = field(default_factory=dict)
     suspects: Mapping[str, bool] = field(default_factory=dict)
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped_versions: Mapping[str, int] = field(default_factory=dict)
 
     def leaf_versions_of(self, ids: pa.Array) -> pa.Table:
         """Return version, rows and bytes of some leaves, null for unknown ones; fast if `ids` are all, in order."""
@@ -146,15 +148,17 @@ class LogSnapshot:
     def with_leaf_order(self, ids: pa.Array) -> LogSnapshot:
         """Return the snapshot with the versions of these leaves first, in their order."""
         all_ids = self.leaf_versions["id"].combine_chunks()
-        first = pc.index_in(ids, value_set=all_ids).drop_null().to_numpy()
-        rest = np.setdiff1d(np.arange(len(all_ids)), first)
-        return replace(self, leaf_versions=self.leaf_versions.take(pa.array(np.concatenate([first, rest]))))
+        ordered_indices = pc.index_in(ids, value_set=all_ids).drop_null().to_numpy()
+        other_indices = np.setdiff1d(np.arange(len(all_ids)), ordered_indices)
+        return replace(
+            self, leaf_versions=self.leaf_versions.take(pa.array(np.concatenate([ordered_indices, other_indices])))
+        )
 
     def committed_versions(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the versions of leaves that finished writes made, by id; 0 if only other writers have written."""
         indices = pc.index_in(pa.array(ids, pa.string()), value_set=self.leaf_versions["id"].combine_chunks())
         versions = self.leaf_versions["version"].take(indices).to_pylist()
-        return {i: self.dropped.get(i, 0) if v is None else v for i, v in zip(ids, versions, strict=True)}
+        return {i: self.dropped_versions.get(i, 0) if v is None else v for i, v in zip(ids, versions, strict=True)}
 
 
 EMPTY_LOG_SNAPSHOT = LogSnapshot(-1, LEAF_VERSION_SCHEMA.empty_table())
@@ -170,29 +174,26 @@ class LanceLog:
         """Return the current snapshot and the intent of an unfinished write; `previous` saves reading older files."""
         check_inside(self.storage.uri, LOG_FOLDER, "the log")
         with translate_read_errors(f"the log of the Lance table at {self.storage.uri}"):
-            return self._read_latest(previous)
-
-    def _read_latest(self, previous: LogSnapshot) -> tuple[LogSnapshot, WriteIntent | None]:
-        names = self._log_files(previous.version)
-        base = previous
-        if (previous.version, ".done.json") not in names:  # nothing known yet, or another table in its place
-            base, names = EMPTY_LOG_SNAPSHOT, self._log_files()
-        last = max((n for n, kind in names if kind == ".done.json"), default=-1)
-        checkpoint = max((n for n, kind in names if kind == ".arrow" and n <= last), default=-1)
-        if checkpoint > base.version:
-            base = self._read_checkpoint(checkpoint)
-        outcomes = [self.write_outcome(number) for number in range(base.version + 1, last + 1)]
-        intent = self.write_intent(last + 1) if (last + 1, ".json") in names else None
-        return fold_outcomes(base, [outcome for outcome in outcomes if outcome is not None]), intent
+            names = self._log_files(previous.version)
+            base = previous
+            if (previous.version, ".done.json") not in names:  # nothing known yet, or another table in its place
+                base, names = EMPTY_LOG_SNAPSHOT, self._log_files()
+            latest = max((n for n, kind in names if kind == ".done.json"), default=-1)
+            checkpoint = max((n for n, kind in names if kind == ".arrow" and n <= latest), default=-1)
+            if checkpoint > base.version:
+                base = self._read_checkpoint(checkpoint)
+            intent = self.write_intent(latest + 1) if (latest + 1, ".json") in names else None
+            return self._fold_until(base, latest), intent
 
     def snapshot_at(self, number: int) -> LogSnapshot:
         """Return the snapshot after a write; outcomes are never deleted."""
         with translate_read_errors(f"the log of the Lance table at {self.storage.uri}"):
-            return self._snapshot_at(number)
+            checkpoint = max((n for n, kind in self._log_files() if kind == ".arrow" and n <= number), default=-1)
+            base = self._read_checkpoint(checkpoint) if checkpoint >= 0 else EMPTY_LOG_SNAPSHOT
+            return self._fold_until(base, number)
 
-    def _snapshot_at(self, number: int) -> LogSnapshot:
-        checkpoint = max((n for n, kind in self._log_files() if kind == ".arrow" and n <= number), default=-1)
-        base = self._read_checkpoint(checkpoint) if checkpoint >= 0 else EMPTY_LOG_SNAPSHOT
+    def _fold_until(self, base: LogSnapshot, number: int) -> LogSnapshot:
+        """Return the snapshot after a write, from an earlier one."""
         outcomes = [self.write_outcome(n) for n in range(base.version + 1, number + 1)]
         return fold_outcomes(base, [outcome for outcome in outcomes if outcome is not None])
 
@@ -221,9 +222,9 @@ class LanceLog:
     def write_checkpoint(self, snapshot: LogSnapshot) -> None:
         """Write a checkpoint, which saves readers the outcomes before; expired transactions of runs are left out."""
         out = io.BytesIO()
-        expired = set(expired_applications(snapshot.transactions))
-        transactions = {app: number for app, number in snapshot.transactions.items() if app not in expired}
-        extra = {"transactions": transactions, "suspects": snapshot.suspects, "dropped": snapshot.dropped}
+        expired_names = set(expired_applications(snapshot.transactions))
+        transactions = {app: number for app, number in snapshot.transactions.items() if app not in expired_names}
+        extra = {"transactions": transactions, "suspects": snapshot.suspects, "dropped": snapshot.dropped_versions}
         table = snapshot.leaf_versions.replace_schema_metadata({"partita": json.dumps(extra)})
         with ipc.new_file(out, table.schema, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
             writer.write_table(table)
@@ -242,8 +243,10 @@ class LanceLog:
         Outcomes stay.
         """
         names = self._log_files()
-        last = max((n for n, kind in names if kind == ".arrow"), default=-1)
-        paths = [f"{_log_path(number)}{kind}" for number, kind in names if kind != ".done.json" and number < last]
+        last_checkpoint = max((n for n, kind in names if kind == ".arrow"), default=-1)
+        paths = [
+            f"{_log_path(number)}{kind}" for number, kind in names if kind != ".done.json" and number < last_checkpoint
+        ]
         self.storage.delete([path for path in paths if self.storage.modified_time(path) < before])
 
     def _read_checkpoint(self, number: int) -> LogSnapshot:
@@ -254,7 +257,8 @@ class LanceLog:
             )
         table = ipc.open_file(pa.BufferReader(data)).read_all()
         extra = parse_json_object(table.schema.metadata[b"partita"])
-        return LogSnapshot(number, table.replace_schema_metadata(None), **extra)
+        dropped_versions = extra.pop("dropped")
+        return LogSnapshot(number, table.replace_schema_metadata(None), dropped_versions=dropped_versions, **extra)
 
     def _log_files(self, first: int = 0) -> set[tuple[int, str]]:
         after = _log_path(first) if first > 0 else ""
@@ -266,39 +270,47 @@ def fold_outcomes(base: LogSnapshot, outcomes: list[WriteOutcome]) -> LogSnapsho
     """Return the snapshot after some more writes."""
     if not outcomes:
         return base
-    changed: dict[str, LeafVersion] = {}
-    transactions, suspects, dropped = dict(base.transactions), dict(base.suspects), dict(base.dropped)
+    changed_leaves: dict[str, LeafVersion] = {}
+    transactions, suspects, dropped_versions = dict(base.transactions), dict(base.suspects), dict(base.dropped_versions)
     for outcome in outcomes:
-        if outcome.finished and outcome.transaction:
+        if outcome.is_finished and outcome.transaction:
             application, number = outcome.transaction
             transactions[application] = max(number, transactions.get(application, number))
         suspects |= outcome.suspects
         for leaf in outcome.leaves:
-            name, version, rows, _ = changed[leaf[0]] = leaf
+            name, version, rows, _ = changed_leaves[leaf[0]] = leaf
             suspects.pop(name, None)
-            dropped.pop(name, None)
+            dropped_versions.pop(name, None)
             if rows is None:
-                dropped[name] = version
+                dropped_versions[name] = version
     return LogSnapshot(
-        outcomes[-1].number, _update_leaf_versions(base.leaf_versions, changed), transactions, suspects, dropped
+        outcomes[-1].number,
+        _update_leaf_versions(base.leaf_versions, changed_leaves),
+        transactions,
+        suspects,
+        dropped_versions,
     )
 
 
-def _update_leaf_versions(leaf_versions: pa.Table, changed: Mapping[str, LeafVersion]) -> pa.Table:
+def _update_leaf_versions(leaf_versions: pa.Table, changed_leaves: Mapping[str, LeafVersion]) -> pa.Table:
     """Replace changed leaf versions in place, append new ones, and remove those of dropped leaves."""
-    existing = [leaf for leaf in changed.values() if leaf[2] is not None]
-    new = pa.Table.from_pylist(
-        [dict(zip(LEAF_VERSION_SCHEMA.names, leaf, strict=True)) for leaf in existing], LEAF_VERSION_SCHEMA
+    remaining_leaves = [leaf for leaf in changed_leaves.values() if leaf[2] is not None]
+    new_versions = pa.Table.from_pylist(
+        [dict(zip(LEAF_VERSION_SCHEMA.names, leaf, strict=True)) for leaf in remaining_leaves], LEAF_VERSION_SCHEMA
     )
-    both = pa.concat_tables([leaf_versions, new])
+    all_versions = pa.concat_tables([leaf_versions, new_versions])
     order = np.arange(leaf_versions.num_rows)
-    indices = pc.index_in(leaf_versions["id"].combine_chunks(), value_set=new["id"].combine_chunks())
+    indices = pc.index_in(leaf_versions["id"].combine_chunks(), value_set=new_versions["id"].combine_chunks())
     is_changed = indices.is_valid().to_numpy(zero_copy_only=False)
     order[is_changed] = leaf_versions.num_rows + indices.drop_null().to_numpy()
-    rest = np.setdiff1d(np.arange(leaf_versions.num_rows, both.num_rows), order)
-    updated = both.take(pa.array(np.concatenate([order, rest])))
-    dropped = pa.array([leaf[0] for leaf in changed.values() if leaf[2] is None], pa.string())
-    return updated.filter(pc.invert(pc.is_in(updated["id"], value_set=dropped))) if len(dropped) else updated
+    appended_indices = np.setdiff1d(np.arange(leaf_versions.num_rows, all_versions.num_rows), order)
+    updated_versions = all_versions.take(pa.array(np.concatenate([order, appended_indices])))
+    dropped_ids = pa.array([leaf[0] for leaf in changed_leaves.values() if leaf[2] is None], pa.string())
+    return (
+        updated_versions.filter(pc.invert(pc.is_in(updated_versions["id"], value_set=dropped_ids)))
+        if len(dropped_ids)
+        else updated_versions
+    )
 
 
 def _log_path(number: int) -> str:

@@ -43,9 +43,9 @@ def remove_orphan_files(store: LanceTableStore, older_than: float) -> DeletedFil
     root = table_version.root
     before = time.time() - older_than
     paths_before = {path for path, _ in root.storage.list_paths(root.folder)}
-    left: dict[str, str] = {}
+    left_files: dict[str, str] = {}
     leaves = [table_version.leaf(index) for index in range(len(table_version.leaf_ids))]
-    file_indices = [index for index, leaf in enumerate(leaves) if _is_cleanable(root, leaf, left)]
+    file_indices = [index for index, leaf in enumerate(leaves) if _is_cleanable(root, leaf, left_files)]
     versions = dict(zip(file_indices, table_version.read_versions(np.array(file_indices, np.int64)), strict=True))
 
     def clean_up_leaf(file_index: int) -> None:
@@ -59,40 +59,40 @@ def remove_orphan_files(store: LanceTableStore, older_than: float) -> DeletedFil
 
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(clean_up_leaf, file_indices))
-    _remove_dropped_leaves(store, table_version, before, left)
+    _remove_dropped_leaves(store, table_version, before, left_files)
     store.log.remove_old_entries(before)
-    if _is_cleanable(root, LeafDataset(root.storage, MANIFEST_NAME), left):
+    if _is_cleanable(root, LeafDataset(root.storage, MANIFEST_NAME), left_files):
         with translate_lance_errors(MANIFEST_NAME):
             root.open_manifest().cleanup_old_versions(older_than=timedelta(seconds=older_than))
     paths_after = {path for path, _ in root.storage.list_paths(root.folder)}
-    return DeletedFiles(sorted(paths_before - paths_after), left)
+    return DeletedFiles(sorted(paths_before - paths_after), left_files)
 
 
-def _is_cleanable(root: RootNamespace, leaf: LeafDataset, left: dict[str, str]) -> bool:
-    """Whether Lance may delete files of a dataset; if not, the reason is added to `left`.
+def _is_cleanable(root: RootNamespace, leaf: LeafDataset, left_files: dict[str, str]) -> bool:
+    """Whether Lance may delete files of a dataset; if not, the reason is added to `left_files`.
 
     If the manifest is in a folder above the table's, the manifest and some leaves may be outside of the table's folder.
     """
     if root.folder and not leaf.location.startswith(f"{root.folder}/"):
-        left[leaf.location] = REASON_OUTSIDE_FOLDER
+        left_files[leaf.location] = REASON_OUTSIDE_FOLDER
         return False
     try:
         leaf.check_inside()
     except TableError as error:
-        left[leaf.location] = str(error)
+        left_files[leaf.location] = str(error)
         return False
     links = leaf.symlinks()
-    left |= {f"{leaf.location}/{link}": REASON_SYMBOLIC_LINK for link in links}
+    left_files |= {f"{leaf.location}/{link}": REASON_SYMBOLIC_LINK for link in links}
     return not links
 
 
 def _remove_dropped_leaves(
-    store: LanceTableStore, table_version: LanceTableVersion, before: float, left: dict[str, str]
+    store: LanceTableStore, table_version: LanceTableVersion, before: float, left_files: dict[str, str]
 ) -> None:
     """Delete the files of leaves that were dropped before a time and have not been created again.
 
     That happens while no other write runs, since a leaf may be created again at any time. Files that are not Lance's,
-    and what a running write may need, are added to `left`.
+    and what a running write may need, are added to `left_files`.
     """
     dropped_ids = _leaves_dropped_before(store, table_version, before)
     if not dropped_ids:
@@ -106,27 +106,27 @@ def _remove_dropped_leaves(
             if time.monotonic() > deadline:
                 return
             location = current.root.leaf_location(leaf_id.split(ID_SEPARATOR))
-            if leaf_id in current.log_snapshot.dropped and location not in locations:
-                _remove_leaf_files(current.root, LeafDataset(current.root.storage, location), left)
+            if leaf_id in current.log_snapshot.dropped_versions and location not in locations:
+                _remove_leaf_files(current.root, LeafDataset(current.root.storage, location), left_files)
 
     request = WriteRequest("cleanup", (), exclusive_action=remove_files)
     table_version.committer().commit(request, table_version.log_snapshot)
 
 
-def _remove_leaf_files(root: RootNamespace, leaf: LeafDataset, left: dict[str, str]) -> None:
+def _remove_leaf_files(root: RootNamespace, leaf: LeafDataset, left_files: dict[str, str]) -> None:
     """Delete the files of a dropped leaf, unless it has rows or files that a running write may commit."""
-    if not _is_cleanable(root, leaf, left):
+    if not _is_cleanable(root, leaf, left_files):
         return
     dataset = leaf.open_if_exists()
     if dataset is None or dataset.count_rows() > 0:
         return
-    uncommitted = _uncommitted_data_files(leaf, dataset)
-    if uncommitted:
-        left.update(dict.fromkeys(uncommitted, REASON_TOO_YOUNG))
+    uncommitted_files = _uncommitted_data_files(leaf, dataset)
+    if uncommitted_files:
+        left_files.update(dict.fromkeys(uncommitted_files, REASON_TOO_YOUNG))
         return
     paths = [file.path for file in root.storage.list_files(leaf.location)]
     lance_paths = [path for path in paths if _is_lance_file(leaf, path)]
-    left.update(dict.fromkeys(set(paths) - set(lance_paths), REASON_UNKNOWN_NAME))
+    left_files.update(dict.fromkeys(set(paths) - set(lance_paths), REASON_UNKNOWN_NAME))
     root.storage.delete(lance_paths)
 
 
@@ -143,13 +143,13 @@ def _is_lance_file(leaf: LeafDataset, path: str) -> bool:
 
 def _leaves_dropped_before(store: LanceTableStore, table_version: LanceTableVersion, before: float) -> list[str]:
     """Return the ids of the leaves whose last drop is older than a time."""
-    remaining = set(table_version.log_snapshot.dropped)
+    remaining_ids = set(table_version.log_snapshot.dropped_versions)
     dropped_before: list[str] = []
-    for outcome in store.log.write_outcomes() if remaining else ():
-        dropped = {leaf_id for leaf_id, _, rows, _ in outcome.leaves if rows is None} & remaining
-        dropped_before += sorted(dropped) if outcome.at / 1000 < before else []
-        remaining -= dropped
-        if not remaining:
+    for outcome in store.log.write_outcomes() if remaining_ids else ():
+        dropped_ids = {leaf_id for leaf_id, _, rows, _ in outcome.leaves if rows is None} & remaining_ids
+        dropped_before += sorted(dropped_ids) if outcome.at / 1000 < before else []
+        remaining_ids -= dropped_ids
+        if not remaining_ids:
             break
     return dropped_before
 

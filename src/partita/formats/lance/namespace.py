@@ -148,9 +148,9 @@ def _leaves_below(rows: pa.Table, root_id: str) -> pa.Table:
     """Return the leaves under a namespace: ids relative to it, and locations."""
     prefix = root_id + ID_SEPARATOR
     is_leaf = pc.and_(pc.equal(rows["object_type"], "table"), pc.starts_with(rows["object_id"], prefix))
-    below = rows.select(["object_id", "location"]).filter(is_leaf)
-    ids = pc.binary_slice(below["object_id"].cast(pa.binary()), len(prefix.encode()), _SLICE_END).cast(pa.string())
-    return pa.table({"id": ids, "location": below["location"]})
+    leaves = rows.select(["object_id", "location"]).filter(is_leaf)
+    ids = pc.binary_slice(leaves["object_id"].cast(pa.binary()), len(prefix.encode()), _SLICE_END).cast(pa.string())
+    return pa.table({"id": ids, "location": leaves["location"]})
 
 
 def _root_namespaces(rows: pa.Table) -> dict[str, dict[str, str]]:
@@ -196,12 +196,14 @@ def deregister_leaves(root: RootNamespace, ids: Sequence[str]) -> None:
     manifest = root.open_manifest()
     with translate_lance_errors(MANIFEST_NAME):
         rows = manifest.to_table(columns=["object_id", "object_type"])
-        removed = {ID_SEPARATOR.join((root.id, leaf_id)) for leaf_id in ids}
-        remaining = [i for i, t in zip(rows["object_id"].to_pylist(), rows["object_type"].to_pylist(), strict=True)
-                     if t == "table" and i not in removed]  # fmt: skip
-        used_namespaces = {i[:end] for i in remaining for end, c in enumerate(i) if c == ID_SEPARATOR}
-        namespaces = {i[:end] for i in removed for end, c in enumerate(i) if c == ID_SEPARATOR and end > len(root.id)}
-        object_ids = sorted(removed | (namespaces - used_namespaces))
+        removed_ids = {ID_SEPARATOR.join((root.id, leaf_id)) for leaf_id in ids}
+        remaining_ids = [i for i, t in zip(rows["object_id"].to_pylist(), rows["object_type"].to_pylist(), strict=True)
+                     if t == "table" and i not in removed_ids]  # fmt: skip
+        used_namespaces = {i[:end] for i in remaining_ids for end, c in enumerate(i) if c == ID_SEPARATOR}
+        namespaces = {
+            i[:end] for i in removed_ids for end, c in enumerate(i) if c == ID_SEPARATOR and end > len(root.id)
+        }
+        object_ids = sorted(removed_ids | (namespaces - used_namespaces))
         literals = ", ".join("'" + object_id.replace("'", "''") + "'" for object_id in object_ids)
         manifest.delete(f"object_id IN ({literals})", conflict_retries=_MANIFEST_RETRIES)
 

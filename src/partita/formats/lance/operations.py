@@ -114,14 +114,17 @@ def apply_operation(
         new_files = {file["path"] for fragment in operation.new for file in fragment["files"]}
         if _is_no_op(operation, dataset) or new_files & data_file_names(fragments_of(dataset)):
             return dataset
-        committed = leaf.commit(
+        committed_dataset = leaf.commit(
             dataset, _lance_operation(dataset, operation, is_owner=is_owner), {WRITE_PROPERTY: write_id}
         )
-        if committed is None:
+        if committed_dataset is None:
             continue
-        if committed.version > dataset.version + 1 and commits_after(committed, dataset.version).pending_versions[:-1]:
+        if (
+            committed_dataset.version > dataset.version + 1
+            and commits_after(committed_dataset, dataset.version).pending_versions[:-1]
+        ):
             return undo_commits(leaf, dataset.version, lambda other: other != write_id)
-        return committed
+        return committed_dataset
     raise CommitConflict(operation.kind, f"kept changing {operation.location}")
 
 
@@ -138,13 +141,13 @@ def add_missing_columns(leaf: LeafDataset, columns: Iterable[pa.Field]) -> Lance
     with translate_lance_errors(leaf.location):
         dataset = leaf.open()
         types = {f.name: f.type for f in dataset.schema}
-        differing = [f.name for f in columns if f.name in types and types[f.name] != f.type]
-        if differing:
-            raise SchemaError(f"the leaf {leaf.location} has a column {differing[0]!r} of another type")
-        missing = [f for f in columns if f.name not in types]
-        if missing:
+        differing_names = [f.name for f in columns if f.name in types and types[f.name] != f.type]
+        if differing_names:
+            raise SchemaError(f"the leaf {leaf.location} has a column {differing_names[0]!r} of another type")
+        missing_fields = [f for f in columns if f.name not in types]
+        if missing_fields:
             leaf.check_no_symlinks()
-            dataset.add_columns(missing)
+            dataset.add_columns(missing_fields)
     return leaf.open()
 
 
@@ -157,33 +160,37 @@ def _is_no_op(operation: LeafOperation, dataset: LanceDataset) -> bool:
 def _lance_operation(dataset: LanceDataset, operation: LeafOperation, *, is_owner: bool) -> Any:
     from lance import LanceOperation
 
-    new = fragments_from_json(operation.new)
-    existing = fragments_of(dataset)
+    new_fragments = fragments_from_json(operation.new)
+    existing_fragments = fragments_of(dataset)
     _check_field_ids(dataset, operation)
-    if operation.kind in ("replace", "drop") and existing:
-        return LanceOperation.Update(removed_fragment_ids=[f.id for f in existing], new_fragments=new)
+    if operation.kind in ("replace", "drop") and existing_fragments:
+        return LanceOperation.Update(
+            removed_fragment_ids=[f.id for f in existing_fragments], new_fragments=new_fragments
+        )
     if operation.kind == "change" and operation.before:
-        return _update_operation(existing, operation, new)
+        return _update_operation(existing_fragments, operation, new_fragments)
     if is_owner:
-        return LanceOperation.Append(new)
+        return LanceOperation.Append(new_fragments)
     # Another process may apply the same operation. Lance would take both appends, but rejects the second of two merges,
     # and an append beside a merge.
     first_id = next_fragment_id(dataset)
-    for index, fragment in enumerate(new):
+    for index, fragment in enumerate(new_fragments):
         fragment.id = first_id + index
-    return LanceOperation.Merge([*existing, *new], dataset.lance_schema)
+    return LanceOperation.Merge([*existing_fragments, *new_fragments], dataset.lance_schema)
 
 
-def _update_operation(existing: Sequence[Any], operation: LeafOperation, new: Sequence[Any]) -> Any:
+def _update_operation(existing_fragments: Sequence[Any], operation: LeafOperation, new_fragments: Sequence[Any]) -> Any:
     from lance import LanceOperation
 
-    fragments = {str(fragment.id): fragment_json(fragment) for fragment in existing}
+    fragments = {str(fragment.id): fragment_json(fragment) for fragment in existing_fragments}
     for fragment_id, before in operation.before.items():
         if fragments.get(fragment_id) != before:
             raise CommitConflict("change", f"changed rows of {operation.location} that this write changes too")
     removed_ids = [int(fragment_id) for fragment_id, after in operation.after.items() if after is None]
-    updated = fragments_from_json([after for after in operation.after.values() if after is not None])
-    return LanceOperation.Update(removed_fragment_ids=removed_ids, updated_fragments=updated, new_fragments=list(new))
+    updated_fragments = fragments_from_json([after for after in operation.after.values() if after is not None])
+    return LanceOperation.Update(
+        removed_fragment_ids=removed_ids, updated_fragments=updated_fragments, new_fragments=list(new_fragments)
+    )
 
 
 def _check_field_ids(dataset: LanceDataset, operation: LeafOperation) -> None:

@@ -41,11 +41,13 @@ def add_partitions(store: LanceTableStore, partitions: Sequence[Mapping[str, obj
     leaves = dict.fromkeys(leaf_identifier(table_version.spec.names, texts) for texts in zip(*columns, strict=True))
     leaves = leaves or {(UNPARTITIONED_LEAF_NAME,): None}
     existing_ids = table_version.file_indices_by_id()
-    new = [names for names in leaves if ID_SEPARATOR.join(names) not in existing_ids]
-    if new:
-        operations = [LeafOperation(names, table_version.root.leaf_location(names), "add", True) for names in new]
+    new_leaves = [names for names in leaves if ID_SEPARATOR.join(names) not in existing_ids]
+    if new_leaves:
+        operations = [
+            LeafOperation(names, table_version.root.leaf_location(names), "add", True) for names in new_leaves
+        ]
         table_version.committer().commit(WriteRequest("add partition", operations), table_version.log_snapshot)
-    return len(new)
+    return len(new_leaves)
 
 
 def _partition_texts(partitions: Sequence[Mapping[str, object]], field: PartitionField) -> list[str | None]:
@@ -58,8 +60,8 @@ def _partition_texts(partitions: Sequence[Mapping[str, object]], field: Partitio
         raise PartitionValueError(field.name, str(field.result_type), str(error)) from error
     impossible = impossible_results(field.transform, values, field.source_type, TransformFamily.LANCE)
     if len(impossible):
-        expected = field.transform.results_text(TransformFamily.LANCE)
-        raise PartitionValueError(field.name, expected, repr(impossible[0].as_py()))
+        possible_values = field.transform.results_text(TransformFamily.LANCE)
+        raise PartitionValueError(field.name, possible_values, repr(impossible[0].as_py()))
     return cast("list[str | None]", partition_value_texts(values, field).to_pylist())
 
 
@@ -72,9 +74,10 @@ def drop_partitions(store: LanceTableStore, where: UnboundPredicate) -> int:
     table_version = store.current_version()
     plan = plan_files(table_version, where)
     if not plan.must_match.all():
-        partial = plan.files.filter(pa.array(~plan.must_match))["path"][0].as_py()
+        partial_leaf = plan.files.filter(pa.array(~plan.must_match))["path"][0].as_py()
         raise TableError(
-            f"drop_partition drops whole partitions, and {where} may be true of only a part of {partial}; use delete"
+            f"drop_partition drops whole partitions, and {where} may be true of only a part of {partial_leaf}; "
+            "use delete"
         )
     if len(plan.file_indices):
         operations = [leaf_operation(table_version, index, "drop") for index in plan.file_indices.tolist()]

@@ -34,7 +34,7 @@ def unregistered_leaves(store: LanceTableStore) -> pa.Table:
     """
     table_version = store.current_version()
     root = table_version.root
-    registered = set(table_version.leaf_locations.to_pylist())
+    registered_locations = set(table_version.leaf_locations.to_pylist())
     prefix = f"{root.folder}/" if root.folder else ""
     folders = dict.fromkeys(
         path.partition(f"{LEAF_SUFFIX}/_versions/")[0] + LEAF_SUFFIX
@@ -44,10 +44,10 @@ def unregistered_leaves(store: LanceTableStore) -> pa.Table:
     leaves = [
         (path.removeprefix(prefix).removesuffix(LEAF_SUFFIX).replace("/", ID_SEPARATOR), path)
         for path in folders
-        if path not in registered
+        if path not in registered_locations
     ]
-    dropped = table_version.log_snapshot.dropped
-    leaves = [(i, path) for i, path in leaves if i not in dropped or _has_rows(table_version, path)]
+    dropped_ids = table_version.log_snapshot.dropped_versions
+    leaves = [(i, path) for i, path in leaves if i not in dropped_ids or _has_rows(table_version, path)]
     ids = pa.array([i for i, _ in leaves], pa.string())
     paths = pa.array([path for _, path in leaves], pa.string())
     return pa.table({"path": paths, "id": ids, **leaf_partition_values(ids, paths, table_version.spec)})
@@ -62,11 +62,11 @@ def externally_changed_leaves(store: LanceTableStore, where: UnboundPredicate | 
     """Return the leaves that other writers changed since Partita's last write: path, version, newest version."""
     table_version = store.current_version()
     file_indices = plan_files(table_version, where).file_indices
-    newest = pa.array(table_version.read_versions(file_indices), pa.int64())
-    committed = table_version.committed_versions.take(pa.array(file_indices))
+    newest_versions = pa.array(table_version.read_versions(file_indices), pa.int64())
+    committed_versions = table_version.committed_versions.take(pa.array(file_indices))
     paths = table_version.files["path"].take(pa.array(file_indices))
-    leaves = pa.table({"path": paths, "version": committed, "newest": newest})
-    return leaves.filter(pc.fill_null(pc.not_equal(committed, newest), fill_value=True))
+    leaves = pa.table({"path": paths, "version": committed_versions, "newest": newest_versions})
+    return leaves.filter(pc.fill_null(pc.not_equal(committed_versions, newest_versions), fill_value=True))
 
 
 def repair_table(store: LanceTableStore) -> dict[str, int]:
@@ -75,23 +75,23 @@ def repair_table(store: LanceTableStore) -> dict[str, int]:
     Raises `SchemaError` for a leaf with other columns than the table.
     """
     store.recover_unfinished_write()
-    unregistered = unregistered_leaves(store)
+    leaves = unregistered_leaves(store)
     table_version = store.current_version()
     stored_schema = table_version.definition.stored_schema
-    for path in unregistered["path"].to_pylist():
+    for path in leaves["path"].to_pylist():
         leaf_schema = LeafDataset(table_version.root.storage, path).open().schema
         if {f.name: f.type for f in leaf_schema} != {f.name: f.type for f in stored_schema}:
             difference = schema_difference(leaf_schema, stored_schema)
             raise SchemaError(f"the leaf {path} has other columns than its table:\n{difference}")
-    ids, paths = unregistered["id"].to_pylist(), unregistered["path"].to_pylist()
+    ids, paths = leaves["id"].to_pylist(), leaves["path"].to_pylist()
     register_leaves(table_version.root, [(i.split(ID_SEPARATOR), path) for i, path in zip(ids, paths, strict=True)])
     table_version = store.current_version()
     _add_missing_columns(table_version, [f for f in stored_schema if f.nullable])
-    newest = table_version.read_versions(np.arange(len(table_version.leaf_ids)))
-    committed = table_version.committed_versions.to_pylist()
-    changed = [index for index, version in enumerate(newest) if committed[index] != version]
-    commit_leaf_versions(table_version, changed, "repair", {})
-    return {"registered": len(ids), "taken over": len(changed)}
+    newest_versions = table_version.read_versions(np.arange(len(table_version.leaf_ids)))
+    committed_versions = table_version.committed_versions.to_pylist()
+    changed_indices = [index for index, version in enumerate(newest_versions) if committed_versions[index] != version]
+    commit_leaf_versions(table_version, changed_indices, "repair", {})
+    return {"registered": len(ids), "taken over": len(changed_indices)}
 
 
 def _add_missing_columns(table_version: LanceTableVersion, fields: Sequence[pa.Field]) -> None:

@@ -37,39 +37,29 @@ class LeafSplit:
     fragment_ids: tuple[int, ...] | None = None
 
 
-def scan_tasks(
-    table_version: LanceTableVersion,
-    file_indices: np.ndarray,
-    filters: Sequence[str | None],
-    task_count: int,
-) -> list[list[LeafSplit]]:
+def scan_tasks(leaves: Sequence[LeafSplit], task_count: int) -> list[list[LeafSplit]]:
     """Pack leaves into tasks; a leaf that is too large for one task is split."""
-    leaves = leaf_splits(table_version, file_indices, filters)
     max_bytes = _max_task_bytes(leaves, task_count)
     splits = [
-        split
+        leaf_split
         for leaf in leaves
-        for split in (split_by_fragments(leaf, max_bytes) if _is_large(leaf, max_bytes) else [leaf])
+        for leaf_split in (split_by_fragments(leaf, max_bytes) if _is_large(leaf, max_bytes) else [leaf])
     ]
     return pack_into_tasks(splits, max_bytes)
 
 
-def leaf_scan_tasks(
-    table_version: LanceTableVersion,
-    file_indices: np.ndarray,
-    filters: Sequence[str | None],
-    task_count: int,
-) -> list[list[LeafSplit]]:
+def leaf_scan_tasks(leaves: Sequence[LeafSplit], task_count: int) -> list[list[LeafSplit]]:
     """Pack whole leaves into tasks."""
-    leaves = leaf_splits(table_version, file_indices, filters)
     return pack_into_tasks(leaves, _max_task_bytes(leaves, task_count))
 
 
 def leaf_splits(
-    table_version: LanceTableVersion, file_indices: np.ndarray, filters: Sequence[str | None]
+    table_version: LanceTableVersion,
+    file_indices: np.ndarray,
+    versions: Sequence[int],
+    filters: Sequence[str | None],
 ) -> list[LeafSplit]:
-    """Return a split for each leaf, without those that have no row that matches the filter."""
-    versions = table_version.read_versions(file_indices)
+    """Return a split for each leaf at a version, without those that have no row that matches the filter."""
     leaves = [table_version.leaf(index) for index in file_indices.tolist()]
     sizes = table_version.files["bytes"].take(pa.array(file_indices)).to_pylist()
     return [
@@ -81,39 +71,41 @@ def leaf_splits(
 
 def _max_task_bytes(splits: Sequence[LeafSplit], task_count: int) -> int:
     """Return the size of a task: small enough for one task to read, and for enough tasks to use all cores."""
-    return min(MAX_TASK_BYTES, max(MIN_TASK_BYTES, sum(split.byte_size for split in splits) // max(1, task_count)))
+    return min(
+        MAX_TASK_BYTES, max(MIN_TASK_BYTES, sum(leaf_split.byte_size for leaf_split in splits) // max(1, task_count))
+    )
 
 
-def _is_large(split: LeafSplit, max_bytes: int) -> bool:
-    return split.byte_size == 0 or split.byte_size > max_bytes
+def _is_large(leaf_split: LeafSplit, max_bytes: int) -> bool:
+    return leaf_split.byte_size == 0 or leaf_split.byte_size > max_bytes
 
 
-def split_by_fragments(split: LeafSplit, max_bytes: int) -> Iterator[LeafSplit]:
+def split_by_fragments(leaf_split: LeafSplit, max_bytes: int) -> Iterator[LeafSplit]:
     """Split a leaf into groups of its fragments; a single fragment is never split."""
     fragment_ids: list[int] = []
     group_bytes = 0
-    for fragment in fragments_of(split.leaf.open(split.version)):
+    for fragment in fragments_of(leaf_split.leaf.open(leaf_split.version)):
         _, size = row_count_and_bytes([fragment])
         if fragment_ids and group_bytes + size > max_bytes:
-            yield replace(split, byte_size=group_bytes, fragment_ids=tuple(fragment_ids))
+            yield replace(leaf_split, byte_size=group_bytes, fragment_ids=tuple(fragment_ids))
             fragment_ids, group_bytes = [], 0
         fragment_ids.append(fragment.id)
         group_bytes += size
     if fragment_ids:
-        yield replace(split, byte_size=group_bytes, fragment_ids=tuple(fragment_ids))
+        yield replace(leaf_split, byte_size=group_bytes, fragment_ids=tuple(fragment_ids))
 
 
 def pack_into_tasks(splits: Sequence[LeafSplit], max_bytes: int) -> list[list[LeafSplit]]:
     """Pack splits into tasks of about `max_bytes`: from the largest on, each goes to the task with the least bytes."""
-    total_bytes = sum(split.byte_size for split in splits)
+    total_bytes = sum(leaf_split.byte_size for leaf_split in splits)
     count = max(-(-total_bytes // max_bytes), -(-len(splits) // _MAX_LEAVES_PER_TASK), 1)
     tasks: list[list[LeafSplit]] = [[] for _ in range(min(count, len(splits)))]
     task_sizes = [(0, index) for index in range(len(tasks))]
-    for split in sorted(splits, key=lambda s: -s.byte_size):
+    for leaf_split in sorted(splits, key=lambda s: -s.byte_size):
         size, index = heappop(task_sizes)
-        tasks[index].append(split)
+        tasks[index].append(leaf_split)
         # Opening a leaf takes time too, however small it is.
-        heappush(task_sizes, (size + split.byte_size + _LEAF_OPEN_COST_BYTES, index))
+        heappush(task_sizes, (size + leaf_split.byte_size + _LEAF_OPEN_COST_BYTES, index))
     return tasks
 
 
@@ -139,25 +131,25 @@ class LanceReader:
 
     def read(self, task: int) -> Iterator[pa.RecordBatch]:
         """Read the rows of a task."""
-        for split in self.tasks[task]:
-            yield from self._read_split(split)
+        for leaf_split in self.tasks[task]:
+            yield from self._read_split(leaf_split)
 
-    def _read_split(self, split: LeafSplit) -> Iterator[pa.RecordBatch]:
-        with translate_lance_errors(split.leaf.location):
-            dataset = split.leaf.open(split.version)
+    def _read_split(self, leaf_split: LeafSplit) -> Iterator[pa.RecordBatch]:
+        with translate_lance_errors(leaf_split.leaf.location):
+            dataset = leaf_split.leaf.open(leaf_split.version)
             # A leaf may lack a column that was added later; the column is null in it, and Lance can't filter by it.
-            existing = set(dataset.schema.names)
-            columns = [name for name in self.stored_columns if name in existing]
-            where = split.where if len(columns) == len(self.stored_columns) else None
-            fragments = dataset.get_fragments() if split.fragment_ids is not None else None
+            existing_columns = set(dataset.schema.names)
+            columns = [name for name in self.stored_columns if name in existing_columns]
+            where = leaf_split.where if len(columns) == len(self.stored_columns) else None
+            fragments = dataset.get_fragments() if leaf_split.fragment_ids is not None else None
             scanner = dataset.scanner(
                 columns=columns, filter=where, batch_size=BATCH_ROWS, scan_in_order=False,
-                fragments=fragments and [f for f in fragments if f.fragment_id in (split.fragment_ids or ())],
+                fragments=fragments and [f for f in fragments if f.fragment_id in (leaf_split.fragment_ids or ())],
                 with_row_address=self.positions or not columns,
             )  # fmt: skip
             for batch in scanner.to_batches():
                 if batch.num_rows:
-                    yield self._complete_batch(batch, split.leaf_index)
+                    yield self._complete_batch(batch, leaf_split.leaf_index)
 
     def _complete_batch(self, batch: pa.RecordBatch, leaf_index: int) -> pa.RecordBatch:
         fields = list(self.schema)
@@ -201,10 +193,10 @@ class SearchReader:
 
     def read(self, task: int) -> Iterator[pa.RecordBatch]:
         """Return the nearest rows of each leaf of a task."""
-        for split in self.tasks[task]:
-            rows = self.query.nearest_in_leaf(split.leaf, split.version, split.where)
+        for leaf_split in self.tasks[task]:
+            rows = self.query.nearest_in_leaf(leaf_split.leaf, leaf_split.version, leaf_split.where)
             columns = [
-                pa.repeat(self.omitted_values[f.name][split.leaf_index], rows.num_rows).cast(f.type)
+                pa.repeat(self.omitted_values[f.name][leaf_split.leaf_index], rows.num_rows).cast(f.type)
                 if f.name in self.omitted_values.column_names
                 else rows[f.name].combine_chunks().cast(f.type)
                 for f in self.schema

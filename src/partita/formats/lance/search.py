@@ -90,14 +90,14 @@ def plan_search(store: LanceTableStore, request: SearchRequest) -> SearchPlan:
     names = [table_version.schema.find_field(c).name for c in column_names]
     predicate = None if request.where is None else parse_predicate(request.where, table_version.schema)
     file_indices = plan_files(table_version, predicate).file_indices
-    stored = tuple(c for c in names if c not in table_version.definition.omitted_columns)
+    stored_names = tuple(c for c in names if c not in table_version.definition.omitted_columns)
     filters = exact_filters(table_version, file_indices, predicate)
     versions = table_version.read_versions(file_indices)
     options = dict(request.options)
     if options.get("metric") is None:
         leaves = [table_version.leaf(index) for index in file_indices.tolist()]
         options["metric"] = _common_metric(leaves, versions, name)
-    query = VectorQuery(name, tuple(map(float, request.vector)), request.k, stored, options)
+    query = VectorQuery(name, tuple(map(float, request.vector)), request.k, stored_names, options)
     return SearchPlan(table_version, query, file_indices.tolist(), versions, filters, names)
 
 
@@ -110,9 +110,10 @@ def _common_metric(leaves: Sequence[LeafDataset], versions: Sequence[int], colum
         metrics = list(pool.map(lambda leaf, version: _index_metric(leaf, version, column), leaves, versions))
     locations = {metric: leaf.location for metric, leaf in zip(metrics, leaves, strict=True) if metric is not None}
     if len(locations) > 1:
-        found = ", ".join(f"{metric} in {location}" for metric, location in sorted(locations.items()))
+        metric_texts = ", ".join(f"{metric} in {location}" for metric, location in sorted(locations.items()))
         raise TableError(
-            f"the indices of {column!r} have several metrics: {found}; choose one, as metric='cosine', or index again"
+            f"the indices of {column!r} have several metrics: {metric_texts}; choose one, as metric='cosine', "
+            "or index again"
         )
     return next(iter(locations), "l2")
 

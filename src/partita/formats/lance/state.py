@@ -98,10 +98,10 @@ class LanceTableVersion(TableVersion):
         columns = {"spec_id": spec_id_column(self.spec.spec_id, written_files.num_rows)}
         texts_by_field = written_partition_texts(written_files, len(self.spec.fields))
         for partition_field, texts in zip(self.spec.fields, texts_by_field, strict=True):
-            encoded = pc.dictionary_encode(texts, null_encoding="encode")
-            segments = [partition_segment(partition_field.name, text) for text in encoded.dictionary.to_pylist()]
+            encoded_texts = pc.dictionary_encode(texts, null_encoding="encode")
+            segments = [partition_segment(partition_field.name, text) for text in encoded_texts.dictionary.to_pylist()]
             values = values_from_names(pa.array(segments, pa.string()), partition_field)
-            columns[partition_field.name] = values.take(encoded.indices)
+            columns[partition_field.name] = values.take(encoded_texts.indices)
         return pa.table(columns)
 
     def discard_files(self, written_files: pa.Table) -> None:
@@ -147,7 +147,9 @@ class LanceTableVersion(TableVersion):
     def committed_version(self, file_index: int) -> int:
         """Return the leaf version that the last finished write of Partita made; 0 if only others have written."""
         version: int | None = self.committed_versions[file_index].as_py()
-        return self.log_snapshot.dropped.get(self.leaf_ids[file_index].as_py(), 0) if version is None else version
+        return (
+            self.log_snapshot.dropped_versions.get(self.leaf_ids[file_index].as_py(), 0) if version is None else version
+        )
 
     def read_versions(self, file_indices: np.ndarray) -> list[int]:
         """Return the leaf versions at which rows are read: with commits of others, without unfinished writes.
@@ -155,23 +157,23 @@ class LanceTableVersion(TableVersion):
         Leaves that a write touched meanwhile are looked at again, so that no part of it is read. A table version keeps
         the versions that it returned first.
         """
-        unresolved = [index for index in file_indices.tolist() if index not in self.resolved_versions]
-        self.resolved_versions.update(self._resolve_versions(unresolved))
+        unresolved_indices = [index for index in file_indices.tolist() if index not in self.resolved_versions]
+        if unresolved_indices:
+            versions = self._latest_versions(unresolved_indices)
+            touched_ids = self._ids_touched_meanwhile()
+            touched_indices = [index for index in unresolved_indices if self.leaf_ids[index].as_py() in touched_ids]
+            self.resolved_versions.update(versions | self._latest_versions(touched_indices, skip_uncommitted=True))
         return [self.resolved_versions[index] for index in file_indices.tolist()]
 
-    def _resolve_versions(self, file_indices: list[int]) -> dict[int, int]:
-        if not file_indices:
-            return {}
-        versions = self._latest_versions(file_indices)
-        latest, unfinished = self.log.read_latest(self.log_snapshot)
-        touched_ids = {leaf["id"] for leaf in unfinished.leaves} if unfinished is not None else set()
+    def _ids_touched_meanwhile(self) -> set[str]:
+        """Return the ids of the leaves that writes after this version touched."""
+        latest, unfinished_write = self.log.read_latest(self.log_snapshot)
+        touched_ids = {leaf["id"] for leaf in unfinished_write.leaves} if unfinished_write is not None else set()
         for number in range(self.version + 1, latest.version + 1):
             outcome = self.log.write_outcome(number)
-            touched_ids |= (
-                {leaf[0] for leaf in outcome.leaves} | set(outcome.suspects) if outcome is not None else set()
-            )
-        touched = [index for index in file_indices if self.leaf_ids[index].as_py() in touched_ids]
-        return versions | self._latest_versions(touched, skip_uncommitted=True)
+            if outcome is not None:
+                touched_ids |= {leaf[0] for leaf in outcome.leaves} | set(outcome.suspects)
+        return touched_ids
 
     def _latest_versions(self, file_indices: Sequence[int], *, skip_uncommitted: bool = False) -> dict[int, int]:
         doubtful_ids = set(self.log_snapshot.suspects)
@@ -199,13 +201,13 @@ def table_version_from(
     definition = table_definition(tree.properties[SCHEMA_PROPERTY], tree.properties[PARTITION_COLUMNS_PROPERTY])
     leaves = _without_uncommitted_leaves(tree.leaves, log_snapshot, unfinished_write)
     ids, locations = leaves["id"].combine_chunks(), leaves["location"].combine_chunks()
-    pinned = log_snapshot.leaf_versions_of(ids)
-    rows = pinned["rows"].combine_chunks()
+    leaf_versions = log_snapshot.leaf_versions_of(ids)
+    rows = leaf_versions["rows"].combine_chunks()
     files = pa.table(
         {
             "path": _relative_paths(locations, tree.root),
             "spec_id": spec_id_column(0, len(ids)),
-            "bytes": pinned["bytes"],
+            "bytes": leaf_versions["bytes"],
         }
     )
     spec = definition.spec
@@ -224,7 +226,7 @@ def table_version_from(
         log_snapshot,
         ids,
         locations,
-        pinned["version"].combine_chunks(),
+        leaf_versions["version"].combine_chunks(),
         unfinished_write,
     )
 
@@ -233,13 +235,13 @@ def _without_uncommitted_leaves(
     leaves: pa.Table, log_snapshot: LogSnapshot, unfinished_write: WriteIntent | None
 ) -> pa.Table:
     """Leave out the leaves that an unfinished or undone write created."""
-    unborn = [leaf for leaf, made in log_snapshot.suspects.items() if made]
-    unborn += [leaf["id"] for leaf in unfinished_write.leaves if leaf["make"]] if unfinished_write is not None else []
-    if not unborn:
+    new_ids = [leaf for leaf, is_new in log_snapshot.suspects.items() if is_new]
+    new_ids += [leaf["id"] for leaf in unfinished_write.leaves if leaf["make"]] if unfinished_write is not None else []
+    if not new_ids:
         return leaves
-    pinned = set(log_snapshot.leaf_versions["id"].to_pylist())
-    hidden = pa.array([leaf for leaf in unborn if leaf not in pinned], pa.string())
-    return leaves.filter(pc.invert(pc.is_in(leaves["id"], value_set=hidden)))
+    committed_ids = set(log_snapshot.leaf_versions["id"].to_pylist())
+    uncommitted_ids = pa.array([leaf for leaf in new_ids if leaf not in committed_ids], pa.string())
+    return leaves.filter(pc.invert(pc.is_in(leaves["id"], value_set=uncommitted_ids)))
 
 
 def _relative_paths(locations: pa.Array, root: RootNamespace) -> pa.Array:

@@ -60,7 +60,7 @@ class LanceTableStore(TableStore):
         """Return the writes of the log, newest first."""
         rows = [
             {"version": outcome.number, "timestamp": outcome.at * 1000,
-             "operation": outcome.operation if outcome.finished else f"{outcome.operation} (undone)",
+             "operation": outcome.operation if outcome.is_finished else f"{outcome.operation} (undone)",
              "parameters": list(outcome.parameters.items()), "metrics": list(outcome.metrics.items()),
              "leaves": len(outcome.leaves)}
             for outcome in self.log.write_outcomes()

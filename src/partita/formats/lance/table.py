@@ -17,7 +17,7 @@ from partita.formats.lance.optimize import compact_leaves, create_indices
 from partita.formats.lance.partitions import add_partitions, drop_partitions
 from partita.formats.lance.repair import externally_changed_leaves, repair_table, unregistered_leaves
 from partita.formats.lance.search import SearchRequest, search_vectors
-from partita.formats.table import ORPHAN_GRACE_PERIOD, Table
+from partita.formats.table import ORPHAN_GRACE_PERIOD, Table, spark_operation
 
 if TYPE_CHECKING:
     from partita.formats.lance.store import LanceTableStore
@@ -119,15 +119,13 @@ class LanceTable(Table):
         condition = self._current_condition(where)
         return search_vectors(self._lance_store, SearchRequest(vector, column, k, condition, columns, options))
 
+    @spark_operation
     def search_on_spark(
         self, vector: Sequence[float], column: str, k: int = 10, where: PredicateLike | None = None,
         *, columns: Sequence[str] | None = None, **options: Any,
     ) -> DataFrame:  # fmt: skip
         """Return the result of `search` as a DataFrame, computed as a Spark job over the leaves."""
         from partita.formats.lance.spark.rows import search_on_spark
-        from partita.spark.session import new_session_time_zone
 
-        with new_session_time_zone(self.time_zone):
-            return search_on_spark(
-                self._lance_store, SearchRequest(vector, column, k, self._evaluated_condition(where), columns, options)
-            )
+        condition = self._evaluated_condition(where)
+        return search_on_spark(self._lance_store, SearchRequest(vector, column, k, condition, columns, options))

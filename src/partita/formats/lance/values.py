@@ -63,9 +63,9 @@ def partition_segment(name: str, text: str | None) -> str:
         value = _ESCAPED_NULL_NAME if text == NULL_PARTITION_NAME else escape_name(text)
     segment = f"{escape_name(name)}={value}"
     if len(segment.encode()) + len(LEAF_SUFFIX) > MAX_NAME_BYTES:
-        shown = (text or "")[:40]
+        preview = (text or "")[:40]
         raise PartitionValueError(
-            name, f"a name of up to {MAX_NAME_BYTES} bytes", f"{len(segment.encode())} for '{shown}…'"
+            name, f"a name of up to {MAX_NAME_BYTES} bytes", f"{len(segment.encode())} for '{preview}…'"
         )
     return segment
 
@@ -92,16 +92,16 @@ def values_from_names(names: pa.Array, field: PartitionField) -> pa.Array:
     """
     # Usually there are few distinct names; if not, finding the distinct ones takes longer than parsing all.
     has_few = len(pc.unique(names.slice(0, _SAMPLE_SIZE))) * 2 <= min(len(names), _SAMPLE_SIZE)
-    encoded = names.dictionary_encode() if has_few else None
-    names = names if encoded is None else encoded.dictionary
+    encoded_names = names.dictionary_encode() if has_few else None
+    names = names if encoded_names is None else encoded_names.dictionary
     prefix = f"{escape_name(field.name)}="
     has_prefix = pc.starts_with(names, prefix)
     if has_prefix.true_count < len(names):
-        invalid = names.filter(pc.invert(has_prefix))[0].as_py()
-        raise PartitionValueError(field.name, f"a name that begins with {prefix}", repr(invalid))
+        invalid_name = names.filter(pc.invert(has_prefix))[0].as_py()
+        raise PartitionValueError(field.name, f"a name that begins with {prefix}", repr(invalid_name))
     values = pc.binary_slice(names.cast(pa.binary()), len(prefix.encode()), _SLICE_END).cast(pa.string())
-    typed = _values_from_texts(_unescape_names(_replace_null_names(values)), field)
-    return typed if encoded is None else typed.take(encoded.indices)
+    typed_values = _values_from_texts(_unescape_names(_replace_null_names(values)), field)
+    return typed_values if encoded_names is None else typed_values.take(encoded_names.indices)
 
 
 _SAMPLE_SIZE = 1000

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def rewrite_changed_files(changes: DataFrame, copier: Copier, file_indices: np.ndarray, operation: str) -> TableChange:
-    """Copy the files with the row changes that `partita.spark.rewrite` takes."""
+    """Copy the files that have a changed row, by row changes as `partita.spark.rewrite` takes them."""
     if not len(file_indices):
         return TableChange(operation)
-    rewritten = rewrite_files(changes, copier, len(file_indices), WRITTEN_FILE_SCHEMA)
+    copies = rewrite_files(changes, copier, len(file_indices), WRITTEN_FILE_SCHEMA)
     return TableChange(
         operation,
-        added_files=rewritten.filter(pc.is_valid(rewritten["path"])).select(WRITTEN_FILE_SCHEMA.names),
-        removed_file_indices=file_indices[rewritten["file"].to_numpy().astype(np.int64)],
-        deleted_row_count=total(rewritten["deleted"]),
-        updated_row_count=total(rewritten["changed"]),
+        added_files=copies.filter(pc.is_valid(copies["path"])).select(WRITTEN_FILE_SCHEMA.names),
+        removed_file_indices=file_indices[copies["file"].to_numpy().astype(np.int64)],
+        deleted_row_count=total(copies["deleted"]),
+        updated_row_count=total(copies["changed"]),
     )

@@ -1,4 +1,4 @@
-"""Files of a table grouped by what they call the table's columns: each group is one scan by the files' own names."""
+"""Group files of a table by their names of the table's columns: each group is one scan by those names."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ Json = Mapping[str, Any]
 
 
 def file_groups(struct: Json, columns: Sequence[FileColumns]) -> tuple[FileGroup, ...]:
-    """Groups of files that have the same names for the columns of a struct, whose fields say their ids.
+    """Group files that have the same names for the columns of a struct, whose fields have ids.
 
-    `columns` are those of each file, in order.
+    `columns` has the columns of each file, in order.
     """
-    numbers: dict[FileColumns, list[int]] = {}
-    for number, found in enumerate(columns):
-        numbers.setdefault(found, []).append(number)
+    indices_by_columns: dict[FileColumns, list[int]] = {}
+    for index, file_columns in enumerate(columns):
+        indices_by_columns.setdefault(file_columns, []).append(index)
     groups: dict[str, tuple[_StructRenamer, dict[str, Any], list[int]]] = {}
-    for found, files in numbers.items():
-        renaming = _StructRenamer(found)
-        schema = renaming.rename_struct(struct, "")
-        # Other columns of the files, which nobody asks for, don't tell them apart.
-        key = repr((schema, renaming.missing_fields, renaming.ambiguous_fields))
-        groups.setdefault(key, (renaming, schema, []))[2].extend(files)
+    for file_columns, file_indices in indices_by_columns.items():
+        renamer = _StructRenamer(file_columns)
+        schema = renamer.rename_struct(struct, "")
+        # Files that differ only in columns that are not read are in the same group.
+        key = repr((schema, renamer.missing_fields, renamer.ambiguous_fields))
+        groups.setdefault(key, (renamer, schema, []))[2].extend(file_indices)
     return tuple(
         FileGroup(
-            np.array(sorted(files)),
+            np.array(sorted(file_indices)),
             spark_schema_from_json(schema),
-            tuple(renaming.missing_fields),
-            tuple(renaming.ambiguous_fields),
+            tuple(renamer.missing_fields),
+            tuple(renamer.ambiguous_fields),
         )
-        for renaming, schema, files in groups.values()
+        for renamer, schema, file_indices in groups.values()
     )
 
 
 @dataclass(slots=True)
 class _StructRenamer:
-    """A struct under the names of a file, and what is to be known of it: nested fields that it lacks, names alike."""
+    """Renames the fields of a struct to the names of a file; collects missing nested and ambiguous fields."""
 
     columns: FileColumns
     missing_fields: list[str] = field(default_factory=list)
@@ -54,18 +54,18 @@ class _StructRenamer:
 
     def _rename_field(self, node: Json, parent_path: str) -> dict[str, Any]:
         metadata = dict(node["metadata"])
-        number = metadata.pop(SPARK_FIELD_ID, None)
-        full = f"{parent_path}{node['name']}"
-        if number is None or number in self.columns.names_by_id:
-            name = node["name"] if number is None else self.columns.names_by_id[number]
-            if number is not None and "${" in name:
-                metadata[SPARK_FIELD_ID] = number  # Hadoop may replace the name (`partita.spark.scan`).
-            if number in self.columns.case_ambiguous_ids:
-                self.ambiguous_fields.append(full)
-            return {**node, "name": name, "type": self._rename_type(node["type"], f"{full}."), "metadata": metadata}
+        id_ = metadata.pop(SPARK_FIELD_ID, None)
+        path = f"{parent_path}{node['name']}"
+        if id_ is None or id_ in self.columns.names_by_id:
+            name = node["name"] if id_ is None else self.columns.names_by_id[id_]
+            if id_ is not None and "${" in name:
+                metadata[SPARK_FIELD_ID] = id_  # Hadoop may replace the name (`partita.spark.scan`).
+            if id_ in self.columns.case_ambiguous_ids:
+                self.ambiguous_fields.append(path)
+            return {**node, "name": name, "type": self._rename_type(node["type"], f"{path}."), "metadata": metadata}
         if parent_path:
-            self.missing_fields.append(full)
-        return {**node, "name": self._unused_name(number), "type": strip_field_ids(node["type"]), "metadata": metadata}
+            self.missing_fields.append(path)
+        return {**node, "name": self._unused_name(id_), "type": strip_field_ids(node["type"]), "metadata": metadata}
 
     def _rename_type(self, node: Any, parent_path: str) -> Any:
         if isinstance(node, str):
@@ -78,10 +78,10 @@ class _StructRenamer:
         }
 
     def _unused_name(self, field_id: int) -> str:
-        """A name that no field of the file has, nor one that differs from it in case."""
-        taken = {name.lower() for name in self.columns.names_by_id.values()}
+        """Return a name that no field of the file has, ignoring case."""
+        existing_names = {name.lower() for name in self.columns.names_by_id.values()}
         name = f"__missing_{field_id}"
-        while name in taken:
+        while name in existing_names:
             name += "_"
         return name
 
@@ -90,7 +90,7 @@ _NESTED_TYPE_KEYS = frozenset({"elementType", "keyType", "valueType"})
 
 
 def strip_field_ids(node: Any) -> Any:
-    """A type in Spark's JSON without field ids."""
+    """Return a type in Spark's JSON without field ids."""
     if isinstance(node, Mapping):
         return {key: strip_field_ids(value) for key, value in node.items() if key != SPARK_FIELD_ID}
     return [strip_field_ids(inner) for inner in node] if isinstance(node, list | tuple) else node

@@ -18,7 +18,6 @@ from partita.formats.merge_clauses import MatchKind, MergeAction, WhenClause, sp
 from partita.formats.operations.write_operation import ChangeResult, WriteOperation
 from partita.formats.store import TableStore
 from partita.formats.table_version import TableVersion
-from partita.spark.errors import translate_spark_errors
 from partita.spark.frames import to_dataframe
 from partita.spark.merge import (
     SOURCE_ROW_NUMBER,
@@ -43,18 +42,17 @@ if TYPE_CHECKING:
 
 
 def merge_rows(store: TableStore, source_rows: object, on: str, clauses: Sequence[WhenClause]) -> ChangeResult:
-    """Change, delete and add rows by those of a source; the source is evaluated once."""
+    """Update, delete and insert rows by the rows of a source, which is evaluated once."""
     _check_clauses(on, clauses)
     operation = WriteOperation.begin(store, "merge", removes=any(c.action is not MergeAction.INSERT for c in clauses))
-    with translate_spark_errors():
-        source = number_source_rows(to_dataframe(source_rows))
-        try:
-            schema = operation.rows.spark_schema()
-            columns = [name for name in source.columns if name != SOURCE_ROW_NUMBER]
-            branches = {when: _merge_branches(clauses, when, schema, columns) for when in MatchKind}
-            return _MergeOperation(operation, source, on, branches, schema).run()
-        finally:
-            source.unpersist()
+    source = number_source_rows(to_dataframe(source_rows))
+    try:
+        schema = operation.rows.spark_schema()
+        columns = [name for name in source.columns if name != SOURCE_ROW_NUMBER]
+        branches = {match_kind: _merge_branches(clauses, match_kind, schema, columns) for match_kind in MatchKind}
+        return _MergeOperation(operation, source, on, branches, schema).run()
+    finally:
+        source.unpersist()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,21 +64,25 @@ class _MergeOperation:
     schema: StructType
 
     def run(self) -> ChangeResult:
-        unmatched = self.branches[MatchKind.NOT_MATCHED_BY_SOURCE]
+        unmatched_branches = self.branches[MatchKind.WHEN_NOT_MATCHED_BY_SOURCE]
         # A row that the source doesn't match can be in any file.
-        predicate = None if unmatched else _match_predicate(self.operation.table_version, self.source, self.on)
+        predicate = None if unmatched_branches else _match_predicate(self.operation.table_version, self.source, self.on)
         read_scope = parse_predicate("true", self.operation.table_version.schema) if predicate is None else predicate
         operation = self.operation.with_files_for(read_scope)
         file_indices = plan_files(operation.table_version, predicate).file_indices
         target = operation.scan_rows(file_indices)
-        needed = select_fields(self.schema, operation.needed_columns(file_indices, self._assigned_columns()))
-        pairs = matched_rows(target, self.source, self.on, self.branches[MatchKind.MATCHED], needed).persist()
+        needed_fields = select_fields(self.schema, operation.needed_columns(file_indices, self._assigned_columns()))
+        pairs = matched_rows(
+            target, self.source, self.on, self.branches[MatchKind.WHEN_MATCHED], needed_fields
+        ).persist()
         try:
             if self._can_miss_second_match():
                 check_single_match(pairs)
             changes = drop_repeated_rows(pairs, len(file_indices)) if self._can_match_repeatedly() else pairs
-            if unmatched:
-                unmatched_rows = rows_unmatched_by_source(target, self.source, self.on, unmatched, needed)
+            if unmatched_branches:
+                unmatched_rows = rows_unmatched_by_source(
+                    target, self.source, self.on, unmatched_branches, needed_fields
+                )
                 changes = changes.unionByName(unmatched_rows)
             change = operation.apply_row_changes(
                 file_indices, changes.drop(SOURCE_ROW_NUMBER), self._assigned_columns(), self._rows_to_insert(pairs)
@@ -90,29 +92,31 @@ class _MergeOperation:
         return operation.commit_rows(change, read_scope)
 
     def _can_miss_second_match(self) -> bool:
-        """Whether one can be in a pair that no clause applies to; any other is noticed as changes are written."""
-        clauses = self.branches[MatchKind.MATCHED]
+        """Whether a second match can be in a pair that no clause applies to; others raise when changes are written."""
+        clauses = self.branches[MatchKind.WHEN_MATCHED]
         return bool(clauses) and clauses[-1].condition is not None
 
     def _can_match_repeatedly(self) -> bool:
-        """Whether several source rows may match a row: where all that they can do is delete it, in any order."""
-        clauses = self.branches[MatchKind.MATCHED]
+        """Whether several source rows may match a row: only if all that they can do is delete it."""
+        clauses = self.branches[MatchKind.WHEN_MATCHED]
         return len(clauses) == 1 and clauses[0].condition is None and clauses[0].values is None
 
     def _assigned_columns(self) -> set[str]:
-        """The columns that any clause sets of a row that the table has."""
-        existing = (MatchKind.MATCHED, MatchKind.NOT_MATCHED_BY_SOURCE)
-        return {name for when in existing for branch in self.branches[when] for name in branch.values or ()}
+        """Return the columns that any clause sets in existing rows."""
+        match_kinds = (MatchKind.WHEN_MATCHED, MatchKind.WHEN_NOT_MATCHED_BY_SOURCE)
+        return {
+            name for match_kind in match_kinds for branch in self.branches[match_kind] for name in branch.values or ()
+        }
 
     def _rows_to_insert(self, pairs: DataFrame) -> DataFrame | None:
-        """What is inserted, without the generated columns that a clause leaves to the table."""
-        clauses = self.branches[MatchKind.NOT_MATCHED]
+        """Return the rows to insert, without generated columns that some clause doesn't set."""
+        clauses = self.branches[MatchKind.WHEN_NOT_MATCHED]
         if not clauses:
             return None
-        generated = self.operation.rows.generated_columns()
-        unset = [name for name in generated if any(name not in (b.values or {}) for b in clauses)]
+        generated_columns = self.operation.rows.generated_columns()
+        unset_columns = [name for name in generated_columns if any(name not in (b.values or {}) for b in clauses)]
         rows = inserted_rows(self.source, pairs, clauses, self.schema)
-        return rows.drop(*unset) if unset else rows
+        return rows.drop(*unset_columns) if unset_columns else rows
 
 
 def _check_clauses(on: str, clauses: Sequence[WhenClause]) -> None:
@@ -123,14 +127,14 @@ def _check_clauses(on: str, clauses: Sequence[WhenClause]) -> None:
     for clause in clauses:
         if not isinstance(clause, WhenClause):
             raise TableError(f"{value_repr(clause)} is no clause; end it with .delete(), .update() or .insert()")
-    for when in MatchKind:
-        own = [c for c in clauses if c.match_kind is when]
-        if any(c.condition is None for c in own[:-1]):
-            raise TableError(f"only the last {when.value} may be without a condition: none after it is reached")
+    for match_kind in MatchKind:
+        same_kind = [c for c in clauses if c.match_kind is match_kind]
+        if any(c.condition is None for c in same_kind[:-1]):
+            raise TableError(f"only the last {match_kind.value} may be without a condition: none after it is reached")
 
 
 def _merge_branches(
-    clauses: Sequence[WhenClause], when: MatchKind, schema: StructType, source_columns: Sequence[str]
+    clauses: Sequence[WhenClause], match_kind: MatchKind, schema: StructType, source_columns: Sequence[str]
 ) -> list[MergeBranch]:
     return [
         MergeBranch(
@@ -140,50 +144,50 @@ def _merge_branches(
             else resolve_assignments(c.values, schema, source_columns, name_matching()),
         )
         for c in clauses
-        if c.match_kind is when
+        if c.match_kind is match_kind
     ]
 
 
 def _match_predicate(table_version: TableVersion, source: DataFrame, on: str) -> Predicate | None:
-    """What a row of the table must be like to match any of the source; None where that can't be told."""
-    known = split_join_condition(on)
+    """Return a predicate that every row of the table that matches a source row meets; None if it can't be inferred."""
+    condition = split_join_condition(on)
     if not has_standard_syntax(spark_session()):
         return None
-    parts = (
-        _predicates_from_texts(table_version.schema, known.target_conditions)
+    predicates = (
+        _predicates_from_texts(table_version.schema, condition.target_conditions)
         if has_standard_semantics(spark_session())
         else []
     )
     names = {name.casefold(): name for name in table_version.schema.names}
-    theirs = comparable_columns(source)
-    equal = [
-        (names[mine.casefold()], theirs[other.casefold()])
-        for mine, other in known.equal_columns
-        if mine.casefold() in names and other.casefold() in theirs
+    source_columns = comparable_columns(source)
+    equal_columns = [
+        (names[target_column.casefold()], source_columns[source_column.casefold()])
+        for target_column, source_column in condition.equal_columns
+        if target_column.casefold() in names and source_column.casefold() in source_columns
     ]
-    for name, least, greatest in _equal_column_bounds(source, equal):
+    for name, least, greatest in _equal_column_bounds(source, equal_columns):
         if not least.is_valid:
             return parse_predicate("false", table_version.schema)
-        type_, own = to_logical_type(least.type), table_version.schema.find_field(name).type
-        if isinstance(own, VarcharType):
-            own = STRING
-        if type_ == own and type_.kind in INTEGER_KINDS | {TypeKind.STRING}:
-            parts += [col(name) >= least.as_py(), col(name) <= greatest.as_py()]
-    return all_of(parts) if parts else None
+        source_type, column_type = to_logical_type(least.type), table_version.schema.find_field(name).type
+        if isinstance(column_type, VarcharType):
+            column_type = STRING
+        if source_type == column_type and source_type.kind in INTEGER_KINDS | {TypeKind.STRING}:
+            predicates += [col(name) >= least.as_py(), col(name) <= greatest.as_py()]
+    return all_of(predicates) if predicates else None
 
 
-def _equal_column_bounds(source: DataFrame, equal: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Any, Any]]:
-    """The columns of the table that equal some of the source, each with the least and the greatest that those have."""
-    ends = column_bounds(source, [theirs for _, theirs in equal]) if equal else {}
-    for at, (name, _) in enumerate(equal):
-        yield name, ends[f"least_{at}"][0], ends[f"greatest_{at}"][0]
+def _equal_column_bounds(source: DataFrame, equal_columns: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the minimum and maximum of the source column that each column of the table equals."""
+    bounds = column_bounds(source, [source_column for _, source_column in equal_columns]) if equal_columns else {}
+    for index, (name, _) in enumerate(equal_columns):
+        yield name, bounds[f"least_{index}"][0], bounds[f"greatest_{index}"][0]
 
 
 def _predicates_from_texts(schema: Schema, texts: Sequence[str]) -> list[Predicate]:
-    """The conditions as predicates; one that can't be read is Spark's to judge, with the rest of the merge."""
-    found = []
+    """Parse conditions; those that can't be parsed are left out, since Spark evaluates the whole condition anyway."""
+    predicates = []
     zone = session_time_zone(spark_session())
     for text in texts:
         with suppress(PredicateError):
-            found.append(parse_predicate(UnboundPredicate(text, zone), schema))
-    return found
+            predicates.append(parse_predicate(UnboundPredicate(text, zone), schema))
+    return predicates

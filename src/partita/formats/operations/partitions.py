@@ -21,8 +21,7 @@ from partita.formats.operations.write_operation import (
 )
 from partita.formats.partition_selection import PartitionSelection, partition_field_columns, select_partitions
 from partita.formats.store import TableStore
-from partita.spark.errors import translate_spark_errors
-from partita.spark.frames import frame_from_arrow
+from partita.spark.frames import frame_from_arrow, to_dataframe
 from partita.spark.rows import DataFrame, SparkSession, drop_matching_rows, select_columns
 
 _SAMPLE_ROWS, _SAMPLE_PARTITIONS = 3, 5
@@ -40,13 +39,12 @@ def read_partitions(
     names = resolve_column_names(table_version.schema, columns, spark)
     session, table_rows = resolve_session(spark), table_version.rows()
     whole, part = selection.matching_indices(table_version.spec_history, table_version.partitions)
-    with translate_spark_errors():
-        if not len(part):
-            return table_rows.scan(session, whole, names)
-        scanned_names = list(dict.fromkeys([*names, *source_columns(selection)]))
-        part_rows = rows_in_partitions(table_rows, table_rows.scan(session, part, scanned_names), selection)
-        part_rows = select_columns(part_rows, names)
-        return table_rows.scan(session, whole, names).unionAll(part_rows) if len(whole) else part_rows
+    if not len(part):
+        return table_rows.scan(session, whole, names)
+    scanned_names = list(dict.fromkeys([*names, *source_columns(selection)]))
+    part_rows = rows_in_partitions(table_rows, table_rows.scan(session, part, scanned_names), selection)
+    part_rows = select_columns(part_rows, names)
+    return table_rows.scan(session, whole, names).unionAll(part_rows) if len(whole) else part_rows
 
 
 def replace_partitions(
@@ -59,18 +57,20 @@ def replace_partitions(
     table_version.check_selection(selection)
     if operation.is_committed(transaction):
         return ChangeResult(None)
-    rows = operation.conform_rows(new_rows)
-    written_files = operation.write_rows(rows)
+    rows = operation.rows.conform_rows(to_dataframe(new_rows))
+    written_files = operation.rows.write_data_files(rows, operation.name)
     with operation.discard_on_error(written_files):
         file_partitions = table_version.written_partitions(written_files)
-        inside, _ = selection.matching_indices(table_version.spec_history, file_partitions)
-        if len(inside) < written_files.num_rows:
-            outside = pa.array(np.setdiff1d(np.arange(written_files.num_rows), inside))
+        inside_indices, _ = selection.matching_indices(table_version.spec_history, file_partitions)
+        if len(inside_indices) < written_files.num_rows:
+            outside_indices = pa.array(np.setdiff1d(np.arange(written_files.num_rows), inside_indices))
             raise _outside_partitions_error(
-                operation, selection, rows, written_files.take(outside), file_partitions.take(outside)
+                operation, selection, rows, written_files.take(outside_indices), file_partitions.take(outside_indices)
             )
-        written = _written_by_fields(operation, selection.fields, written_files, file_partitions)
-    return replace(commit_replacement(operation, written_files, selection, transaction), written=written)
+        written_partitions = _written_by_fields(operation, selection.fields, written_files, file_partitions)
+    return replace(
+        commit_replacement(operation, written_files, selection, transaction), written_partitions=written_partitions
+    )
 
 
 def _written_by_fields(
@@ -78,14 +78,14 @@ def _written_by_fields(
 ) -> pa.Table:
     """Sum the written files by partition fields: the fields' values, rows, files, bytes."""
     values = partition_field_columns(operation.table_version, fields, file_partitions)
-    _, first, which = np.unique(
+    _, first_indices, group_of_file = np.unique(
         distinct_row_ids(values.columns, written_files.num_rows), return_index=True, return_inverse=True
     )
-    counts = {name: np.zeros(len(first), np.int64) for name in ("rows", "files", "bytes")}
-    np.add.at(counts["rows"], which, written_files["rows"].to_numpy())
-    np.add.at(counts["files"], which, 1)
-    np.add.at(counts["bytes"], which, written_files["bytes"].to_numpy())
-    columns = [*values.take(pa.array(first)).columns, *map(pa.array, counts.values())]
+    counts = {name: np.zeros(len(first_indices), np.int64) for name in ("rows", "files", "bytes")}
+    np.add.at(counts["rows"], group_of_file, written_files["rows"].to_numpy())
+    np.add.at(counts["files"], group_of_file, 1)
+    np.add.at(counts["bytes"], group_of_file, written_files["bytes"].to_numpy())
+    columns = [*values.take(pa.array(first_indices)).columns, *map(pa.array, counts.values())]
     return pa.table(columns, names=[*values.column_names, *counts])
 
 
@@ -98,13 +98,12 @@ def _outside_partitions_error(
 ) -> RowsOutsidePartitions:
     """Return an error with the partitions outside of the selection, and a few rows, which Spark computes again."""
     fields = [field for field in operation.table_version.spec.fields if not field.transform.is_void]
-    written = _written_by_fields(operation, fields, written_files, file_partitions)
-    row_counts = written.column(len(fields)).to_numpy()
-    largest = written.take(pa.array(np.argsort(-row_counts, kind="stable")[:_SAMPLE_PARTITIONS]))
-    values = largest.select(range(len(fields))).to_pylist()
-    shown = zip(values, largest.column(len(fields)).to_pylist(), strict=True)
-    with translate_spark_errors():
-        columns = operation.rows.partition_value_columns(rows, selection.fields)
-        outside = drop_matching_rows(rows, columns, frame_from_arrow(rows.sparkSession, selection.transform_results))
-        samples = outside.limit(_SAMPLE_ROWS).toArrow().to_pylist()
-    return RowsOutsidePartitions(tuple(samples), tuple(shown))
+    row_totals = _written_by_fields(operation, fields, written_files, file_partitions)
+    row_counts = row_totals.column(len(fields)).to_numpy()
+    largest_partitions = row_totals.take(pa.array(np.argsort(-row_counts, kind="stable")[:_SAMPLE_PARTITIONS]))
+    values = largest_partitions.select(range(len(fields))).to_pylist()
+    partition_counts = zip(values, largest_partitions.column(len(fields)).to_pylist(), strict=True)
+    columns = operation.rows.partition_value_columns(rows, selection.fields)
+    outside_rows = drop_matching_rows(rows, columns, frame_from_arrow(rows.sparkSession, selection.transform_results))
+    samples = outside_rows.limit(_SAMPLE_ROWS).toArrow().to_pylist()
+    return RowsOutsidePartitions(tuple(samples), tuple(partition_counts))

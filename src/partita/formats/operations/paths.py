@@ -1,4 +1,4 @@
-"""Files as Spark names them."""
+"""Paths of files in the forms of Hadoop and of Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from partita.formats.delta.values.uri import encode_uri
 
 
 def hadoop_location(uri: str) -> str:
-    """A file's path or URI as Hadoop takes it."""
+    """Return the path or URI of a file as Hadoop takes it."""
     if uri.startswith("file:/"):
         return f"/{uri.removeprefix('file:').lstrip('/')}"
     scheme, colon, rest = uri.partition("://")
@@ -14,6 +14,6 @@ def hadoop_location(uri: str) -> str:
 
 
 def spark_file_path(location: str) -> str:
-    """A file as Spark's `_metadata.file_path` names it, given what Hadoop takes for it."""
+    """Return the path of a file in Spark's `_metadata.file_path`, from its location for Hadoop."""
     scheme, colon, rest = location.partition("://")
     return f"{scheme}://{encode_uri(rest)}" if colon else f"file:{encode_uri(location)}"

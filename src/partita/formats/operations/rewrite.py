@@ -16,7 +16,6 @@ from partita.formats.parquet_files import TARGET_FILE_BYTES
 from partita.formats.store import TableStore
 from partita.formats.table_change import TableChange, total
 from partita.formats.table_version import TableVersion
-from partita.spark.errors import translate_spark_errors
 from partita.spark.rows import repartition_by_size
 from partita.spark.session import spark_session
 
@@ -33,20 +32,19 @@ def rewrite_table_files(store: TableStore, where: UnboundPredicate | None) -> Ch
     operation = WriteOperation.begin(store, "rewrite", removes=False)
     operation = operation.with_files_for("true" if where is None else where)
     table_version = operation.table_version
-    planned = plan_files(table_version, where).file_indices
-    is_outdated = operation.rows.is_outdated(planned)
-    is_small = table_version.files["bytes"].to_numpy()[planned] < SMALL_FILE_BYTES
-    is_small &= _have_small_siblings(table_version, planned, is_small) | _may_receive_rows(
-        table_version, planned, planned[is_outdated]
+    candidates = plan_files(table_version, where).file_indices
+    is_outdated = operation.rows.is_outdated(candidates)
+    is_small = table_version.files["bytes"].to_numpy()[candidates] < SMALL_FILE_BYTES
+    is_small &= _have_small_siblings(table_version, candidates, is_small) | _may_receive_rows(
+        table_version, candidates, candidates[is_outdated]
     )
-    file_indices = planned[is_outdated | is_small]
+    file_indices = candidates[is_outdated | is_small]
     if not len(file_indices):
         return ChangeResult(None)
-    with translate_spark_errors():
-        rows = operation.rows.scan(spark_session(), file_indices, table_version.schema.names)
-        if not table_version.spec.fields:
-            rows = repartition_by_size(rows, int(table_version.files["bytes"].to_numpy()[file_indices].sum()))
-        written_files = operation.write_rows(rows)
+    rows = operation.rows.scan(spark_session(), file_indices, table_version.schema.names)
+    if not table_version.spec.fields:
+        rows = repartition_by_size(rows, int(table_version.files["bytes"].to_numpy()[file_indices].sum()))
+    written_files = operation.rows.write_data_files(rows, operation.name)
     with operation.discard_on_error(written_files):
         _check_row_count(table_version, file_indices, written_files)
     return operation.commit(
@@ -84,14 +82,16 @@ def _may_receive_rows(table_version: TableVersion, file_indices: np.ndarray, sou
     spec_ids = table_version.files["spec_id"].to_numpy()
     may_receive = np.zeros(len(file_indices), bool)
     for spec_id in np.unique(spec_ids[source_indices]).tolist():
-        shared = sorted(_partition_columns(specs, specs.spec(spec_id)) & _partition_columns(specs, specs.current))
-        if not shared:
+        shared_columns = sorted(
+            _partition_columns(specs, specs.spec(spec_id)) & _partition_columns(specs, specs.current)
+        )
+        if not shared_columns:
             return np.ones(len(file_indices), bool)
-        values = partitions.select(shared)
+        values = partitions.select(shared_columns)
         sources = source_indices[spec_ids[source_indices] == spec_id]
-        incoming = set(partition_identities(values.take(pa.array(sources))))
-        targets = partition_identities(values.take(pa.array(file_indices)))
-        may_receive |= np.array([key in incoming for key in targets], bool)
+        source_keys = set(partition_identities(values.take(pa.array(sources))))
+        target_keys = partition_identities(values.take(pa.array(file_indices)))
+        may_receive |= np.array([key in source_keys for key in target_keys], bool)
     return may_receive
 
 

@@ -17,12 +17,18 @@ from partita.algebra.predicate_text import parse_predicate
 from partita.algebra.schema import Schema, find_field
 from partita.errors import SchemaError, TableError, value_repr
 from partita.formats.file_plan import plan_files, referenced_columns
-from partita.formats.operations.write_operation import ChangeResult, TransactionId, WriteOperation
+from partita.formats.operations.write_operation import (
+    ChangeResult,
+    TransactionId,
+    WriteOperation,
+    rows_in_partitions,
+    source_columns,
+)
 from partita.formats.partition_selection import PartitionSelection, selection_from_partitions
 from partita.formats.store import TableStore
 from partita.formats.table_change import TableChange, total
 from partita.spark.constraints import require_condition
-from partita.spark.errors import translate_spark_errors
+from partita.spark.frames import to_dataframe
 from partita.spark.merge import resolve_assignments, updated_rows
 from partita.spark.rows import DataFrame, SparkSession, select_columns, select_fields
 from partita.spark.session import spark_session
@@ -39,12 +45,11 @@ def read_rows(
     plan = plan_files(table_version, predicate)
     names = resolve_column_names(schema, columns, spark)
     session, table_rows = resolve_session(spark), table_version.rows()
-    with translate_spark_errors():
-        if predicate is None or plan.must_match.all():
-            return table_rows.scan(session, plan.file_indices, names)
-        scanned_names = list(dict.fromkeys([*names, *referenced_columns(predicate, schema)]))
-        rows = table_rows.scan(session, plan.file_indices, scanned_names, where=predicate)
-        return select_columns(rows.filter(predicate.sql()), names)
+    if predicate is None or plan.must_match.all():
+        return table_rows.scan(session, plan.file_indices, names)
+    scanned_names = list(dict.fromkeys([*names, *referenced_columns(predicate, schema)]))
+    rows = table_rows.scan(session, plan.file_indices, scanned_names, where=predicate)
+    return select_columns(rows.filter(predicate.sql()), names)
 
 
 def bind_predicate(where: UnboundPredicate | None, schema: Schema, spark: SparkSession | None = None) -> Predicate:
@@ -73,11 +78,11 @@ def resolve_column_names(schema: Schema, columns: Sequence[str] | None, spark: S
     if columns is None:
         return list(schema.names)
     if isinstance(columns, str):
-        raise SchemaError(f"columns are a list of names; for one of them use [{columns!r}]")
+        raise SchemaError(f"columns must be a list of names; for a single column use [{columns!r}]")
     if not isinstance(columns, Iterable):
-        raise SchemaError(f"columns are a list of names, not {value_repr(columns)}")
-    matching = name_matching(spark)
-    names = [find_field(schema, name, matching).name for name in columns]
+        raise SchemaError(f"columns must be a list of names, not {value_repr(columns)}")
+    matching_rule = name_matching(spark)
+    names = [find_field(schema, name, matching_rule).name for name in columns]
     if len(set(names)) < len(names):
         raise SchemaError(f"a column is asked for twice: {', '.join(names)}")
     return names
@@ -88,8 +93,9 @@ def append_rows(store: TableStore, new_rows: object, transaction: TransactionId)
     operation = WriteOperation.begin(store, "append", removes=False)
     if operation.is_committed(transaction):
         return ChangeResult(None)
-    written_files = operation.write_rows(operation.conform_rows(new_rows))
-    return operation.commit_files(
+    rows = operation.rows.conform_rows(to_dataframe(new_rows))
+    written_files = operation.rows.write_data_files(rows, operation.name)
+    return operation.commit(
         TableChange(
             operation.name,
             written_files,
@@ -104,9 +110,10 @@ def overwrite_partitions(store: TableStore, new_rows: object, transaction: Trans
     operation = WriteOperation.begin(store, "overwrite_partitions", removes=True)
     if operation.is_committed(transaction):
         return ChangeResult(None)
-    written_files = operation.write_rows(operation.conform_rows(new_rows))
+    rows = operation.rows.conform_rows(to_dataframe(new_rows))
+    written_files = operation.rows.write_data_files(rows, operation.name)
     if not written_files.num_rows:
-        return operation.commit_files(TableChange(operation.name, transaction=transaction))
+        return operation.commit(TableChange(operation.name, transaction=transaction))
     with operation.discard_on_error(written_files):
         table_version = operation.table_version
         selection = selection_from_partitions(table_version, table_version.written_partitions(written_files))
@@ -121,8 +128,11 @@ def commit_replacement(
         operation = operation.with_files_for(selection)
         table_version = operation.table_version
         whole, part = selection.matching_indices(table_version.spec_history, table_version.partitions)
-        change = operation.delete_partition_rows(part, selection, whole) if len(part) else TableChange(operation.name)
-    return operation.commit_files(
+        change = TableChange(operation.name)
+        if len(part):
+            rows = operation.scan_rows(part, source_columns(selection))
+            change = operation.delete_rows(part, rows_in_partitions(operation.rows, rows, selection), whole)
+    return operation.commit(
         replace(
             change,
             added_files=pa.concat_tables([change.added_files, written_files]),
@@ -152,9 +162,10 @@ def overwrite_rows(
             f"overwrite replaces whole partitions, and {predicate} may be true of a part of {partial_file}; "
             "use partition columns alone, or delete and append"
         )
-    rows = require_condition(operation.conform_rows(new_rows), predicate.sql(), "a row is not in what is overwritten")
-    written_files = operation.write_rows(rows)
-    return operation.commit_files(
+    rows = operation.rows.conform_rows(to_dataframe(new_rows))
+    rows = require_condition(rows, predicate.sql(), "a row is not in what is overwritten")
+    written_files = operation.rows.write_data_files(rows, operation.name)
+    return operation.commit(
         TableChange(
             operation.name,
             written_files,
@@ -174,8 +185,10 @@ def delete_rows(store: TableStore, where: UnboundPredicate) -> ChangeResult:
     operation = operation.with_files_for(predicate)
     plan = plan_files(operation.table_version, predicate)
     whole, part = plan.file_indices[plan.must_match], plan.file_indices[~plan.must_match]
-    with translate_spark_errors():
-        change = operation.delete_matching_rows(part, predicate, whole) if len(part) else TableChange(operation.name)
+    change = TableChange(operation.name)
+    if len(part):
+        rows = operation.scan_rows(part, referenced_columns(predicate, operation.table_version.schema))
+        change = operation.delete_rows(part, rows.filter(predicate.sql()), whole)
     return operation.commit_rows(replace(change, read_file_indices=part), predicate, whole)
 
 
@@ -188,8 +201,8 @@ def update_rows(store: TableStore, assignments: Mapping[str, str], where: Unboun
     operation = operation.with_files_for(predicate)
     file_indices = plan_files(operation.table_version, predicate).file_indices
     schema = operation.rows.spark_schema()
-    assigned = resolve_assignments(assignments, schema, schema.fieldNames(), name_matching())
-    needed = select_fields(schema, operation.needed_columns(file_indices, set(assigned)))
-    with translate_spark_errors():
-        rows = updated_rows(operation.matching_rows(file_indices, predicate), assigned, needed)
-        return operation.commit_rows(operation.apply_row_changes(file_indices, rows, set(assigned)), predicate)
+    assigned_values = resolve_assignments(assignments, schema, schema.fieldNames(), name_matching())
+    needed_fields = select_fields(schema, operation.needed_columns(file_indices, set(assigned_values)))
+    matching_rows = operation.scan_rows(file_indices).filter(predicate.sql())
+    rows = updated_rows(matching_rows, assigned_values, needed_fields)
+    return operation.commit_rows(operation.apply_row_changes(file_indices, rows, set(assigned_values)), predicate)

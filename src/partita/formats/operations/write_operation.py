@@ -14,14 +14,12 @@ from partita.algebra.predicate import Predicate, PredicateLike, UnboundPredicate
 from partita.errors import SchemaError
 from partita.formats.arguments import transaction_of
 from partita.formats.capabilities import Operation
-from partita.formats.file_plan import referenced_columns
 from partita.formats.partition_selection import PartitionSelection
 from partita.formats.store import TableStore
 from partita.formats.table_change import NO_FILE_INDICES, TableChange, total
 from partita.formats.table_rows import TableRows
 from partita.formats.table_version import TableVersion
-from partita.spark.errors import translate_spark_errors
-from partita.spark.frames import frame_from_arrow, to_dataframe
+from partita.spark.frames import frame_from_arrow
 from partita.spark.positions import FILE_INDEX, ROW_INDEX
 from partita.spark.rewrite import IS_DELETED
 from partita.spark.rows import DataFrame, keep_matching_rows
@@ -37,13 +35,13 @@ class ChangeResult:
     Attributes:
         version: the version that it committed; None if there was nothing to do.
         counts: numbers of rows and files, by name, such as `rows_deleted` and `files_added`.
-        written: for `replace_partitions`, an Arrow table of what was written: a column for each selected field, then
-            `rows`, `files` and `bytes`. Else None.
+        written_partitions: for `replace_partitions`, an Arrow table of what was written: a column for each selected
+            field, then `rows`, `files` and `bytes`. Else None.
     """
 
     version: int | None
     counts: Mapping[str, int] = field(default_factory=dict)
-    written: pa.Table | None = None
+    written_partitions: pa.Table | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,44 +73,10 @@ class WriteOperation:
         """Return whether the table has that transaction already."""
         return transaction is not None and self.table_version.has_transaction(transaction_of(transaction))
 
-    def conform_rows(self, new_rows: object) -> DataFrame:
-        """Cast incoming rows to the table schema, fill generated columns and apply constraints."""
-        with translate_spark_errors():
-            return self.rows.conform_rows(to_dataframe(new_rows))
-
     def scan_rows(self, file_indices: np.ndarray, names: Sequence[str] | None = None) -> DataFrame:
         """Read the rows of some files with their positions; `names` of None stands for all columns."""
         columns = self.table_version.schema.names if names is None else names
-        with translate_spark_errors():
-            return self.rows.scan(spark_session(), file_indices, columns, positions=True)
-
-    def matching_rows(
-        self, file_indices: np.ndarray, predicate: Predicate, names: Sequence[str] | None = None
-    ) -> DataFrame:
-        """Read the rows that match a predicate with their positions."""
-        return self.scan_rows(file_indices, names).filter(predicate.sql())
-
-    def write_rows(self, rows: DataFrame) -> pa.Table:
-        """Write rows of the table to new files, and return a row of `WRITTEN_FILE_SCHEMA` for each."""
-        with translate_spark_errors():
-            return self.rows.write_data_files(rows, self.name)
-
-    def delete_matching_rows(
-        self, file_indices: np.ndarray, predicate: Predicate, removed_file_indices: np.ndarray
-    ) -> TableChange:
-        """Delete the matching rows of some files; the same commit removes `removed_file_indices` as a whole."""
-        rows = self.matching_rows(file_indices, predicate, referenced_columns(predicate, self.table_version.schema))
-        return self._delete_positions(file_indices, rows, removed_file_indices)
-
-    def delete_partition_rows(
-        self, file_indices: np.ndarray, selection: PartitionSelection, removed_file_indices: np.ndarray
-    ) -> TableChange:
-        """Delete the rows of selected partitions from files of other specs; `removed_file_indices` as above."""
-        with translate_spark_errors():
-            rows = self.scan_rows(file_indices, source_columns(selection))
-            return self._delete_positions(
-                file_indices, rows_in_partitions(self.rows, rows, selection), removed_file_indices
-            )
+        return self.rows.scan(spark_session(), file_indices, columns, positions=True)
 
     def needed_columns(self, file_indices: np.ndarray, assigned_columns: set[str]) -> set[str]:
         """Return the columns of changed rows that are needed: the assigned ones, or all if others depend on them."""
@@ -133,12 +97,11 @@ class WriteOperation:
         changed_columns = self.rows.dependent_columns(assigned_columns)
         if self.rows.can_update_in_place(file_indices, changed_columns, self.name):
             ready_rows = self.rows.refresh_generated_columns(rows) if assigned_columns else rows
-            with translate_spark_errors():
-                change = self.rows.update_rows(file_indices, _changed_rows(ready_rows), changed_columns, self.name)
+            change = self.rows.update_rows(file_indices, _changed_rows(ready_rows), changed_columns, self.name)
         elif assigned_columns:
             change = self._move_rows(file_indices, rows)
         else:
-            change = self._delete_positions(file_indices, _changed_rows(rows))
+            change = self.delete_rows(file_indices, _changed_rows(rows))
         change = replace(change, read_file_indices=file_indices)
         return change if new_rows is None else self._with_inserted_rows(change, new_rows)
 
@@ -147,9 +110,9 @@ class WriteOperation:
         cached_rows = rows.persist()
         try:
             ready_rows = self.rows.refresh_generated_columns(cached_rows.filter(f"not {IS_DELETED}"))
-            moved_files = self.write_rows(ready_rows.drop(FILE_INDEX, ROW_INDEX, IS_DELETED))
+            moved_files = self.rows.write_data_files(ready_rows.drop(FILE_INDEX, ROW_INDEX, IS_DELETED), self.name)
             with self.discard_on_error(moved_files):
-                change = self._delete_positions(file_indices, _changed_rows(cached_rows))
+                change = self.delete_rows(file_indices, _changed_rows(cached_rows))
         finally:
             cached_rows.unpersist()
         moved_row_count = total(moved_files["rows"])
@@ -162,21 +125,21 @@ class WriteOperation:
 
     def _with_inserted_rows(self, change: TableChange, new_rows: DataFrame) -> TableChange:
         with self.discard_on_error(change.added_files, change.delete_files):
-            inserted_files = self.write_rows(self.rows.conform_rows(new_rows))
+            inserted_files = self.rows.write_data_files(self.rows.conform_rows(new_rows), self.name)
         return replace(
             change,
             added_files=pa.concat_tables([change.added_files, inserted_files]),
             inserted_row_count=total(inserted_files["rows"]),
         )
 
-    def _delete_positions(
+    def delete_rows(
         self, file_indices: np.ndarray, rows: DataFrame, removed_file_indices: np.ndarray = NO_FILE_INDICES
     ) -> TableChange:
+        """Delete rows, which have positions, from some files; the same commit removes other files as a whole."""
         if not len(file_indices):
             return TableChange(self.name)
-        with translate_spark_errors():
-            positions = rows.select(FILE_INDEX, ROW_INDEX)
-            return self.rows.delete_rows(file_indices, positions, self.name, removed_file_indices=removed_file_indices)
+        positions = rows.select(FILE_INDEX, ROW_INDEX)
+        return self.rows.delete_rows(file_indices, positions, self.name, removed_file_indices=removed_file_indices)
 
     @contextmanager
     def discard_on_error(self, *written_files: pa.Table) -> Iterator[None]:
@@ -187,22 +150,13 @@ class WriteOperation:
             self.table_version.discard_files(pa.concat_tables(written_files))
             raise
 
-    def commit_files(self, change: TableChange) -> ChangeResult:
-        """Commit a change that inserts rows and removes whole files."""
-        return self.commit(change, {
-            "rows_inserted": change.inserted_row_count,
-            "files_added": change.added_files.num_rows,
-            "files_removed": len(change.removed_file_indices),
-        })  # fmt: skip
-
     def commit_rows(
         self, change: TableChange, predicate: Predicate, whole_file_indices: np.ndarray = NO_FILE_INDICES
     ) -> ChangeResult:
         """Commit a row-level change that read what a predicate matches; `whole_file_indices` are removed unread."""
         deleted_row_count = change.deleted_row_count
         if len(whole_file_indices):
-            with translate_spark_errors():
-                deleted_row_count += self.rows.count_rows(whole_file_indices)
+            deleted_row_count += self.rows.count_rows(whole_file_indices)
         change = replace(
             change,
             removed_file_indices=np.concatenate([whole_file_indices, change.removed_file_indices]),
@@ -218,8 +172,17 @@ class WriteOperation:
             "files_added": change.added_files.num_rows + change.delete_files.num_rows,
         })  # fmt: skip
 
-    def commit(self, change: TableChange, counts: Mapping[str, int]) -> ChangeResult:
-        """Commit a change with its counts as metrics; an empty change commits only if it records a transaction."""
+    def commit(self, change: TableChange, counts: Mapping[str, int] | None = None) -> ChangeResult:
+        """Commit a change with its counts as metrics, by default those of inserted rows and of whole files.
+
+        An empty change commits only if it records a transaction.
+        """
+        if counts is None:
+            counts = {
+                "rows_inserted": change.inserted_row_count,
+                "files_added": change.added_files.num_rows,
+                "files_removed": len(change.removed_file_indices),
+            }
         if change.is_empty:
             return ChangeResult(None, counts)
         return ChangeResult(self.table_version.commit(replace(change, metrics=counts)), counts)

@@ -124,8 +124,8 @@ def _added_file_rows(table: pa.Table, partition_names: Sequence[str]) -> pa.Tabl
     if "add" not in table.schema.names:
         return schema.empty_table()
     add = table["add"].drop_null()
-    existing = {f.name for f in add.type}
-    columns = {name: pc.struct_field(add, name) for name in _ADD_FIELDS if name in existing}
+    existing_fields = {f.name for f in add.type}
+    columns = {name: pc.struct_field(add, name) for name in _ADD_FIELDS if name in existing_fields}
     vector = (
         deletion_vector_ids(columns["deletionVector"])
         if "deletionVector" in columns

@@ -144,11 +144,11 @@ def deletion_vector_path(vector: Mapping[str, Any]) -> str | None:
         return None
     if kind != "u":
         return path
-    folder, encoded = path[:-_Z85_UUID_LENGTH], path[-_Z85_UUID_LENGTH:]
+    folder, encoded_uuid = path[:-_Z85_UUID_LENGTH], path[-_Z85_UUID_LENGTH:]
     number = 0
-    for start in range(0, len(encoded), 5):
+    for start in range(0, len(encoded_uuid), 5):
         group = 0
-        for character in encoded[start : start + 5]:
+        for character in encoded_uuid[start : start + 5]:
             group = group * 85 + _Z85_ALPHABET.index(character)
         number = number << 32 | group
     name = f"deletion_vector_{UUID(int=number)}.bin"

@@ -23,8 +23,8 @@ def partition_value_structs(columns: Sequence[pa.Array], names: Sequence[str], r
 
 def select_partition_values(values: pa.Array, names: Sequence[str]) -> pa.Array:
     """Return structs of partition texts with the fields `names`; a field that they lack is null."""
-    existing = {f.name for f in values.type}
-    columns = [pc.struct_field(values, n) if n in existing else pa.nulls(len(values), pa.string()) for n in names]
+    existing_names = {f.name for f in values.type}
+    columns = [pc.struct_field(values, n) if n in existing_names else pa.nulls(len(values), pa.string()) for n in names]
     return partition_value_structs(columns, names, len(values))
 
 
@@ -61,13 +61,13 @@ def _schema_field(schema: Schema, name: str) -> Field:
 
 
 def _typed_column(texts: pa.Array, field: Field, time_zone: str) -> pa.Array:
-    encoded = texts.dictionary_encode()
-    numbers = _integer_values(encoded.dictionary, field)
+    encoded_texts = texts.dictionary_encode()
+    numbers = _integer_values(encoded_texts.dictionary, field)
     if numbers is not None:
-        return numbers.take(encoded.indices)
-    distinct = [_parse_value(text, field, time_zone) for text in encoded.dictionary.to_pylist()]
+        return numbers.take(encoded_texts.indices)
+    distinct = [_parse_value(text, field, time_zone) for text in encoded_texts.dictionary.to_pylist()]
     try:
-        return pa.array(distinct, to_arrow_type(field.type)).take(encoded.indices)
+        return pa.array(distinct, to_arrow_type(field.type)).take(encoded_texts.indices)
     except (pa.ArrowException, OverflowError) as error:
         raise PartitionValueError(field.name, f"a value that Arrow's {field.type} holds", str(error)) from error
 

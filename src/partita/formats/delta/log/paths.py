@@ -69,12 +69,12 @@ class TableRoot:
         if not any(map(_has_non_canonical_bytes, paths.chunks if isinstance(paths, pa.ChunkedArray) else [paths])):
             return None
         texts = dense_array(paths)
-        decoded = _decode_paths(texts)
-        unusual = pc.match_substring_regex(decoded, _NON_CANONICAL.pattern)
-        if not pc.any(unusual).as_py():
-            return None if decoded is texts else decoded
-        canonical = self._canonical_path_list(texts.filter(unusual).to_pylist())
-        return pc.replace_with_mask(decoded, unusual, pa.array(canonical, decoded.type))
+        decoded_paths = _decode_paths(texts)
+        is_unusual = pc.match_substring_regex(decoded_paths, _NON_CANONICAL.pattern)
+        if not pc.any(is_unusual).as_py():
+            return None if decoded_paths is texts else decoded_paths
+        canonical = self._canonical_path_list(texts.filter(is_unusual).to_pylist())
+        return pc.replace_with_mask(decoded_paths, is_unusual, pa.array(canonical, decoded_paths.type))
 
     def _canonical_path_list(self, paths: Iterable[str]) -> list[str]:
         """Return the canonical forms of paths; each folder is looked up once."""

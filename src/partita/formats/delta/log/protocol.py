@@ -87,9 +87,9 @@ def _required_features(
     return features if version == features_version else frozenset()
 
 
-def _refuse_features(unknown_features: frozenset[str], doing: str) -> None:
+def _refuse_features(unknown_features: frozenset[str], action: str) -> None:
     if unknown_features:
-        raise UnsupportedFeature(tuple(sorted(unknown_features)), doing)
+        raise UnsupportedFeature(tuple(sorted(unknown_features)), action)
 
 
 def _unknown_mapping_mode(metadata: DeltaMetadata) -> frozenset[str]:

@@ -81,16 +81,20 @@ def reconcile_files(
         return base, base_paths
     vectors = _has_deletion_vectors(base) or _has_deletion_vectors(rows)
     keys = _file_keys(rows, row_paths, with_deletion_vectors=vectors)
-    added = pa.array(_is_last_occurrence(keys) & _bool_values(is_add))
-    replaced = pc.is_in(_file_keys(base, base_paths, with_deletion_vectors=vectors), value_set=keys)
-    stays = pc.invert(replaced) if pc.any(replaced).as_py() else None
-    files = pa.concat_tables([base if stays is None else base.filter(stays), rows.filter(added)])
+    is_new_file = pa.array(_is_last_occurrence(keys) & _bool_values(is_add))
+    is_replaced = pc.is_in(_file_keys(base, base_paths, with_deletion_vectors=vectors), value_set=keys)
+    is_current = pc.invert(is_replaced) if pc.any(is_replaced).as_py() else None
+    files = pa.concat_tables([base if is_current is None else base.filter(is_current), rows.filter(is_new_file)])
     files = files.combine_chunks() if files["path"].num_chunks > _MAX_CHUNKS else files
     if base_paths is None and row_paths is None:
         return files, None
-    old, new = (dense_array(t["path"]) if p is None else p for t, p in ((base, base_paths), (rows, row_paths)))
-    remaining = old if stays is None else old.filter(stays)
-    return files, pa.concat_arrays([paths.cast(pa.large_string()) for paths in (remaining, new.filter(added))])
+    old_paths, new_paths = (
+        dense_array(t["path"]) if p is None else p for t, p in ((base, base_paths), (rows, row_paths))
+    )
+    current_paths = old_paths if is_current is None else old_paths.filter(is_current)
+    return files, pa.concat_arrays(
+        [paths.cast(pa.large_string()) for paths in (current_paths, new_paths.filter(is_new_file))]
+    )
 
 
 def _reconcile_checkpoint(files: pa.Table, removes: pa.Table, root: TableRoot) -> tuple[pa.Table, Array | None]:
@@ -99,19 +103,19 @@ def _reconcile_checkpoint(files: pa.Table, removes: pa.Table, root: TableRoot) -
     The writer of the checkpoint may have taken two spellings of a path for two files. Then the last one counts; a file
     that is removed under another spelling is gone, since a checkpoint has no order and a file's name is used once.
     """
-    canonical, removed = root.canonical_paths(files["path"]), root.canonical_paths(removes["path"])
-    if canonical is None and removed is None:
+    canonical, removed_paths = root.canonical_paths(files["path"]), root.canonical_paths(removes["path"])
+    if canonical is None and removed_paths is None:
         return files, None
     keys = _file_keys(files, canonical, with_deletion_vectors=True)
-    stays = _is_last_occurrence(keys)
-    respelled = pc.is_in(keys, value_set=_file_keys(removes, removed, with_deletion_vectors=True))
-    if pc.any(respelled).as_py():
-        same = pc.is_in(
+    is_current = _is_last_occurrence(keys)
+    is_removed = pc.is_in(keys, value_set=_file_keys(removes, removed_paths, with_deletion_vectors=True))
+    if pc.any(is_removed).as_py():
+        has_same_spelling = pc.is_in(
             _file_keys(files, None, with_deletion_vectors=True),
             value_set=_file_keys(removes, None, with_deletion_vectors=True),
         )
-        stays &= ~_bool_values(pc.and_not(respelled, same))
-    mask = pa.array(stays)
+        is_current &= ~_bool_values(pc.and_not(is_removed, has_same_spelling))
+    mask = pa.array(is_current)
     return files.filter(mask), (dense_array(files["path"]) if canonical is None else canonical).filter(mask)
 
 

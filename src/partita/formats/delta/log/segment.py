@@ -87,23 +87,25 @@ def log_segment_after(storage: Storage, known_version: int, version: int | None 
 def list_log(storage: Storage, start_version: int = 0) -> LogListing:
     """List the commits and checkpoints of a version and of those after it."""
     commits, v2 = set(), set()
-    parts: dict[tuple[int, int], dict[int, str]] = {}
+    checkpoint_parts: dict[tuple[int, int], dict[int, str]] = {}
     for path, _ in storage.list_paths(LOG_FOLDER, after=f"{LOG_FOLDER}/{start_version:020}"):
         if match := _COMMIT_FILE.fullmatch(path):
             commits.add(int(match[1]))
         elif match := _CLASSIC_CHECKPOINT_FILE.fullmatch(path):
-            parts.setdefault((int(match[1]), int(match[3] or 1)), {})[int(match[2] or 1)] = path
+            checkpoint_parts.setdefault((int(match[1]), int(match[3] or 1)), {})[int(match[2] or 1)] = path
         elif match := _V2_CHECKPOINT_FILE.fullmatch(path):
             v2.add(int(match[1]))
-    return LogListing(frozenset(commits), tuple(_complete_checkpoints(parts)), frozenset(v2))
+    return LogListing(frozenset(commits), tuple(_complete_checkpoints(checkpoint_parts)), frozenset(v2))
 
 
 def check_no_missing_commits(existing_versions: Iterable[int], required_versions: Iterable[int]) -> None:
     """Raise `TableError` if the log lacks a commit that is required."""
-    missing = sorted(set(required_versions) - set(existing_versions))
-    if missing:
-        shown = ", ".join(map(str, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise TableError(f"the log lacks the commits of these versions: {shown}; no checkpoint stands for them")
+    missing_versions = sorted(set(required_versions) - set(existing_versions))
+    if missing_versions:
+        preview = ", ".join(map(str, missing_versions[:5])) + (
+            f" and {len(missing_versions) - 5} more" if len(missing_versions) > 5 else ""
+        )
+        raise TableError(f"the log lacks the commits of these versions: {preview}; no checkpoint stands for them")
 
 
 _COMMIT_FILE = re.compile(rf"{LOG_FOLDER}/(\d{{20}})\.json")
@@ -122,9 +124,9 @@ def _log_segment_at(listing: LogListing, version: int) -> LogSegment:
     return LogSegment(version, checkpoint, tuple(versions))
 
 
-def _complete_checkpoints(parts: dict[tuple[int, int], dict[int, str]]) -> Iterator[Checkpoint]:
+def _complete_checkpoints(checkpoint_parts: dict[tuple[int, int], dict[int, str]]) -> Iterator[Checkpoint]:
     """Return the checkpoints that have all of their parts; of one version, those with the fewest parts first."""
-    for (version, count), paths in sorted(parts.items()):
+    for (version, count), paths in sorted(checkpoint_parts.items()):
         if len(paths) == count:
             yield Checkpoint(version, tuple(paths[part] for part in sorted(paths)))
 

@@ -110,8 +110,8 @@ def column_mapping_mode(metadata: DeltaMetadata) -> str:
 
 def physical_names(metadata: DeltaMetadata) -> dict[str, str]:
     """Map the names of top-level columns to their names in files, statistics and partition values."""
-    mapped = column_mapping_mode(metadata) != "none"
-    return {f["name"]: _physical_name(f) if mapped else f["name"] for f in metadata.schema_json["fields"]}
+    is_mapped = column_mapping_mode(metadata) != "none"
+    return {f["name"]: _physical_name(f) if is_mapped else f["name"] for f in metadata.schema_json["fields"]}
 
 
 def physical_partition_names(metadata: DeltaMetadata) -> tuple[str, ...]:

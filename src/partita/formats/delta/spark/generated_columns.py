@@ -1,4 +1,4 @@
-"""Columns that a Delta table makes from others, in UTC whatever the session's time zone."""
+"""Generated columns of a Delta table as Spark Columns, in UTC whatever the session's time zone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from partita.spark.sql_text import quote_identifier
 
 
 def generated_function_column(transform: Transform, source: str, data_type: DataType) -> Column:
-    """Apply a partition function to a column as Delta's SQL for it does."""
+    """Apply a partition function to a column, as its generation expression in Delta does."""
     return _generated_column(transform, F.col(quote_identifier(source)), data_type)
 
 
@@ -62,5 +62,5 @@ def _to_date(column: Column, data_type: DataType) -> Column:
 
 
 def generated_expression_column(expression: str) -> Column:
-    """Any other expression, as Spark evaluates it."""
+    """Return any other generation expression as a Column."""
     return F.expr(expression)

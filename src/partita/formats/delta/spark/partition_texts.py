@@ -1,8 +1,8 @@
 """Delta's partition values as Spark Columns: stages 1 and 2 of `partita.formats.delta.values` without a Python worker.
 
-Floats are the one kind whose text may be another than the scalar one: Java 17 writes some with more digits than they
-need (`4.9E-324`, `8.089999999999999E21`), and Spark has nothing else to write them with. Such a text still reads back
-as the same number, so whoever puts it into the log makes the shortest of it, once a partition.
+Only the text of a float may differ from that of `partita.formats.delta.values`: Java 17 formats some floats with more
+digits than they need (`4.9E-324`, `8.089999999999999E21`), and Spark has no other way. Such a text is parsed to the
+same number, so the driver shortens it when it writes the log, once per partition.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 
 
 def partition_text(column: Column, data_type: DataType, name: str) -> Column:
-    """The string of each row in `add.partitionValues`, for a column of that type; null of null, `""` and empty bytes.
+    """Return the text of a partition column for `add.partitionValues`; null for null, `""` and empty bytes.
 
-    A type that Delta doesn't partition by is a `PartitionValueError`. A value that it can't hold, which is text with
-    U+0000 in it or bytes that are not UTF-8, fails the query with the message of that error; `name` is the column's
-    name in it.
+    Raises `PartitionValueError`, naming the column by `name`, for a type that Delta doesn't partition by. A value that
+    Delta can't store (text with U+0000, bytes that are not UTF-8) fails the query with the message of that error.
     """
     type_ = logical_type(data_type)
     if isinstance(type_, DecimalType):
@@ -49,35 +48,35 @@ def _cast_to_string(column: Column) -> Column:
 
 
 def _decimal_column_text(column: Column, scale: int) -> Column:
-    """All digits, as in `-0.50`."""
+    """Return a decimal with all digits, as `-0.50`."""
     text = column.cast("string")
     # Outside of ANSI mode Spark writes numbers below a millionth with an exponent; the others have all digits anyway.
     return F.when(F.contains(text, F.lit("E")), decimal_text(column, scale)).otherwise(text) if scale > 6 else text
 
 
 def _date_text(column: Column) -> Column:
-    """`2025-01-15`, `+10000-01-01`, `-0001-12-31`."""
-    usual = column.between(F.lit(date(1582, 10, 15)), F.lit(date(9999, 12, 31)))
-    # What isn't usual Spark casts by the rules of `spark.sql.legacy.timeParserPolicy`, by which two days may be one.
+    """Return a date as `2025-01-15`, `+10000-01-01`, `-0001-12-31`."""
+    is_usual = column.between(F.lit(date(1582, 10, 15)), F.lit(date(9999, 12, 31)))
+    # Spark casts other dates by `spark.sql.legacy.timeParserPolicy`, which may give two days the same text.
     year = F.year(column)
     sign = F.when(year > F.lit(9999), F.lit("+")).when(year < F.lit(0), F.lit("-")).otherwise(F.lit(""))
-    far = F.format_string("%s%04d-%02d-%02d", sign, F.abs(year), F.month(column), F.day(column))
-    return F.when(usual, column.cast("string")).when(column.isNotNull(), far)
+    far_text = F.format_string("%s%04d-%02d-%02d", sign, F.abs(year), F.month(column), F.day(column))
+    return F.when(is_usual, column.cast("string")).when(column.isNotNull(), far_text)
 
 
 def _timestamp_text(column: Column) -> Column:
-    """`2025-01-15T10:30:00.000000Z`, of any year."""
+    """Return a timestamp of any year as `2025-01-15T10:30:00.000000Z`."""
     micros = F.unix_micros(column)
     # Never negative, unlike `%`.
     return F.concat(_date_text(utc_date(micros)), *time_of_day_pieces(F.pmod(micros, long_literal(MICROS_PER_DAY))))
 
 
 def _timestamp_ntz_text(column: Column) -> Column:
-    """`2025-01-15 10:30:00.000000`, of any year."""
+    """Return a timestamp without a zone, of any year, as `2025-01-15 10:30:00.000000`."""
     text = column.cast("string")
-    # Spark leaves off the zeros at the end: of nothing, or of a point and up to six digits.
-    written = F.octet_length(text) - F.octet_length(F.substring_index(text, ".", 1))
-    return F.concat(text, F.substring(F.lit(".000000"), written + F.lit(1), F.lit(7)))
+    # Spark leaves out trailing zeros: the text has no fraction, or a point and up to six digits.
+    fraction_length = F.octet_length(text) - F.octet_length(F.substring_index(text, ".", 1))
+    return F.concat(text, F.substring(F.lit(".000000"), fraction_length + F.lit(1), F.lit(7)))
 
 
 _TEXT_RULES: dict[TypeKind, Callable[[Column], Column]] = {
@@ -92,7 +91,7 @@ _NUL = "\0"
 
 
 def _checked_text(column: Column, name: str, expectation: str) -> Column:
-    """The text of a string or of bytes; what no path and no JSON can hold fails the query, and says where."""
+    """Return the text of a string or of bytes; the query fails for text that no path or no JSON can hold."""
     text = column.cast("string")
     nul = F.concat(
         F.lit(_error_message(name, "text that a path can hold", "U+0000 at ")),
@@ -106,8 +105,8 @@ def _checked_text(column: Column, name: str, expectation: str) -> Column:
     )
 
 
-def _error_message(name: str, expected: str, found: str) -> str:
-    return str(PartitionValueError(name, expected, found))
+def _error_message(name: str, expected: str, actual: str) -> str:
+    return str(PartitionValueError(name, expected, actual))
 
 
 def _hex_preview(octets: Column) -> Column:
@@ -119,15 +118,15 @@ _NAMED_ESCAPES = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
 
 
 def _escaped_text(text: Column) -> Column:
-    """The text as Python's `unicode_escape` shows it."""
+    """Return the text as Python's `unicode_escape` encodes it."""
     return F.array_join(F.transform(F.split(text, ""), _escaped_character), "")
 
 
 def _escaped_character(character: Column) -> Column:
     code = F.ascii(character)
-    shown = F.when(character.rlike(r"^[ -\[\]-~]$"), character)
+    text = F.when(character.rlike(r"^[ -\[\]-~]$"), character)
     for plain, escape in _NAMED_ESCAPES.items():
-        shown = shown.when(character == F.lit(plain), F.lit(escape))
+        text = text.when(character == F.lit(plain), F.lit(escape))
     for form, end in ((r"\x%02x", 1 << 8), (r"\u%04x", 1 << 16)):
-        shown = shown.when(code < F.lit(end), F.format_string(form, code))
-    return shown.otherwise(F.format_string(r"\U%08x", code))
+        text = text.when(code < F.lit(end), F.format_string(form, code))
+    return text.otherwise(F.format_string(r"\U%08x", code))

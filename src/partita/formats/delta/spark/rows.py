@@ -90,13 +90,13 @@ class DeltaRows(TableRows):
     def refresh_generated_columns(self, rows: DataFrame) -> DataFrame:
         """Compute the generated columns of changed rows again and apply constraints; other columns are kept."""
         schema, names = self.spark_schema(), set(rows.columns)
-        generated = {
+        generated_columns = {
             name: value.cast(schema[name].dataType)
             for name, value in _generated_values(self._metadata, schema).items()
             if name in names
         }
         return self._enforce_constraints(
-            schema, check_not_null(with_columns(rows, generated), select_fields(schema, names))
+            schema, check_not_null(with_columns(rows, generated_columns), select_fields(schema, names))
         )
 
     def _enforce_constraints(self, schema: StructType, rows: DataFrame) -> DataFrame:
@@ -140,11 +140,11 @@ class DeltaRows(TableRows):
         The rows of a partition are gathered in one task, so that the number of files doesn't grow with the tasks. An
         append or an overwrite of a table with `delta.autoOptimize.optimizeWrite` = `false` saves the shuffle.
         """
-        setting = self._metadata.configuration.get("delta.autoOptimize.optimizeWrite", "true")
-        gathers = setting.casefold() != "false" or operation in ("update", "merge", "rewrite")
+        optimize_write = self._metadata.configuration.get("delta.autoOptimize.optimizeWrite", "true")
+        is_gathered = optimize_write.casefold() != "false" or operation in ("update", "merge", "rewrite")
         stored_rows, count = self._to_stored_rows(rows), len(self._metadata.partition_columns)
         return write_data_files(
-            rebalance_by_partition(stored_rows, count) if gathers else stored_rows,
+            rebalance_by_partition(stored_rows, count) if is_gathered else stored_rows,
             self.table_version.write_target(_directory_time_zone()),
             count,
             WRITTEN_FILE_SCHEMA,
@@ -215,25 +215,25 @@ class DeltaRows(TableRows):
         schema, physical = self.spark_schema(), physical_schema(self._metadata)
         fields = dict(zip(schema.fieldNames(), zip(schema.fields, physical["fields"], strict=True), strict=True))
         constants = [name for name in names if name in self._metadata.partition_columns]
-        stored = {"type": "struct", "fields": [fields[name][1] for name in names if name not in constants]}
+        stored_struct = {"type": "struct", "fields": [fields[name][1] for name in names if name not in constants]}
         paths = resolve_file_paths(storage, files)
         locations = [hadoop_location(path) if is_absolute(path) else storage.hadoop_location(path) for path in paths]
         partitions = self.table_version.partitions.take(pa.array(file_indices))
         return ScanFiles(
             locations,
             [spark_file_path(location) for location in locations],
-            tuple(field["name"] for field in stored["fields"]),
-            self._scan_file_groups(stored, files, paths, locations),
+            tuple(field["name"] for field in stored_struct["fields"]),
+            self._scan_file_groups(stored_struct, files, paths, locations),
             partitions.select(constants).rename_columns([fields[name][1]["name"] for name in constants]),
             tuple((name, fields[name][0].dataType, fields[name][1]["name"]) for name in names),
         )
 
     def _scan_file_groups(
-        self, stored: Json, files: pa.Table, canonical_paths: Sequence[str], locations: Sequence[str]
+        self, stored_struct: Json, files: pa.Table, canonical_paths: Sequence[str], locations: Sequence[str]
     ) -> tuple[FileGroup, ...]:
         """Group the files by their names of the columns: physical names, unless columns are mapped by id."""
-        if column_mapping_mode(self._metadata) != "id" or not stored["fields"]:
-            return (FileGroup(np.arange(len(locations)), spark_schema_from_json(stored)),)
+        if column_mapping_mode(self._metadata) != "id" or not stored_struct["fields"]:
+            return (FileGroup(np.arange(len(locations)), spark_schema_from_json(stored_struct)),)
         paths = dict(zip(locations, canonical_paths, strict=True))
         file_columns = read_file_columns(
             lambda location: self._open_input(paths[location]),
@@ -243,7 +243,7 @@ class DeltaRows(TableRows):
             if not columns.top_level_ids:
                 feature = f"files without field ids in a table that maps columns by id, such as {location}"
                 raise UnsupportedFeature((feature,), "reading")
-        return file_groups(stored, file_columns)
+        return file_groups(stored_struct, file_columns)
 
     def _open_input(self, path: str) -> pa.NativeFile:
         storage, name = containing_storage(self.table_version.storage, path)
@@ -251,24 +251,24 @@ class DeltaRows(TableRows):
 
 
 def _directory_time_zone() -> str:
-    """The session's time zone, in which folders show timestamps; UTC where Python has none of that name."""
+    """Return the session's time zone, in which directories show timestamps; UTC if Python has no zone of that name."""
     zone = session_time_zone(spark_session())
     return "UTC" if zone.rules is None else zone.name
 
 
 def _generated_values(metadata: DeltaMetadata, schema: StructType) -> dict[str, Column]:
-    """The generated columns, those that Partita knows in UTC."""
-    made = {
+    """Return the values of generated columns; those of known partition functions are computed in UTC."""
+    values = {
         name: generated_expression_column(check_expression(text, f"the generated column {name!r}"))
         for name, text in generation_expressions(metadata).items()
     }
-    for known in known_generated_columns(metadata):
-        made[known.name] = generated_function_column(known.transform, known.source, schema[known.source].dataType)
-    return made
+    for column in known_generated_columns(metadata):
+        values[column.name] = generated_function_column(column.transform, column.source, schema[column.source].dataType)
+    return values
 
 
 def _constraint_rules(metadata: DeltaMetadata) -> list[TableConstraint]:
-    """Check constraints, and invariants of columns."""
+    """Return the check constraints and column invariants of a table."""
     prefix = "delta.constraints."
     rules = [
         TableConstraint(f"constraint {key.removeprefix(prefix)}", check_expression(text, f"the constraint {key}"))

@@ -1,4 +1,4 @@
-"""CHAR(n) and VARCHAR(n): which values are too long, at every depth of a column."""
+"""The lengths of CHAR(n) and VARCHAR(n) values, checked at every depth of a column."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def length_violations(columns: Mapping[str, LogicalType]) -> list[Violation]:
 
 
 def _length_limits(path: str, value: str, type_: LogicalType, depth: int) -> Iterator[tuple[str, LogicalType, str]]:
-    """Each limited text below a value: its path, its type, and the SQL that is true where it is too long."""
+    """Yield each CHAR or VARCHAR inside a value: its path, its type, and the SQL that is true if it is too long."""
     if isinstance(type_, CharType | VarcharType):
         yield path, type_, f"length({value}) > {type_.length}"
     elif isinstance(type_, StructType):
@@ -47,14 +47,14 @@ def _item_length_limits(
     path: str, array: str, type_: LogicalType, depth: int
 ) -> Iterator[tuple[str, LogicalType, str]]:
     item = f"item{depth}"
-    for inner, limited, condition in _length_limits(path, item, type_, depth + 1):
-        yield inner, limited, f"exists({array}, {item} -> {condition})"
+    for inner, limited_type, condition in _length_limits(path, item, type_, depth + 1):
+        yield inner, limited_type, f"exists({array}, {item} -> {condition})"
 
 
 def with_text_lengths(rows: DataFrame, lengths: Mapping[str, Mapping[str, str]]) -> DataFrame:
-    """The rows with the metadata of columns that have CHAR(n) or VARCHAR(n), by which Spark pads and compares them.
+    """Add the metadata of CHAR(n) and VARCHAR(n) columns to rows, by which Spark pads and compares their values.
 
-    A session that takes CHAR for STRING is refused: it would not see the spaces that Partita plans with.
+    Raises `TableError` if the session treats CHAR as STRING: it would not see the spaces that Partita plans with.
     """
     if not lengths:
         return rows

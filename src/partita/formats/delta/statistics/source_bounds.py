@@ -45,8 +45,8 @@ def source_bounds(
             pa.array(side, _ordinal_type(type_)).cast(type_).take(values.indices) for side in _lower_and_upper(pairs)
         )
         bounds = ColumnStatistics(lower, upper)
-        others = bounds_by_source.get(source.name)
-        bounds_by_source[source.name] = bounds if others is None else intersect_bounds(others, bounds)
+        earlier_bounds = bounds_by_source.get(source.name)
+        bounds_by_source[source.name] = bounds if earlier_bounds is None else intersect_bounds(earlier_bounds, bounds)
     return bounds_by_source
 
 
@@ -64,10 +64,12 @@ def add_source_bounds(
     statistics: Mapping[str, ColumnStatistics], bounds: Mapping[str, ColumnStatistics]
 ) -> dict[str, ColumnStatistics]:
     """Join the statistics of files with the bounds that follow from their partitions."""
-    joined = dict(statistics)
+    all_statistics = dict(statistics)
     for name, column_bounds in bounds.items():
-        joined[name] = intersect_bounds(joined[name], column_bounds) if name in joined else column_bounds
-    return joined
+        all_statistics[name] = (
+            intersect_bounds(all_statistics[name], column_bounds) if name in all_statistics else column_bounds
+        )
+    return all_statistics
 
 
 def _tighter_bound(

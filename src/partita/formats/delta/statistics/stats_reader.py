@@ -130,8 +130,10 @@ def _parse_chunk(lines: pa.ChunkedArray, schema: pa.Schema, columns: Sequence[_S
 def _stats_schema(columns: Sequence[_StatisticsColumn]) -> pa.Schema:
     bounds = pa.struct([(name, _raw_bound_type(type_)) for name, type_ in columns if _has_bounds(type_)])
     counts = pa.struct([(name, pa.int64()) for name, _ in columns])
-    nested = [("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)]
-    return pa.schema([("numRecords", pa.int64()), *((name, type_) for name, type_ in nested if type_.num_fields)])
+    statistics_types = [("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)]
+    return pa.schema(
+        [("numRecords", pa.int64()), *((name, type_) for name, type_ in statistics_types if type_.num_fields)]
+    )
 
 
 def _has_bounds(type_: LogicalType) -> bool:
@@ -182,8 +184,8 @@ def _json_object(line: str) -> dict[str, Any]:
 
 
 def _nested_object(stats: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    nested = stats.get(name)
-    return nested if isinstance(nested, dict) else {}
+    document = stats.get(name)
+    return document if isinstance(document, dict) else {}
 
 
 def _valid_count(value: object) -> int | None:
@@ -230,15 +232,15 @@ def _decimal_bound(value: object, type_: DecimalType, bound_name: str) -> Decima
     if not number.is_finite() or number.adjusted() > 38:
         return None
     rounding = ROUND_FLOOR if bound_name == "minValues" else ROUND_CEILING
-    unscaled = int(number.scaleb(type_.scale, _DECIMAL_CONTEXT).to_integral_value(rounding, _DECIMAL_CONTEXT))
-    return _decimal_from_unscaled(unscaled, type_) if abs(unscaled) < 10**type_.precision else None
+    unscaled_value = int(number.scaleb(type_.scale, _DECIMAL_CONTEXT).to_integral_value(rounding, _DECIMAL_CONTEXT))
+    return _decimal_from_unscaled(unscaled_value, type_) if abs(unscaled_value) < 10**type_.precision else None
 
 
 _DECIMAL_CONTEXT = Context(prec=2000)
 
 
-def _decimal_from_unscaled(unscaled: int, type_: DecimalType) -> Decimal:
-    return Decimal(unscaled).scaleb(-type_.scale, _DECIMAL_CONTEXT)
+def _decimal_from_unscaled(unscaled_value: int, type_: DecimalType) -> Decimal:
+    return Decimal(unscaled_value).scaleb(-type_.scale, _DECIMAL_CONTEXT)
 
 
 # --- cast the bounds
@@ -263,13 +265,13 @@ _EXACT_DOUBLE_DIGITS = 15
 
 def _widen_decimals(decimals: pa.Array, type_: DecimalType, bound_name: _BoundName) -> pa.Array:
     """Widen bounds so that they hold even if the writer rounded them to doubles, as delta-rs does."""
-    largest = 10**type_.precision - 1
+    max_unscaled = 10**type_.precision - 1
     sign = -1 if bound_name == "minValues" else 1
 
     def widen(value: Decimal) -> Decimal:
-        unscaled = int(value.scaleb(type_.scale, _DECIMAL_CONTEXT))
-        widened = unscaled + sign * ((abs(unscaled) >> 50) + 1)
-        return _decimal_from_unscaled(max(-largest, min(largest, widened)), type_)
+        unscaled_value = int(value.scaleb(type_.scale, _DECIMAL_CONTEXT))
+        wide_unscaled = unscaled_value + sign * ((abs(unscaled_value) >> 50) + 1)
+        return _decimal_from_unscaled(max(-max_unscaled, min(max_unscaled, wide_unscaled)), type_)
 
     return pa.array([None if value is None else widen(value) for value in decimals.to_pylist()], to_arrow_type(type_))
 

@@ -90,8 +90,8 @@ def _min_max_json(chunk_statistics: list[Any], type_: LogicalType) -> tuple[str 
 def _comparable_value(raw: Any, type_: LogicalType) -> Any:
     """Return a value of the footer in a form that compares like its type; None for types without bounds."""
     if isinstance(type_, DecimalType):
-        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
-        return Decimal(unscaled).scaleb(-type_.scale, _DECIMAL_CONTEXT)
+        unscaled_value = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
+        return Decimal(unscaled_value).scaleb(-type_.scale, _DECIMAL_CONTEXT)
     if type_.kind is TypeKind.STRING:
         return raw.decode() if isinstance(raw, bytes) else raw
     if type_.kind in INTEGER_KINDS | TIMESTAMP_KINDS or type_.kind is TypeKind.DATE:

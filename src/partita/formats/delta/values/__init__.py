@@ -51,8 +51,8 @@ def encode_partition(values: Mapping[str, object], schema: object, *, time_zone:
     Raises `PartitionValueError` for a value that doesn't fit its column.
     """
     zone = time_zone_rules(time_zone)
-    plains = validate_partition_values(values, to_schema(schema), zone)
-    texts = {column.name: partition_value_text(plain, column) for column, plain in plains}
-    shown = [(column.name, directory_text(plain, column, zone)) for column, plain in plains]
-    path = partition_directory(shown)
-    return EncodedPartition(path, encode_uri(path), texts)
+    physical_values = validate_partition_values(values, to_schema(schema), zone)
+    texts = {column.name: partition_value_text(plain, column) for column, plain in physical_values}
+    directory_texts = [(column.name, directory_text(plain, column, zone)) for column, plain in physical_values]
+    directory = partition_directory(directory_texts)
+    return EncodedPartition(directory, encode_uri(directory), texts)

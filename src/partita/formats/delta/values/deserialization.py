@@ -119,8 +119,8 @@ def _utc_offset_micros(offset_text: str | None, local_micros: int, zone: tzinfo)
     from datetime import datetime, timedelta
 
     # Outside of the years that Python supports, use the offset of the nearest year.
-    clamped = min(max(local_micros, _YEAR_2), _YEAR_9998)
-    moment = datetime(1970, 1, 1) + timedelta(microseconds=clamped)  # noqa: DTZ001 - a local time, given its zone next
+    nearest_micros = min(max(local_micros, _YEAR_2), _YEAR_9998)
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=nearest_micros)  # noqa: DTZ001 - a local time, given its zone next
     return cast("timedelta", moment.replace(tzinfo=zone).utcoffset()) // timedelta(microseconds=1)
 
 

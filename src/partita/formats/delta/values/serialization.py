@@ -73,8 +73,8 @@ _YEAR_2 = (datetime(2, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 def _local_timestamp_text(micros: int, zone: tzinfo) -> str:
     """Format a timestamp in local time, with its offset if that local time occurs twice (the second time)."""
-    clamped = min(max(micros, _YEAR_2), _YEAR_9998)
-    moment = (_EPOCH + timedelta(microseconds=clamped)).astimezone(zone)
+    nearest_micros = min(max(micros, _YEAR_2), _YEAR_9998)
+    moment = (_EPOCH + timedelta(microseconds=nearest_micros)).astimezone(zone)
     offset = cast("timedelta", moment.utcoffset()) // timedelta(microseconds=1)
     text = _trim_fraction(_timestamp_text(micros + offset, " "))
     return text + moment.strftime("%z") if moment.fold else text

@@ -100,8 +100,8 @@ def _validate_text(plain: str | bytes, column: Field) -> str:
         raise PartitionValueError(column.name, str(column.type), f"{len(text)} characters")
     for index, character in enumerate(text):
         if character == "\0" or "\ud800" <= character <= "\udfff":
-            shown = text.encode("unicode_escape", "backslashreplace").decode()
-            actual = f"U+{ord(character):04X} at {index} of '{shown}'"
+            escaped_text = text.encode("unicode_escape", "backslashreplace").decode()
+            actual = f"U+{ord(character):04X} at {index} of '{escaped_text}'"
             raise PartitionValueError(column.name, "text that a path can hold", actual)
     return text
 

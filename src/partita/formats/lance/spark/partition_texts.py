@@ -1,4 +1,4 @@
-"""The texts of Lance's names as Spark Columns: `partita.formats.lance.values.texts` without a Python worker."""
+"""Partition values as texts in Spark Columns: `partita.formats.lance.values` without a Python worker."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def partition_text(field: PartitionField, schema: StructType) -> Column:
-    """The text of a partition field's value in each row; null of null."""
+    """Return the text of a partition field's value for each row; null for null."""
     data_type = schema[field.source].dataType
     result = apply(field.function, F.col(quote_identifier(field.source)), data_type, family="lance")
     width = field.transform.text_width
     if width is None:
         return scalar_text(result, field.transform.result_type(logical_type(data_type)))
     text = result.cast("string")
-    # lpad cuts what is longer.
+    # lpad truncates longer texts.
     short = (result >= F.lit(0)) & (F.octet_length(text) < F.lit(width))
     return F.when(short, F.lpad(text, width, "0")).otherwise(text)

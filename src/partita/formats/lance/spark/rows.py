@@ -15,16 +15,16 @@ from partita.formats.lance.files import write_deletion_files
 from partita.formats.lance.filters import may_match_filters
 from partita.formats.lance.leaf_dataset import LeafDataset
 from partita.formats.lance.leaf_partitions import omitted_column_values
-from partita.formats.lance.scan_tasks import LanceReader, SearchReader, leaf_scan_tasks, scan_tasks
+from partita.formats.lance.scan_tasks import LanceReader, SearchReader, leaf_scan_tasks, leaf_splits, scan_tasks
 from partita.formats.lance.search import SearchRequest, plan_search, result_schema
 from partita.formats.lance.spark.partition_texts import partition_text
 from partita.formats.lance.spark.scan import (
     arrow_schema,
+    min_task_count,
     nearest_rows,
-    scan_packs,
+    scan_leaves,
     schema_with_positions,
     spark_schema,
-    task_count,
 )
 from partita.formats.lance.state import LanceTableVersion
 from partita.formats.table_change import NO_FILE_INDICES, WRITTEN_FILE_SCHEMA, TableChange, total
@@ -101,7 +101,8 @@ class LanceRows(TableRows):
         fields = {f.name: f for f in self.spark_schema().fields}
         schema = relax_nested_nullability(StructType([fields[name] for name in names]))
         filters = may_match_filters(table_version, file_indices, where)
-        tasks = scan_tasks(table_version, file_indices, filters, task_count(spark))
+        leaves = leaf_splits(table_version, file_indices, table_version.read_versions(file_indices), filters)
+        tasks = scan_tasks(leaves, min_task_count(spark))
         reader = LanceReader(
             tasks,
             tuple(name for name in names if name not in table_version.definition.omitted_columns),
@@ -109,7 +110,7 @@ class LanceRows(TableRows):
             omitted_column_values(table_version, file_indices, names),
             positions,
         )
-        return scan_packs(spark, reader, len(tasks), schema_with_positions(schema) if positions else schema)
+        return scan_leaves(spark, reader, len(tasks), schema_with_positions(schema) if positions else schema)
 
     def delete_rows(
         self,
@@ -122,10 +123,10 @@ class LanceRows(TableRows):
         """Write deletion files of the leaves' fragments."""
         leaves = [self.table_version.leaf(index) for index in file_indices.tolist()]
         versions = self.table_version.read_versions(file_indices)
-        tasks = max(1, min(len(file_indices), task_count(positions.sparkSession)))
-        grouped = positions.repartition(tasks, FILE_INDEX).sortWithinPartitions(FILE_INDEX, ROW_INDEX)
+        tasks = max(1, min(len(file_indices), min_task_count(positions.sparkSession)))
+        rows_by_leaf = positions.repartition(tasks, FILE_INDEX).sortWithinPartitions(FILE_INDEX, ROW_INDEX)
         deletion_task = _DeletionTask(leaves, versions, file_indices.tolist())
-        delete_files = run_arrow_tasks(grouped, deletion_task, WRITTEN_FILE_SCHEMA)
+        delete_files = run_arrow_tasks(rows_by_leaf, deletion_task, WRITTEN_FILE_SCHEMA)
         return TableChange(operation, delete_files=delete_files, deleted_row_count=total(delete_files["rows"]))
 
 
@@ -156,8 +157,9 @@ def search_on_spark(store: LanceTableStore, request: SearchRequest) -> DataFrame
     spark = spark_session()
     plan = plan_search(store, request)
     file_indices = np.array(plan.file_indices, np.int64)
-    tasks = leaf_scan_tasks(plan.table_version, file_indices, plan.filters, task_count(spark))
+    leaves = leaf_splits(plan.table_version, file_indices, plan.versions, plan.filters)
+    tasks = leaf_scan_tasks(leaves, min_task_count(spark))
     schema = spark_schema(result_schema(plan))
     omitted_values = omitted_column_values(plan.table_version, file_indices, plan.column_names)
     reader = SearchReader(tasks, plan.query, arrow_schema(schema), omitted_values)
-    return nearest_rows(scan_packs(spark, reader, len(tasks), schema), request.k)
+    return nearest_rows(scan_leaves(spark, reader, len(tasks), schema), request.k)

@@ -1,7 +1,4 @@
-"""Leaves of a Lance table as a DataFrame: each task reads its pack of them, through Lance.
-
-What a pack is and how it is read is the format's: it gives a `Reader`, which travels to the executors.
-"""
+"""Leaves of a Lance table as a DataFrame: each Spark task reads some leaves or fragments with Lance."""
 
 from __future__ import annotations
 
@@ -22,54 +19,56 @@ from partita.spark.workers import map_in_arrow
 DISTANCE_COLUMN = "_distance"
 
 
-class PackReader(Protocol):
-    """How a pack is read."""
+class TaskReader(Protocol):
+    """Reads the rows of scan tasks on executors; it is pickled."""
 
-    def read(self, pack: int) -> Iterator[pa.RecordBatch]:
-        """The rows of that pack."""
+    def read(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task, by its index."""
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The columns of an Arrow schema as Spark has them; a type that it has none for is a `SchemaError`."""
+    """Convert an Arrow schema to a Spark schema; raise `SchemaError` for a type that Spark doesn't have."""
     fields: list[StructField] = []
     for f in schema:
         try:
-            one = from_arrow_schema(pa.schema([f.with_type(spark_arrow_type(f.type))]), prefer_timestamp_ntz=True)
-        except Exception as error:  # PySpark raises of its own kind
+            spark_type = from_arrow_schema(
+                pa.schema([f.with_type(spark_arrow_type(f.type))]), prefer_timestamp_ntz=True
+            )
+        except Exception as error:  # PySpark raises several classes
             raise SchemaError(f"column {f.name!r}: Spark has no type for {f.type}") from error
-        fields.append(StructField(f.name, one.fields[0].dataType, f.nullable))
+        fields.append(StructField(f.name, spark_type.fields[0].dataType, f.nullable))
     return StructType(fields)
 
 
 def arrow_schema(schema: StructType, *, positions: bool = False) -> pa.Schema:
-    """The Arrow types in which Spark takes rows of a schema."""
+    """Return the Arrow schema in which Spark takes rows of a schema, with `positions` of `schema_with_positions`."""
     return to_arrow_schema(schema_with_positions(schema) if positions else schema)
 
 
 def schema_with_positions(schema: StructType) -> StructType:
-    """A schema with the columns that say where a row is from."""
+    """Add `FILE_INDEX` and `ROW_INDEX` to a schema."""
     return StructType([*schema.fields, StructField(FILE_INDEX, IntegerType()), StructField(ROW_INDEX, LongType())])
 
 
-def scan_packs(spark: SparkSession, reader: PackReader, pack_count: int, schema: StructType) -> DataFrame:
-    """The rows of all packs, a task for each."""
+def scan_leaves(spark: SparkSession, reader: TaskReader, task_count: int, schema: StructType) -> DataFrame:
+    """Return the rows of all scan tasks as a DataFrame."""
     nullable = StructType([StructField(f.name, f.dataType) for f in schema.fields])
-    if not pack_count:
+    if not task_count:
         return spark.createDataFrame([], nullable)
 
-    def read_packs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for pack in batch.column(0).to_pylist():
-                yield from reader.read(pack)
+            for task in batch.column(0).to_pylist():
+                yield from reader.read(task)
 
-    return map_in_arrow(spark.range(0, pack_count, 1, pack_count), read_packs, nullable)
+    return map_in_arrow(spark.range(0, task_count, 1, task_count), read_tasks, nullable)
 
 
 def nearest_rows(rows: DataFrame, k: int) -> DataFrame:
-    """The k rows with the least distance, nearest first."""
+    """Return the k rows with the least distance, nearest first."""
     return rows.orderBy(F.col(DISTANCE_COLUMN).asc()).limit(k)
 
 
-def task_count(spark: SparkSession) -> int:
-    """How many tasks a job has at least, to have work for every core."""
+def min_task_count(spark: SparkSession) -> int:
+    """Return the number of tasks that keeps every core busy."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
