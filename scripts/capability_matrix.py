@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from partita.formats.capabilities import Operation
+from partita.formats.capabilities import Gap, Operation
 from partita.formats.registry import table_formats
 
 ROOT = Path(__file__).parents[1]
@@ -16,13 +16,29 @@ _BLOCK = re.compile(f"(?<={re.escape(_START)}).*?(?={re.escape(_END)})", re.DOTA
 
 
 def capability_matrix() -> str:
-    """Return the table as Markdown: a row for each operation, a column for each format."""
+    """Return Markdown: a table with a row per operation and a column per format, and a note about each gap."""
     formats = table_formats()
     lines = [f"| | {' | '.join(f.title for f in formats)} |", f"|---|{'---|' * len(formats)}"]
+    notes: list[str] = []
     for operation in Operation:
-        cells = ("yes" if f.supports(operation) else f"no: {f.gaps[operation].way_out}" for f in formats)
-        lines.append(f"| {operation.value.replace('_', ' ')} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        name = operation.value.replace("_", " ")
+        gaps = {f.title: f.gaps[operation] for f in formats if not f.supports(operation)}
+        # Formats with the same gap share a note.
+        titles_by_gap: dict[Gap, list[str]] = {}
+        for title, gap in gaps.items():
+            titles_by_gap.setdefault(gap, []).append(title)
+        numbers = {gap: len(notes) + index for index, gap in enumerate(titles_by_gap, start=1)}
+        notes += [
+            f"{numbers[gap]}. *{name}*: {_with_article(' or '.join(titles))} table {gap.reason}; {gap.way_out}."
+            for gap, titles in titles_by_gap.items()
+        ]
+        cells = (f"no ({numbers[gaps[f.title]]})" if f.title in gaps else "yes" for f in formats)
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *notes]) + "\n"
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'AEIOU' else 'a'} {noun}"
 
 
 def with_matrix(page: str) -> str:

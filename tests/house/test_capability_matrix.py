@@ -19,7 +19,7 @@ def test_a_page_has_the_current_table(page: Path) -> None:
 
 
 def test_the_table_has_every_operation_and_format() -> None:
-    lines = capability_matrix().splitlines()
+    lines = [line for line in capability_matrix().splitlines() if line.startswith("|")]
     assert len(lines) == len(Operation) + 2
     assert all(line.count("|") == len(table_formats()) + 2 for line in lines)
 
@@ -28,3 +28,4 @@ def test_a_gap_names_the_way_out() -> None:
     gaps = [gap for table_format in table_formats() for gap in table_format.gaps.values()]
     assert gaps
     assert all(gap.reason and gap.way_out for gap in gaps)
+    assert all(f"{gap.reason}; {gap.way_out}." in capability_matrix() for gap in gaps)
