@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from partita.spark.merge import drop_repeated_rows
+from partita.spark.merge import comparable_columns, drop_repeated_rows
 from partita.spark.positions import FILE_INDEX, ROW_INDEX
 from tests.spark.frames import physical_plan_text, session_settings
 
@@ -23,3 +23,9 @@ def test_repeated_rows_need_as_many_tasks_as_files(spark: SparkSession, capsys: 
     assert shuffles
     assert set(shuffles) == {"3"}
     assert distinct.count() == 15
+
+
+def test_bounds_are_of_columns_that_a_name_says_and_no_collation_changes(spark: SparkSession) -> None:
+    """The least and the greatest text of a collation are no bounds of what it equals."""
+    rows = spark.sql("SELECT 'a' AS Plain, 1 AS n, 'a' COLLATE UTF8_LCASE AS other, 1 AS twice, 2 AS TWICE")
+    assert comparable_columns(rows) == {"plain": "Plain", "n": "n"}

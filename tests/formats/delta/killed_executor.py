@@ -26,10 +26,10 @@ class ExecutorKillingTarget:
     mark: str
 
     def partition_text(self, value: Any) -> Any:
-        return self.target.text(value)
+        return self.target.partition_text(value)
 
     def open_sink(self, partition: tuple[str | None, ...], task: str) -> Any:
-        sink = self.target.open(partition, task)
+        sink = self.target.open_sink(partition, task)
         if partition == ("2",):
             try:
                 Path(self.mark).touch(exist_ok=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.errors import PySparkException
 
 import partita as pt
 from tests.formats.delta.tables import (
@@ -198,3 +199,14 @@ def test_nan_is_found_among_other_numbers(spark: SparkSession, tmp_path: Path, b
         if by == "us":
             assert read_with_delta_spark(spark, table).where(where).count() == count, where
     assert table.delete("x > 0.75").counts["rows_deleted"] == 5
+
+
+def test_delta_spark_refuses_a_row_that_matches_twice_too(spark: SparkSession, tmp_path: Path) -> None:
+    """Whichever clause applies; `tests/conformance/test_merge.py` has the same merge by Partita."""
+    table = filled_table(tmp_path)
+    spark.createDataFrame(pa.table({"id": [1, 1], "k": [1, 2]})).createOrReplaceTempView("twice")
+    with pytest.raises(PySparkException, match="MULTIPLE_SOURCE_ROW_MATCHING"):
+        spark.sql(
+            f"MERGE INTO delta.`{table.uri}` t USING twice s ON t.id = s.id "
+            "WHEN MATCHED AND s.k = 1 THEN UPDATE SET x = s.k"
+        ).collect()

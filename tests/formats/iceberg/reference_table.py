@@ -20,19 +20,28 @@ class ReferenceTable:
 
     def __init__(self, spark: SparkSession, rows: pa.Table) -> None:
         self._spark = spark
-        self._rows = rows
-        self._types = {field.name: field.dataType.simpleString() for field in self._view("copy", rows)}
+        self._schema = rows.schema
+        self._rows: pa.Table | None = rows
+        self._frame = spark.createDataFrame(rows)
+        self._types = {field.name: field.dataType.simpleString() for field in self._frame.schema.fields}
 
     @property
     def rows(self) -> RowTuples:
-        return sorted_rows(self._rows)
+        return sorted_rows(self.table)
 
     @property
     def table(self) -> pa.Table:
+        """The rows; the changes since they were asked for the last time are one query."""
+        if self._rows is None:
+            self._rows = self._frame.toArrow().cast(self._schema)
+            self._frame = self._spark.createDataFrame(self._rows)
         return self._rows
 
     def append(self, rows: pa.Table) -> None:
-        self._rows = pa.concat_tables([self._rows, rows.select(self._rows.column_names).cast(self._rows.schema)])
+        new_rows = rows.select(self._schema.names).cast(self._schema)
+        self._frame = self._frame.unionAll(self._spark.createDataFrame(new_rows))
+        if self._rows is not None:
+            self._rows = pa.concat_tables([self._rows, new_rows])
 
     def delete(self, where: str) -> None:
         self._becomes(f"select * from copy where not coalesce(({where}), false)")  # noqa: S608
@@ -105,8 +114,9 @@ class ReferenceTable:
         return frame.schema.fields
 
     def _becomes(self, query: str) -> None:
-        self._view("copy", self._rows)
-        self._rows = self._spark.sql(query).toArrow().cast(self._rows.schema)
+        self._frame.createOrReplaceTempView("copy")
+        self._frame = self._spark.sql(query)
+        self._rows = None
 
 
 def _first_true_condition(conditions: Sequence[str]) -> str:

@@ -207,9 +207,9 @@ REFUSED: dict[str, tuple[type[PartitaError], Callable[[pt.Table], object]]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_changes_nothing(spark: SparkSession, strict: pt.Table, name: str) -> None:
-    error, change = REFUSED[name]
-    with assert_unchanged(strict), pytest.raises(error):
-        change(strict)
+def test_what_is_refused_changes_nothing(spark: SparkSession, strict: pt.Table) -> None:
+    with assert_unchanged(strict):
+        for error, change in REFUSED.values():
+            with pytest.raises(error):
+                change(strict)
     assert sorted_rows(strict.read()) == sorted_rows(TWO)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 import partita as pt
 from partita.errors import UnsupportedFeature
@@ -357,3 +358,13 @@ def test_a_file_of_deletes_goes_on_after_the_jvm_merges_manifests(both: Both) ->
     both.append(orders(60, 3))
     both.same()
     assert agreed_rows(table, both.jvm) == both.copy.rows
+
+
+def test_spark_refuses_a_row_that_matches_twice_too(spark: SparkSession, tmp_path: Path) -> None:
+    """Whichever clause applies; `tests/conformance/test_merge.py` has the same merge by Partita."""
+    both = Both(spark, tmp_path)
+    both.lake.create_table("sales.orders", SCHEMA, format="iceberg", partition_by=["region"]).append(orders(0, 2))
+    twice = pa.table({"id": [1, 1], "k": pa.array([1, 2], pa.int32())})
+    both.jvm.createDataFrame(twice).createOrReplaceTempView("twice")
+    with pytest.raises(PySparkException, match="MERGE_CARDINALITY_VIOLATION"):
+        both.sql("MERGE INTO {t} t USING twice s ON t.id = s.id WHEN MATCHED AND s.k = 1 THEN UPDATE SET amount = s.k")

@@ -44,7 +44,16 @@ def kill_at(step: str, lake: Path, reached: Path) -> None:
         child.wait()
 
 
-@pytest.mark.parametrize("step", ["write_target", "position_delete_writer", "commit_snapshot"])
+# Each step takes a JVM of its own. `tests/conformance/test_killed_writers.py` kills writers without one at many steps,
+# and `tests/formats/iceberg/transaction/test_kills.py` at each step of a commit.
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("write_target", marks=pytest.mark.long),
+        "position_delete_writer",
+        pytest.param("commit_snapshot", marks=pytest.mark.long),
+    ],
+)
 def test_killed_at(spark: SparkSession, tmp_path: Path, step: str) -> None:
     lake = tmp_path / "lake"
     table = pt.Lake(str(lake)).create_table("t.t", SCHEMA, format="iceberg", partition_by=["p"])

@@ -168,23 +168,6 @@ def test_a_change_on_leaves_that_others_wrote_to_counts_their_rows(table: LanceT
     assert len(sorted_rows(table)) == 31
 
 
-def test_rows_that_do_not_fit_are_refused_before_anything_is_written(table: LanceTable) -> None:
-    before = table.version
-    with pytest.raises(pt.SchemaError, match="no column 'more'"):
-        table.append(orders(1).append_column("more", pa.array([1])))
-    with pytest.raises(pt.SchemaError, match=r"'price' is double in the table, and string"):
-        table.append(orders(1).set_column(3, "price", pa.array(["x"])))
-    with pytest.raises(pt.ConstraintError, match="may not be null"):
-        table.append(pa.table({"id": pa.array([None], pa.int64()), "country": ["US"]}))
-    assert table.version == before
-
-
-def test_a_transaction_is_written_once(table: LanceTable) -> None:
-    assert table.append(orders(50), transaction=("job", 1)).version is not None
-    assert table.append(orders(50), transaction=("job", 1)).version is None
-    assert [row["id"] for row in sorted_rows(table, "id = 50")] == [50]
-
-
 def test_a_partition_value_that_no_name_holds_is_refused_by_name(table: LanceTable) -> None:
     long = orders(1).set_column(2, "country", pa.array(["\U0001f600" * 100]))
     with pytest.raises(pt.PartitionValueError, match="'country'"):
