@@ -45,7 +45,7 @@ def create_open_windows(
     if any(end_time > now for end_time in end_times.values()):
         status_reader.create_future_partitions(relation, edge.upstream, end_times)
     else:
-        create_temp_table(status_reader.connection, relation, {"partition_key": VARCHAR}, [])
+        create_temp_table(status_reader.connection, relation, {"partition_key": VARCHAR})
 
 
 def add_mapped_open_windows(

@@ -21,22 +21,20 @@ from partita.algebra.time_windows import TimeWindows
 from partita.assets.open_windows import add_mapped_open_windows, create_open_windows
 from partita.assets.plan_validation import input_digests
 from partita.assets.run_plan import BLOCKED_SCHEMA, PLANNED_SCHEMA, BatchLimits, RunPlan, batch_numbers
-from partita.assets.selection import PLANNABLE_STATES, select_assets
+from partita.assets.selection import select_assets
 from partita.errors import DefinitionError, PlanError, PredicateError, value_repr
 from partita.status.definitions import AssetDefinition
-from partita.status.duckdb_engine import VARCHAR, create_empty_table, create_table, create_view, fetch_arrow
+from partita.status.duckdb_engine import VARCHAR, create_table, create_temp_table, create_view, fetch_arrow
 from partita.status.duckdb_sql import Sql, all_of, any_of, sql, tuple_of
 from partita.status.events import validate_timestamp
 from partita.status.key_predicates import check_predicate_columns, select_matching_keys
 from partita.status.lineage import EdgeGroups, LineageEdge, asset_condition, create_edge_groups, dimension_value_sql
 from partita.status.queries import StatusReader
 from partita.status.relations import STATUS_VIEW
-from partita.status.states import STATE_FILTERS, StaleReason
+from partita.status.states import PLANNABLE_STATES, READABLE_SQL, STATE_FILTERS, StaleReason
 
 PLAN_REASONS = ("MISSING", "FAILED", *(reason.value for reason in StaleReason), "UPSTREAM_PLANNED")
 """The reasons for which a partition is in a plan; `UPSTREAM_PLANNED`: an upstream partition is in it."""
-READABLE_SQL = Sql("display_status IN ('MATERIALIZED', 'STALE')")
-"""The condition that downstream partitions can read a partition."""
 
 _PARTITION_STATUS = Sql("plan_status")
 """The columns of the status view that the planner reads."""
@@ -149,7 +147,7 @@ class _RunPlanner:
             "blocking_partition",
         )
         types = {"reasons": "VARCHAR[]", "since": "TIMESTAMPTZ"}
-        create_empty_table(self.connection, _PLANNED_PARTITIONS, {c: types.get(c, VARCHAR) for c in columns})
+        create_temp_table(self.connection, _PLANNED_PARTITIONS, {c: types.get(c, VARCHAR) for c in columns})
         upstreams = {
             n: [u.asset for u in d.upstreams if u.asset in self.definitions] for n, d in self.definitions.items()
         }
@@ -207,13 +205,14 @@ class _RunPlanner:
                 INSERT INTO {candidates}
                 SELECT asset_key, partition_key,
                        list_concat(list_concat(
-                           CASE WHEN display_status = 'NEVER_MATERIALIZED' THEN ['MISSING'] ELSE [] END,
+                           CASE WHEN {missing} THEN ['MISSING'] ELSE [] END,
                            CASE WHEN {failed} THEN ['FAILED'] ELSE [] END), stale_reasons),
                        least(stale_since, CASE WHEN {failed} THEN last_attempt_at END), by_asset, by_partition,
                        NULL, NULL
                 FROM {expected} WHERE {condition}
                 """,
                 candidates=_ASSET_CANDIDATES,
+                missing=STATE_FILTERS["missing"],
                 failed=STATE_FILTERS["failed"],
                 expected=_EXPECTED_PARTITIONS,
                 condition=all_of(conditions),

@@ -303,7 +303,14 @@ class RunExecutor:
             number = max(self._attempt_numbers[task.asset, key] for key in task.keys)
             fields: dict[str, Any] = {"run_id": self._materializer.run_id, "attempt": number}
             kind = Outcome.CANCELLED.event_kind
-            record_events(self._ledger, kind, task.asset, task.keys, error="the run was left", **fields)
+            record_events(
+                self._ledger,
+                kind,
+                task.asset,
+                task.keys,
+                error="the run ended without waiting for it",
+                **fields,
+            )
 
     # --- in a thread of the pool
 
@@ -317,11 +324,11 @@ class RunExecutor:
         fields: dict[str, Any] = {
             "run_id": self._materializer.run_id, "attempt": number, "code_version": asset.definition.code_version,
         }  # fmt: skip
-        start_event = record_with_retries(
+        started_at = record_with_retries(
             lambda: record_events(self._ledger, EventKind.STARTED, task.asset, task.keys, **fields)
         )
         self._progress.notify_listener("started", asset=task.asset, partitions=len(task.keys), attempt=number)
-        fields["started_at"] = start_event.occurred_at
+        fields["started_at"] = started_at
         try:
             with tag_jobs(self._materializer.spark, self._job_tag):
                 result = self._materializer.materialize(asset, task.keys)
@@ -329,7 +336,7 @@ class RunExecutor:
             is_cancelled = self._cancel_event.is_set() or not isinstance(error, Exception)
             kind = (Outcome.CANCELLED if is_cancelled else Outcome.FAILED).event_kind
             text = attempt_error_text(error, len(task.keys))
-            ended_at = end_time(start_event.occurred_at)
+            ended_at = end_time(started_at)
             record_with_retries(
                 lambda: record_events(self._ledger, kind, task.asset, task.keys, ended_at, error=text, **fields)
             )

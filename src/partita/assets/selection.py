@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from partita.errors import PlanError, value_repr
 from partita.status.definitions import AssetDefinition
-
-PLANNABLE_STATES = ("missing", "stale", "failed")
-"""The states in which a partition may have to run."""
+from partita.status.states import PLANNABLE_STATES
 
 
 def plannable_states(*, missing: bool, stale: bool, failed: bool) -> tuple[str, ...]:

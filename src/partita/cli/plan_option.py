@@ -6,9 +6,9 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING
 
-from partita.assets.selection import PLANNABLE_STATES
 from partita.cli.key_argument import parse_timestamp
 from partita.cli.output import print_stderr
+from partita.status.states import PLANNABLE_STATES
 from partita.status.text import one_line
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from partita.cli.output import print_line, print_stderr
 from partita.cli.status_grid import GridCell, grid_lines
 from partita.errors import StatusError, UnknownAsset
 from partita.status.duckdb_sql import Sql, any_of
-from partita.status.states import MARK_LEGEND, MARK_SQL, NOT_CURRENT_SQL, STATE_FILTERS
+from partita.status.states import COMMON_STATE_FILTERS, MARK_LEGEND, MARK_SQL, NOT_CURRENT_SQL, STATE_FILTERS
 from partita.status.text import error_line, one_line, timestamp_text
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ EXAMPLES = (
     "partita status export partition_status.parquet",
 )
 EXIT_NOT_CURRENT = 1
-_STATE_OPTIONS = ("missing", "stale", "failed", "running", "cancelled", "unexpected", "unknown")
+_STATE_OPTIONS = tuple(state for state in COMMON_STATE_FILTERS if state != "current")
 _LIST_COLUMNS = ("asset_key", "partition_key", "display_status", "epoch_us(stale_since)", "stale_reasons",
            "last_attempt_error")  # fmt: skip
 _GRID_COLUMNS = ("asset_key", "partition_key", MARK_SQL)

@@ -16,7 +16,6 @@ from partita.status.attempts import (
     event_kind_from_outcome,
     key_texts,
     record_attempt,
-    record_canonical_keys,
     record_events,
 )
 from partita.status.events import EventKind
@@ -71,7 +70,7 @@ class LakeStatusMethods(LakeBase):
         fields = {"run_id": run_id, "attempt": attempt, "code_version": code_version, **details}
         kind, texts = event_kind_from_outcome(outcome), key_texts(key)
         self._workspace.check_keys(asset_name(asset), texts)
-        record_canonical_keys(self._workspace.ledger, kind, asset_name(asset), texts, at, **fields)
+        record_events(self._workspace.ledger, kind, asset_name(asset), texts, at, **fields)
 
     def attempt(
         self,
@@ -106,21 +105,21 @@ class LakeStatusMethods(LakeBase):
         self, asset: AssetRef, key: PartitionKeyLike | Sequence[PartitionKeyLike] = None, *, at: datetime | None = None
     ) -> None:
         """Record that the data of partitions was deleted: they are no longer materialized."""
-        record_events(self._workspace.ledger, EventKind.WIPED, asset_name(asset), key, at)
+        record_events(self._workspace.ledger, EventKind.WIPED, asset_name(asset), key_texts(key), at)
 
     def add_partitions(
         self, asset: AssetRef, key: PartitionKeyLike | Sequence[PartitionKeyLike], *, at: datetime | None = None
     ) -> None:
         """Add values to dynamic dimensions of an asset, so that their partitions are expected."""
         self._workspace.check_dynamic_values(asset_name(asset), key)
-        record_events(self._workspace.ledger, EventKind.ADDED, asset_name(asset), key, at)
+        record_events(self._workspace.ledger, EventKind.ADDED, asset_name(asset), key_texts(key), at)
 
     def remove_partitions(
         self, asset: AssetRef, key: PartitionKeyLike | Sequence[PartitionKeyLike], *, at: datetime | None = None
     ) -> None:
         """Remove values from dynamic dimensions of an asset."""
         self._workspace.check_dynamic_values(asset_name(asset), key)
-        record_events(self._workspace.ledger, EventKind.REMOVED, asset_name(asset), key, at)
+        record_events(self._workspace.ledger, EventKind.REMOVED, asset_name(asset), key_texts(key), at)
 
     @observe_first
     def status(  # noqa: PLR0913 - what can be asked about status

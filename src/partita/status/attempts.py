@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -44,42 +43,21 @@ class Attempt:
         self.is_cancelled = True
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEvents:
-    """The events that were appended: their canonical keys, and their time."""
-
-    partition_keys: tuple[str, ...]
-    occurred_at: datetime
-
-
-def record_events(  # noqa: PLR0913, PLR0917 - what there is to say of partitions
+def record_events(  # noqa: PLR0913, PLR0917 - the fields of an event
     ledger: Ledger,
     kind: EventKind,
     asset: str,
-    keys: PartitionKeyLike | Sequence[PartitionKeyLike],
+    partition_keys: Sequence[str],
     occurred_at: datetime | None = None,
     varying_fields: Mapping[str, Sequence[Any]] | None = None,
     **fields: Any,
-) -> RecordedEvents:
-    """Append an event for each key, in one commit.
+) -> datetime:
+    """Append an event for each canonical key, in one commit; return the time of the events.
 
     The events share `fields` and differ in their keys, their ids and in `varying_fields`, which have a value for each
     key. So only one event is validated, and the others are built as columns. Where `run_id` is None, each event is its
-    own run.
+    own run. Raises `StatusError` for a field that events don't have.
     """
-    return record_canonical_keys(ledger, kind, asset, key_texts(keys), occurred_at, varying_fields, **fields)
-
-
-def record_canonical_keys(  # noqa: PLR0913, PLR0917 - as above
-    ledger: Ledger,
-    kind: EventKind,
-    asset: str,
-    partition_keys: tuple[str, ...],
-    occurred_at: datetime | None = None,
-    varying_fields: Mapping[str, Sequence[Any]] | None = None,
-    **fields: Any,
-) -> RecordedEvents:
-    """Append events as `record_events` does, for keys that are canonical already."""
     unknown = {*fields, *(varying_fields or ())} - _OPTIONAL_EVENT_FIELDS
     if unknown:
         raise StatusError(
@@ -95,7 +73,7 @@ def record_canonical_keys(  # noqa: PLR0913, PLR0917 - as above
         kind=kind, **identity, **time_fields, **fields | {name: values[0] for name, values in varying.items()}
     )
     ledger.append_rows(repeat_event(first, varying))
-    return RecordedEvents(partition_keys, first.occurred_at)
+    return first.occurred_at
 
 
 _OPTIONAL_EVENT_FIELDS = {
@@ -112,7 +90,7 @@ _OPTIONAL_EVENT_FIELDS = {
 
 
 @contextmanager
-def record_attempt(  # noqa: PLR0913, PLR0917 - what there is to say of an attempt
+def record_attempt(  # noqa: PLR0913, PLR0917 - the fields of an attempt
     ledger: Ledger,
     asset: str,
     keys: PartitionKeyLike | Sequence[PartitionKeyLike],
@@ -130,20 +108,19 @@ def record_attempt(  # noqa: PLR0913, PLR0917 - what there is to say of an attem
     texts = key_texts(keys)
     if check_keys is not None:
         check_keys(asset, texts)
-    start_event = record_canonical_keys(ledger, EventKind.STARTED, asset, texts, **common)
-    common["started_at"] = start_event.occurred_at
+    common["started_at"] = record_events(ledger, EventKind.STARTED, asset, texts, **common)
     attempt = Attempt(asset, tuple(map(PartitionKey.parse, texts)), run, number)
     try:
         yield attempt
     except BaseException as error:
         # KeyboardInterrupt and SystemExit stop the process: a job that was stopped has not failed.
         outcome = Outcome.FAILED if isinstance(error, Exception) else Outcome.CANCELLED
-        record_canonical_keys(ledger, outcome.event_kind, asset, texts, error=_error_text(error), **common)
+        record_events(ledger, outcome.event_kind, asset, texts, error=_error_text(error), **common)
         raise
     if attempt.is_cancelled:
-        record_canonical_keys(ledger, Outcome.CANCELLED.event_kind, asset, texts, **common)
+        record_events(ledger, Outcome.CANCELLED.event_kind, asset, texts, **common)
     else:
-        record_canonical_keys(ledger, Outcome.SUCCEEDED.event_kind, asset, texts, **{**attempt.output_counts, **common})
+        record_events(ledger, Outcome.SUCCEEDED.event_kind, asset, texts, **{**attempt.output_counts, **common})
 
 
 def event_kind_from_outcome(outcome: str) -> EventKind:

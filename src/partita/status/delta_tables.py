@@ -41,6 +41,9 @@ _COMPACTION_TIERS = ((1_000_000, 512 * _MIB), (10_000, 64 * _MIB), (100, 2 * _MI
 """Every so many versions, files below a size are compacted; so no row is copied more than a few times."""
 
 
+_EVERY_ROW = Sql("true")
+
+
 @dataclass(frozen=True, slots=True)
 class TableLocation:
     """The URI of a table and the options of its object store."""
@@ -172,14 +175,18 @@ def data_files_of(table: DeltaTable) -> dict[str, str]:
     return dict(zip(paths, kinds, strict=True))
 
 
-def create_files_view(
+def create_files_view(  # noqa: PLR0913, PLR0917 - a relation: its name, files, columns and rows
     connection: duckdb.DuckDBPyConnection,
     view: Sql,
     location: TableLocation,
     data_files: Mapping[str, str],
     columns: ColumnTypes,
+    condition: Sql = _EVERY_ROW,
 ) -> None:
-    """Create a view of the rows in some data files, with these columns and `position`, a number for each row."""
+    """Create a view of the rows in some data files that meet a condition.
+
+    It has these columns and `position`, a number for each row.
+    """
     kinds = sorted(set(data_files.values()))
     selects = []
     for i, kind in enumerate(kinds):
@@ -196,7 +203,8 @@ def create_files_view(
                 rows=rows,
             )
         )
-    create_view(connection, view, union_all(selects) or empty_select([*columns.items(), ("position", "BIGINT")]))
+    rows = union_all(selects) or empty_select([*columns.items(), ("position", "BIGINT")])
+    create_view(connection, view, sql("SELECT * FROM ({rows}) WHERE {condition}", rows=rows, condition=condition))
 
 
 def _scan_sql(connection: duckdb.DuckDBPyConnection, relation: Sql, location: TableLocation, paths: list[str]) -> Sql:

@@ -88,16 +88,10 @@ def create_table(connection: duckdb.DuckDBPyConnection, table: Sql, select: Sql)
     connection.execute(sql("CREATE OR REPLACE TEMP TABLE {table} AS {select}", table=table, select=select))
 
 
-def create_empty_table(connection: duckdb.DuckDBPyConnection, table: Sql, columns: Mapping[str, str]) -> None:
-    """Create or replace a temporary table without rows; `columns` are names and types."""
-    column_list = comma_separated(Sql(f"{column_name(column)} {type_}") for column, type_ in columns.items())
-    connection.execute(sql("CREATE OR REPLACE TEMP TABLE {table} ({columns})", table=table, columns=column_list))
-
-
 def create_temp_table(
-    connection: duckdb.DuckDBPyConnection, table: Sql, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]
+    connection: duckdb.DuckDBPyConnection, table: Sql, columns: Mapping[str, str], rows: Iterable[Sequence[Any]] = ()
 ) -> None:
-    """Create or replace a temporary table of Python rows.
+    """Create or replace a temporary table of Python rows, by default without any.
 
     `columns` are names and types. A TIMESTAMPTZ is given in microseconds from 1970.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from partita.algebra.key import PartitionKey
 from partita.status.events import Outcome
 from partita.status.queries import MISSING_FUNCTION_REASON
-from partita.status.states import DisplayStatus, StaleReason
+from partita.status.states import DisplayStatus, StaleContext, StaleReason
 from partita.status.status_view import STATUS_COLUMNS
 from partita.status.text import error_line, escape_text, one_line, timestamp_text, value_text
 
@@ -164,7 +164,7 @@ class _CauseChain:
             fact = f"nothing was recorded of it, and {reason}"
             return StatusExplanation(asset, key, DisplayStatus.NEVER_MATERIALIZED.value, (fact,), (), {})
         causes = [
-            Cause(reason, row[reason.since_column], reason.text(row, definition, None))
+            Cause(reason, row[reason.since_column], reason.text(StaleContext(row, definition)))
             for reason in StaleReason
             if reason is not StaleReason.UPSTREAM_CHANGED
             and row[reason.since_column] is not None
@@ -176,7 +176,7 @@ class _CauseChain:
                 upstream_partition = change["by_asset"], change["by_partition"]
                 upstream_text = partition_text(change["by_asset"], PartitionKey.parse(change["by_partition"]))
                 upstream = None if upstream_partition in path else self.explanation(upstream_partition, path)
-            text = StaleReason.UPSTREAM_CHANGED.text(row, definition, upstream_text)
+            text = StaleReason.UPSTREAM_CHANGED.text(StaleContext(row, definition, upstream_text))
             causes.append(Cause(StaleReason.UPSTREAM_CHANGED, change["since"], text, upstream))
         causes.sort(key=lambda cause: cause.since)
         facts = (*_status_facts(row), *_unknown_facts(row, problem))

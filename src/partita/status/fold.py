@@ -83,12 +83,7 @@ def fold_sql(events: Sql) -> Sql:
         events=events,
         kinds=PARTITION_EVENT_KINDS,
     )
-    return _merge_groups_sql(rows, sweep_columns=())
-
-
-def merge_sql(rows: Sql) -> Sql:
-    """Return the select that merges a relation of status rows; its column `position` numbers the rows."""
-    return _merge_groups_sql(rows, sweep_columns=SWEEP_COLUMNS)
+    return merge_sql(rows, sweep_columns=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +136,11 @@ def event_columns_sql() -> Sql:
     return comma_separated([names(KEY_COLUMNS), Sql("position"), Sql("event_id AS row_version"), *values])
 
 
-def _merge_groups_sql(rows: Sql, sweep_columns: tuple[str, ...]) -> Sql:
-    """Return the select that merges rows by column groups; `sweep_columns` go with the last materialization."""
+def merge_sql(rows: Sql, sweep_columns: tuple[str, ...] = SWEEP_COLUMNS) -> Sql:
+    """Return the select that merges a relation of status rows by column groups; its column `position` numbers the rows.
+
+    `sweep_columns` go with the last materialization; rows of events don't have them.
+    """
     # DuckDB is quick at finding the position of the greatest row, and slow at carrying that row's columns along.
     carrying = [group for group in COLUMN_GROUPS if group.carried_columns]
     bare = [group for group in COLUMN_GROUPS if not group.carried_columns]

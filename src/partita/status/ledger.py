@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ from partita.status.delta_tables import (
     retry_commit,
     translate_delta_errors,
 )
-from partita.status.duckdb_engine import create_view
 from partita.status.duckdb_sql import Sql, sql
 from partita.status.events import Event, event_duckdb_types, event_schema, events_to_arrow
 
@@ -117,12 +117,18 @@ class Ledger:
         earlier_files = data_files_of(earlier_table)
         return {path: kind for path, kind in files.data_files.items() if path not in earlier_files}
 
-    def create_view(self, connection: duckdb.DuckDBPyConnection, view: Sql, data_files: Mapping[str, str]) -> None:
-        """Create a view of this workspace's events in some data files."""
-        file_rows = Sql(f"{view}_files")
-        create_files_view(connection, file_rows, self.location, data_files, event_duckdb_types())
-        is_ours = workspace_condition(self.tenant, self.workspace)
-        create_view(connection, view, sql("SELECT * FROM {rows} WHERE {ours}", rows=file_rows, ours=is_ours))
+    def create_view(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        view: Sql,
+        data_files: Mapping[str, str],
+        until: datetime | None = None,
+    ) -> None:
+        """Create a view of this workspace's events in some data files, up to and including `until`."""
+        condition = workspace_condition(self.tenant, self.workspace)
+        if until is not None:
+            condition = sql("{ours} AND occurred_at <= {until}", ours=condition, until=until)
+        create_files_view(connection, view, self.location, data_files, event_duckdb_types(), condition)
 
     def _commit_rows(self, rows: pa.Table) -> DeltaTable:
         from deltalake import CommitProperties, write_deltalake

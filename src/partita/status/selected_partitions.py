@@ -232,13 +232,13 @@ def create_running_partitions(inputs: QueryInputs, assets: Sequence[str], key_fi
         )
         create_table(connection, RUNNING_PARTITIONS, empty_select(columns))
         return
-    inputs.ledger.create_view(connection, ATTEMPT_EVENTS, files.files_of(EventKind.STARTED, *FINISHED_KINDS))
+    attempt_files = files.files_of(EventKind.STARTED, *FINISHED_KINDS)
+    inputs.ledger.create_view(connection, ATTEMPT_EVENTS, attempt_files, until=inputs.now)
     events = sql(
-        "(SELECT * FROM {events} {filter} WHERE asset_key IN ({assets}) AND occurred_at <= {now})",
+        "(SELECT * FROM {events} {filter} WHERE asset_key IN ({assets}))",
         events=ATTEMPT_EVENTS,
         filter=key_filter,
         assets=assets,
-        now=inputs.now,
     )
     create_table(connection, RUNNING_PARTITIONS, open_attempts_sql(events))
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from partita.algebra.freshness import Deadline, MaximumLag
 from partita.errors import StatusError
@@ -107,9 +107,17 @@ CANCELLED_SQL = sql(
 # --- Reasons for staleness ---
 
 
-def _freshness_text(row: Mapping[str, Any], definition: AssetDefinition | None, upstream: str | None) -> str:
-    del row, upstream
-    freshness = None if definition is None else definition.freshness
+@dataclass(frozen=True, slots=True)
+class StaleContext:
+    """What the text of a reason is made from: a status row, its asset's definition, and the upstream that changed."""
+
+    row: Mapping[str, Any]
+    definition: AssetDefinition | None = None
+    upstream: str | None = None
+
+
+def _freshness_text(context: StaleContext) -> str:
+    freshness = None if context.definition is None else context.definition.freshness
     if isinstance(freshness, MaximumLag):
         return f"it is to be materialized every {freshness.lag}"
     if isinstance(freshness, Deadline):
@@ -118,21 +126,16 @@ def _freshness_text(row: Mapping[str, Any], definition: AssetDefinition | None, 
     return "the deadline for a new materialization passed"
 
 
-def _upstream_text(row: Mapping[str, Any], definition: AssetDefinition | None, upstream: str | None) -> str:
-    del definition
-    if upstream is None:
-        return f"as a sweep found at {timestamp_text(row['swept_at'], separator=' ')}"
-    return f"{upstream} was materialized after this one"
+def _upstream_text(context: StaleContext) -> str:
+    if context.upstream is None:
+        return f"as a sweep found at {timestamp_text(context.row['swept_at'], separator=' ')}"
+    return f"{context.upstream} was materialized after this one"
 
 
-def _code_text(row: Mapping[str, Any], definition: AssetDefinition | None, upstream: str | None) -> str:
-    del upstream
-    current = None if definition is None else definition.code_version
-    return f"it was made with code version {row['last_materialization_code_version']!r}, the asset has {current!r}"
-
-
-ReasonText: TypeAlias = Callable[[Mapping[str, Any], "AssetDefinition | None", str | None], str]
-"""Words a cause for `why`, from the partition's row, its asset's definition and the upstream partition that changed."""
+def _code_text(context: StaleContext) -> str:
+    version = context.row["last_materialization_code_version"]
+    current = None if context.definition is None else context.definition.code_version
+    return f"it was made with code version {version!r}, the asset has {current!r}"
 
 
 class StaleReason(StrEnum):
@@ -155,9 +158,9 @@ class StaleReason(StrEnum):
     _value_: str
     condition: str
     since: str
-    text: ReasonText
+    text: Callable[[StaleContext], str]
 
-    def __new__(cls, value: str, condition: str, since: str, text: ReasonText) -> Self:
+    def __new__(cls, value: str, condition: str, since: str, text: Callable[[StaleContext], str]) -> Self:
         """Make a member whose value is its name."""
         member = str.__new__(cls, value)
         member._value_ = value
@@ -193,7 +196,11 @@ STATE_FILTERS: Mapping[str, Sql] = {
 }
 """The states of `lake.status(state=...)` and their conditions over the status view; a partition may match several."""
 COMMON_STATE_FILTERS = ("missing", "stale", "failed", "running", "cancelled", "unexpected", "unknown", "current")
-"""The filters that pages offer."""
+"""The filters that the pages and the command line offer."""
+READABLE_SQL = Sql("display_status IN ('MATERIALIZED', 'STALE')")
+"""The condition that downstream partitions can read a partition: its last attempt did not fail after its data."""
+PLANNABLE_STATES = ("missing", "stale", "failed")
+"""The filters of partitions that a plan may run."""
 NOT_CURRENT_SQL = Sql("expected IS NOT FALSE AND (display_status <> 'MATERIALIZED' OR staleness = 'unknown')")
 """The condition that an expected partition needs work, or that this is unknown."""
 
@@ -269,6 +276,8 @@ MARKS = (
     ),
 )  # fmt: skip
 """The index of a mark is its number in counts; later versions add marks at the end."""
+ATTENTION_MARKS = ("failed", "retry-failed", "stale", "missing", "unknown", "running")
+"""The names of the marks that need attention, the most urgent first."""
 MARKS_WORST_FIRST = tuple(sorted(range(len(MARKS)), key=lambda number: MARKS[number].severity))
 """The numbers of the marks, the worst first."""
 MARK_LEGEND = "  ".join(f"{mark.glyph} {mark.label}" for mark in MARKS)

@@ -102,10 +102,9 @@ class StatusTable:
         now: datetime | None = None,
     ) -> None:
         """Create `ALL_STATUS_ROWS` from the stored rows and the tail, and `STATUS_ROWS`: the same as of `now`."""
-        stored_files = Sql(f"{STORED_ROWS}_files")
-        create_files_view(connection, stored_files, self.location, stored_status.data_files, status_duckdb_types())
         is_ours = workspace_condition(self.ledger.tenant, self.ledger.workspace)
-        create_view(connection, STORED_ROWS, sql("SELECT * FROM {rows} WHERE {ours}", rows=stored_files, ours=is_ours))
+        stored_files = stored_status.data_files
+        create_files_view(connection, STORED_ROWS, self.location, stored_files, status_duckdb_types(), is_ours)
         has_tail = self._create_tail_rows(connection, files, stored_status)
         if has_tail:
             _merge_tail_rows(connection)
@@ -149,13 +148,9 @@ class StatusTable:
             LATER_KEYS,
             sql("SELECT {keys} FROM {rows} WHERE {later}", keys=keys, rows=ALL_STATUS_ROWS, later=is_later),
         )
-        self.ledger.create_view(connection, PAST_EVENTS, files.files_of(*PARTITION_EVENT_KINDS))
+        self.ledger.create_view(connection, PAST_EVENTS, files.files_of(*PARTITION_EVENT_KINDS), until=now)
         events = sql(
-            "(SELECT * FROM {events} SEMI JOIN {later} USING ({keys}) WHERE occurred_at <= {now})",
-            events=PAST_EVENTS,
-            later=LATER_KEYS,
-            keys=keys,
-            now=now,
+            "(SELECT * FROM {events} SEMI JOIN {later} USING ({keys}))", events=PAST_EVENTS, later=LATER_KEYS, keys=keys
         )
         create_table(connection, PAST_ROWS, fold_sql(events))
         create_view(connection, STATUS_ROWS, _replace_rows_sql(ALL_STATUS_ROWS, LATER_KEYS, PAST_ROWS))

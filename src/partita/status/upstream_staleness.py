@@ -15,8 +15,8 @@ from partita.errors import DefinitionError
 from partita.status.duckdb_engine import (
     TIMESTAMPTZ,
     VARCHAR,
-    create_empty_table,
     create_table,
+    create_temp_table,
     create_view,
     fetch_rows,
 )
@@ -49,10 +49,8 @@ def create_upstream_staleness(
     Edges whose mapping function fails are left out, and returned with the error.
     """
     connection = inputs.connection
-    all_successes = Sql(f"all_{SUCCESS_EVENTS}")
-    inputs.ledger.create_view(connection, all_successes, inputs.ledger_files.files_of(EventKind.SUCCEEDED))
-    until_now = sql("SELECT * FROM {events} WHERE occurred_at <= {now}", events=all_successes, now=inputs.now)
-    create_view(connection, SUCCESS_EVENTS, until_now)
+    success_files = inputs.ledger_files.files_of(EventKind.SUCCEEDED)
+    inputs.ledger.create_view(connection, SUCCESS_EVENTS, success_files, until=inputs.now)
     columns = (
         "asset_key",
         "partition_key",
@@ -64,7 +62,7 @@ def create_upstream_staleness(
         "origin",
     )
     types = {"since": TIMESTAMPTZ, "origin": TIMESTAMPTZ}
-    create_empty_table(connection, UPSTREAM_STALENESS, {column: types.get(column, VARCHAR) for column in columns})
+    create_temp_table(connection, UPSTREAM_STALENESS, {column: types.get(column, VARCHAR) for column in columns})
     same_key_edges = [edge for edge in edges if edge.is_same_key]
     if same_key_edges:
         _add_same_key_changes(connection, same_key_edges, rows)
@@ -251,7 +249,7 @@ def add_transitive_staleness(
     """
     columns = {"asset_key": VARCHAR, "partition_key": VARCHAR, "since": TIMESTAMPTZ}
     columns |= {"root_asset": VARCHAR, "root_partition": VARCHAR}
-    create_empty_table(connection, STALE_PARTITIONS, columns)
+    create_temp_table(connection, STALE_PARTITIONS, columns)
     judged_assets: set[str] = set()
     for i, edge in enumerate(edges):
         if edge.upstream not in judged_assets:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from partita.display.status_snapshot import AssetSummary, StatusSnapshot
-from partita.status.states import MARKS
+from partita.status.states import ATTENTION_MARKS, MARKS
 from partita.status.text import json_timestamp
-
-_ATTENTION_MARKS = ("failed", "retry-failed", "stale", "missing", "unknown", "running")
-"""The marks of partitions that need attention, the most urgent first."""
 
 
 def overview_document(snapshot: StatusSnapshot, search: str = "") -> dict[str, Any]:
@@ -34,13 +31,13 @@ def assets_needing_attention(snapshot: StatusSnapshot) -> list[dict[str, Any]]:
         {
             "asset": facts.name,
             "trouble": facts.problem,
-            "marks": {name: _mark_counts(facts)[name] for name in _ATTENTION_MARKS},
+            "marks": {name: _mark_counts(facts)[name] for name in ATTENTION_MARKS},
         }
         for facts in snapshot.assets.values()
         if facts.not_current_count or facts.problem
     ]
     return sorted(
-        documents, key=lambda asset: (not asset["trouble"], *(-asset["marks"][name] for name in _ATTENTION_MARKS))
+        documents, key=lambda asset: (not asset["trouble"], *(-asset["marks"][name] for name in ATTENTION_MARKS))
     )
 
 

@@ -15,11 +15,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
-from partita.assets.selection import PLANNABLE_STATES
 from partita.display.bins import key_label
 from partita.display.status_snapshot import REASON_BITS
 from partita.errors import PartitaError
-from partita.status.states import MARKS, MARKS_WORST_FIRST, MISSING_MARK, Mark, mark_counts_text
+from partita.status.states import MARKS, MARKS_WORST_FIRST, MISSING_MARK, PLANNABLE_STATES, Mark, mark_counts_text
 from partita.status.text import age_text, bytes_text, clock_text, error_line, one_line
 from partita.web import partition_details
 from partita.web.access_control import CSRF_HEADER

@@ -15,10 +15,10 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 
 from partita.algebra.ulid import new_ulid
-from partita.assets.selection import PLANNABLE_STATES
 from partita.display.bins import partition_label
 from partita.display.coordinates import PARTITIONS
 from partita.status.duckdb_sql import sql
+from partita.status.states import PLANNABLE_STATES
 from partita.status.text import json_timestamp
 from partita.web.asset_view import AssetView, QueryParameters, parse_choices, read_asset_view, selected_sql
 
@@ -144,7 +144,7 @@ class PlanPreviews:
         """Restrict a plan to the partitions that were selected on the map, as the snapshot shows them."""
         from partita.assets.run_plan import narrow_plan
 
-        assert query.asset_view is not None  # noqa: S101 - asked before
+        assert query.asset_view is not None  # noqa: S101 - `has_map_selection` is true
         snapshot = self.snapshots.latest
         condition = selected_sql(snapshot, query.asset_view)
         select = sql("SELECT partition_key FROM {rows} WHERE {condition}", rows=PARTITIONS, condition=condition)

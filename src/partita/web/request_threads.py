@@ -82,7 +82,7 @@ class _ThreadSlots:
         def run_handler() -> None:
             try:
                 result, error = handler(), None
-            except BaseException as exception:  # noqa: BLE001 - it is raised again where the answer is waited for
+            except BaseException as exception:  # noqa: BLE001 - raised again in the endpoint
                 result, error = None, exception
             with self._lock:
                 self._free += 1

@@ -180,7 +180,7 @@ class RunController:
         try:
             run.result = runner.run_plan(run.plan, run.record_event, run.stop_requested)
             run.record_event({"event": "result", **_result_summary(run.result)})
-        except Exception as error:  # noqa: BLE001 - whatever it was: who looks on has to hear of it
+        except Exception as error:  # noqa: BLE001 - every error is shown on the page of the run
             run.error = (type(error).__name__, str(error)[:_MAX_ERROR_LENGTH])
             run.record_event({"event": "refused", "error": run.error[0], "message": run.error[1]})
         finally:

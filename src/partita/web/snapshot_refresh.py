@@ -103,7 +103,7 @@ class SnapshotRefresher:
     def _ledger_version(self) -> int:
         try:
             return self.lake.status_version
-        except Exception as error:  # noqa: BLE001 - whatever it was: the watch goes on, and says so
+        except Exception as error:  # noqa: BLE001 - the refresher goes on, and the page shows the error
             self.problem = _error_text(error)
             return self.latest.ledger_version
 

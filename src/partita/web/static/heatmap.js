@@ -212,7 +212,11 @@
     pen.globalAlpha = 1;
     if (!shape) return;
     const path = new Path2D();
-    path.addPath(shape, new DOMMatrix([w, 0, 0, h, x, y]));
+    // The dot of a missing partition stays a circle with a radius of at least a pixel; other shapes fill the rectangle.
+    const side = Math.max(9, Math.min(w, h));
+    const isDot = number === MISSING;
+    const matrix = isDot ? [side, 0, 0, side, x + (w - side) / 2, y + (h - side) / 2] : [w, 0, 0, h, x, y];
+    path.addPath(shape, new DOMMatrix(matrix));
     pen.fillStyle = colours.marks[number];
     pen.fill(path, "evenodd");
   }
