@@ -10,9 +10,10 @@ import pytest
 
 from partita.algebra.partition_functions import bucket
 from partita.formats.iceberg.maintenance import remove_orphan_files
-from partita.formats.iceberg.transaction import SnapshotChange, evolve_spec
-from tests.formats.iceberg.transaction.killed_commit import KILLED_EXIT_CODE
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from tests.formats.iceberg.killed_commit import KILLED_EXIT_CODE
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     check_totals,
     commit_change,
@@ -49,7 +50,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def killed_name() -> str:
-    return "tests.formats.iceberg.transaction.killed_commit"
+    return "tests.formats.iceberg.killed_commit"
 
 
 @pytest.mark.parametrize("step", STEPS)
