@@ -41,7 +41,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         append_files(table, *(data_file(table, [{"id": index, "region": "eu"}], index % 2) for index in range(4)))
     done = subprocess.run(
         [sys.executable, "-m", killed_name(), *(f"{step}={folder}" for step, folder in folders_by_step.items())],
-        cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=300, check=False,
+        cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     exits = dict(line.split() for line in done.stdout.splitlines())

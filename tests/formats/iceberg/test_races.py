@@ -270,7 +270,7 @@ for at in range(int(sys.argv[3])):
 
 def test_two_processes_all_land(tmp_path: Path) -> None:
     table = new_table(tmp_path)
-    root = str(Path(__file__).parents[4])
+    root = str(Path(__file__).parents[3])
     running = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(writer), str(COMMITS)], cwd=root)
         for writer in range(WRITERS)
