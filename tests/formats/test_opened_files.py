@@ -13,12 +13,13 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 import partita as pt
+from partita.formats.iceberg.commit import commit_snapshot
 from partita.formats.iceberg.manifests import cache
-from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot
+from partita.formats.iceberg.snapshot_change import SnapshotChange
 from partita.storage import LocalStorage
 from tests.formats.iceberg.manifests.test_copy import files_in
+from tests.formats.iceberg.snapshot_tables import snapshot_summary
 from tests.formats.iceberg.tables import pyiceberg_table
-from tests.formats.iceberg.transaction.tables import snapshot_summary
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputFile
@@ -114,7 +115,7 @@ def test_what_a_table_is_needs_no_manifest(tmp_path: Path, opened: list[str]) ->
 def test_totals_that_nobody_said_are_counted_without_data_manifests(
     tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("partita.formats.iceberg.transaction.manifest_lookup._MAX_COUNTED_FILES", 5)
+    monkeypatch.setattr("partita.formats.iceberg.manifests.lookup._MAX_COUNTED_FILES", 5)
     table = table_of_manifests(tmp_path, 3, 4)
     loaded = pyiceberg_table(table)
     bare = [one.model_copy(update={"summary": None}) for one in loaded.metadata.snapshots]

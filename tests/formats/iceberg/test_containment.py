@@ -19,9 +19,9 @@ import partita as pt
 from partita.errors import TableError
 from partita.formats.containment import REASON_OTHER_TABLE, REASON_OUTSIDE_FOLDER, REASON_SYMBOLIC_LINK
 from partita.formats.iceberg.maintenance import expire_snapshots, remove_orphan_files
+from partita.formats.iceberg.snapshot_change import SnapshotChange
 from partita.formats.iceberg.store import IcebergTableStore
-from partita.formats.iceberg.transaction import SnapshotChange
-from tests.formats.iceberg.transaction.tables import (
+from tests.formats.iceberg.snapshot_tables import (
     REGION_SPEC,
     append_files,
     commit_change,
@@ -31,7 +31,7 @@ from tests.formats.iceberg.transaction.tables import (
     sqlite_catalog,
     table_ids,
 )
-from tests.formats.iceberg.transaction.tables import SCHEMA as TABLE_SCHEMA
+from tests.formats.iceberg.snapshot_tables import SCHEMA as TABLE_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable

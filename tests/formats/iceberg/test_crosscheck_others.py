@@ -19,7 +19,8 @@ import partita as pt
 from partita.errors import TableError, UnsupportedFeature
 from partita.formats.iceberg.catalogs import lake_catalog
 from partita.formats.iceberg.columns import schema_to_iceberg
-from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot
+from partita.formats.iceberg.commit import commit_snapshot
+from partita.formats.iceberg.snapshot_change import SnapshotChange
 from partita.storage import Storage
 from tests.formats.delta.tables import sorted_rows
 from tests.formats.iceberg.reference_table import ReferenceTable
@@ -118,7 +119,7 @@ def equality(loaded: IcebergTable, spec_id: int, partition: list[Any], values: d
     file.spec_id = spec_id
     with pytest.MonkeyPatch.context() as patch:
         # Partita writes none; the manifest is as it would be.
-        patch.setattr(sys.modules["partita.formats.iceberg.transaction.commit"], "validate_change", lambda *_: None)
+        patch.setattr(sys.modules["partita.formats.iceberg.commit"], "validate_change", lambda *_: None)
         commit_snapshot(loaded, loaded.metadata.current_snapshot_id, SnapshotChange("row_delta", [file]))
 
 

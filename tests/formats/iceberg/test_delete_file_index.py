@@ -208,10 +208,10 @@ def test_pairs_are_those_of_pyiceberg(tmp_path: Path) -> None:
     pairs = state.delete_index(np.arange(len(paths))[::-1]).to_pylist()
     deletes_by_path: dict[str, set[str]] = {path: set() for path in paths}
     for pair in pairs:
-        deletes_by_path[paths[pair["place"]]].add(deletes[pair["delete"]])
+        deletes_by_path[paths[pair["file"]]].add(deletes[pair["delete"]])
     assert deletes_by_path == {
         t.file.file_path: {d.file_path for d in t.delete_files} for t in table.scan().plan_files()
     }
     assert deletes_by_path["b"] == {"one", "range", "all", "late"}
-    assert [p["place"] for p in pairs] == sorted((p["place"] for p in pairs), reverse=True)
+    assert [p["file"] for p in pairs] == sorted((p["file"] for p in pairs), reverse=True)
     assert state.row_counts(np.arange(len(paths))).null_count == 5

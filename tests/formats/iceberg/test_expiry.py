@@ -14,8 +14,9 @@ from pyiceberg.table.update import SetPartitionStatisticsUpdate, SetStatisticsUp
 from partita.algebra.partition_functions import bucket
 from partita.errors import TableError
 from partita.formats.iceberg.maintenance import expire_snapshots
-from partita.formats.iceberg.transaction import SnapshotChange, evolve_spec
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     commit_change,
     data_file,

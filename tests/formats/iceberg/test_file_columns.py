@@ -18,7 +18,8 @@ from partita.errors import TableError
 from partita.formats import field_ids
 from partita.formats.field_ids import file_columns_from
 from partita.formats.iceberg.columns import stored_arrow_schema
-from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot
+from partita.formats.iceberg.commit import commit_snapshot
+from partita.formats.iceberg.snapshot_change import SnapshotChange
 from partita.spark.session_state import override_settings
 from tests.formats.delta.tables import sorted_rows
 from tests.formats.iceberg.tables import DATA_CONTENT, jvm_session, live_files, pyiceberg_table, read_with_jvm

@@ -13,8 +13,8 @@ from partita.algebra.partition_functions import bucket, identity
 from partita.algebra.schema import Schema
 from partita.arrow.distinct_rows import distinct_rows
 from partita.formats.file_plan import plan_files
-from partita.formats.iceberg.commit import _dangling_delete_files
 from partita.formats.iceberg.delete_file_index import partition_groups
+from partita.formats.iceberg.snapshot_change import _dangling_delete_files
 from partita.formats.iceberg.state import IcebergTableVersion, current_table_version, table_version_without_files
 from partita.formats.partition_selection import PartitionSelection
 from tests.formats.iceberg.handwritten_snapshots import added_entry, commit_snapshot, data_file, new_table

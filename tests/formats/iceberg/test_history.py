@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from partita.formats.iceberg.history import snapshot_history
-from tests.formats.iceberg.transaction.tables import append_files, data_file, new_table
+from tests.formats.iceberg.snapshot_tables import append_files, data_file, new_table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -45,7 +45,7 @@ def kill_at(step: str, lake: Path, reached: Path) -> None:
 
 
 # Each step takes a JVM of its own. `tests/conformance/test_killed_writers.py` kills writers without one at many steps,
-# and `tests/formats/iceberg/transaction/test_kills.py` at each step of a commit.
+# and `tests/formats/iceberg/test_kills.py` at each step of a commit.
 @pytest.mark.parametrize(
     "step",
     [

@@ -17,8 +17,8 @@ from partita.errors import TableError
 from partita.formats.containment import REASON_UNKNOWN_NAME, FolderLocation
 from partita.formats.iceberg.locations import is_writer_file_name, list_files
 from partita.formats.iceberg.maintenance import remove_orphan_files
-from partita.formats.iceberg.transaction import SnapshotChange
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     commit_change,
     data_file,

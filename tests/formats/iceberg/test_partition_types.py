@@ -16,9 +16,9 @@ from pyiceberg.types import (
 
 from partita.algebra.partition_functions import day, hour, truncate
 from partita.errors import SchemaError
+from partita.formats.iceberg.spec_evolution import evolve_spec
 from partita.formats.iceberg.specs import find_compatible_schema, partition_type
-from partita.formats.iceberg.transaction import evolve_spec
-from tests.formats.iceberg.transaction.tables import (
+from tests.formats.iceberg.snapshot_tables import (
     REGION_SPEC,
     append_files,
     data_file,

@@ -368,7 +368,7 @@ def test_a_deletion_vector_says_how_many_rows_are_gone(tmp_path: Path) -> None:
     index = state.delete_index(np.arange(2)).to_pylist()
     (pair,) = index
     row = state.delete_entries.to_pylist()[pair["delete"]]
-    assert (pair["place"], row["path"], row["content_offset"], row["content_size_in_bytes"]) == (0, "dv", 4, 40)
+    assert (pair["file"], row["path"], row["content_offset"], row["content_size_in_bytes"]) == (0, "dv", 4, 40)
 
 
 @pytest.mark.parametrize("where", ["country = 'US'", "country IS NULL", "country = 'FR' AND id = 3", "country > 'Z'"])

@@ -43,7 +43,7 @@ def may_match_read(
     """Return whether one of the files can hold what was read: rows of a predicate, or chosen partitions.
 
     A file that the current manifests list is judged by its partition and its statistics, any other by its partition
-    alone. If the columns that were read have other ids by now, nothing can be told, and the answer is True.
+    alone. If the columns that were read have other ids by now, the files can't be judged, and the result is True.
     """
     current_version = current_table_version(table, read_scope)
     if not _has_same_column_ids(read_scope, base_version, current_version):

@@ -33,6 +33,7 @@ from partita.formats.containment import (
     FolderListing,
 )
 from partita.formats.iceberg.catalogs import refresh_table, table_name, translate_metadata_errors
+from partita.formats.iceberg.commit_retries import CommitRetries
 from partita.formats.iceberg.history import snapshot_ancestors
 from partita.formats.iceberg.locations import (
     check_owned_folder,
@@ -47,8 +48,7 @@ from partita.formats.iceberg.locations import (
 )
 from partita.formats.iceberg.manifests.entries import is_live_entry, manifests_by_path, read_manifest_entries
 from partita.formats.iceberg.other_tables import FileClaims, add_catalog_claims, claims_in_folder
-from partita.formats.iceberg.transaction.commit import CommitRetries
-from partita.formats.iceberg.transaction.validation import check_writable
+from partita.formats.iceberg.validation import check_writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -350,7 +350,7 @@ def _reason_to_keep(
     return REASON_UNKNOWN_FOLDER if claim_reason is None and not is_expected else claim_reason
 
 
-def _find_orphan_files(  # noqa: PLR0913 - what tells orphans apart
+def _find_orphan_files(  # noqa: PLR0913 - the criteria of an orphan
     table: Table,
     listing: FolderListing,
     referenced_names: set[str],

@@ -34,10 +34,11 @@ from partita.formats.iceberg.manifests import (
     read_manifest_list,
 )
 from partita.formats.iceberg.manifests.evaluator import may_match_partitions, may_match_predicate
+from partita.formats.iceberg.snapshot_summary import has_transaction
 from partita.formats.iceberg.specs import partition_arrow_type, spec_history
 from partita.formats.iceberg.statistics import file_statistics
 from partita.formats.iceberg.targets import data_folder
-from partita.formats.iceberg.transaction import check_writable, has_transaction
+from partita.formats.iceberg.validation import check_writable
 from partita.formats.iceberg.values import parse_partition_text, partition_array
 from partita.formats.partition_selection import PartitionSelection
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
@@ -54,7 +55,7 @@ class IcebergTableVersion(TableVersion):
     """An Iceberg table at one snapshot; the version is the snapshot's id.
 
     `data_entries` has a row for each data file, in the order of `files`, and `delete_entries` one for each delete file:
-    columns of `partita.formats.iceberg.manifests.ENTRIES`. If `is_partial`, some data files are left out: those that a
+    columns of `MANIFEST_ENTRY_SCHEMA`. If `is_partial`, some data files are left out: those that a
     predicate doesn't need, with all others of their partitions, or all. `opened_location` is the folder that the user
     opened or created the table in, if there is one.
     """
@@ -140,19 +141,19 @@ class IcebergTableVersion(TableVersion):
     def outside_paths(self, file_indices: np.ndarray) -> pa.Array:
         """Return the paths of those data files that are not below the table's location, links resolved."""
         paths = self.files["path"].take(pa.array(file_indices)).to_pylist()
-        place = FolderLocation.from_uri(self.table.location())
+        folder = FolderLocation.from_uri(self.table.location())
         return pa.array(
-            [path for path in paths if place.relative_path(path) is None or place.has_link_outside(path)], pa.string()
+            [path for path in paths if folder.relative_path(path) is None or folder.has_link_outside(path)], pa.string()
         )
 
     def check_no_symlinks(self, paths: Iterable[str]) -> None:
-        """Refuse files that a symbolic link takes out of the table's location, before they are read."""
+        """Raise an error for files that a symbolic link leads out of the table's location."""
         check_no_links_outside(FolderLocation.from_uri(self.table.location()), paths)
 
     def delete_index(self, file_indices: np.ndarray) -> pa.Table:
-        """Which delete files can apply to the data files at some places.
+        """Return the pairs of data files and delete files that can apply to them, in the order of `file_indices`.
 
-        `place` is a data file's place in `files`, and `delete` the row in `deletes`; ordered by the places' order.
+        `file` is the index of a data file in `files`, and `delete` that of a delete file in `delete_entries`.
         """
         left, right = applicable_deletes(
             _delete_match_columns(self.data_entries, file_indices), self.delete_entries, self.spec_history
@@ -188,7 +189,7 @@ def current_table_version(
 
 
 def _current_manifests(table: Table) -> pa.Table:
-    """The manifests of the current snapshot."""
+    """Read the manifest list of the current snapshot."""
     snapshot = table.metadata.current_snapshot()
     return MANIFEST_FILE_SCHEMA.empty_table() if snapshot is None else read_manifest_list(table.io, snapshot)
 
@@ -196,7 +197,7 @@ def _current_manifests(table: Table) -> pa.Table:
 def _needed_manifests(
     manifests: pa.Table, history: SpecHistory, read_scope: PredicateLike | UnboundPredicate | PartitionSelection
 ) -> Bools:
-    """The manifests that may list a data file of what is read, and all manifests of deletes."""
+    """Return which manifests may list a data file of the read scope; all manifests of delete files are included."""
     has_deletes: Bools = manifests["content"].to_numpy() != _DATA_MANIFEST_CONTENT
     if isinstance(read_scope, PartitionSelection):
         return has_deletes | may_match_partitions(manifests, history, read_scope)
@@ -206,7 +207,7 @@ def _needed_manifests(
 def _manifests_of_partitions(
     manifests: pa.Table, table_version: IcebergTableVersion, file_indices: np.ndarray
 ) -> Bools:
-    """The manifests that may list a file of the same spec and partition as one of the files at some places."""
+    """Return which manifests may list a file of the same spec and partition as one of the files."""
     is_needed = np.zeros(manifests.num_rows, bool)
     ids, partitions = manifests["spec_id"].to_numpy(), table_version.partitions.take(pa.array(file_indices))
     for spec in table_version.spec_history.specs:
@@ -227,7 +228,7 @@ def _version_from_manifests(
     is_needed: Bools | None,
     opened_location: str | None,
 ) -> IcebergTableVersion:
-    """Return the version with the files of the needed manifests; None stands for all."""
+    """Return the version with the files of the needed manifests; None selects all."""
     every_manifest = is_needed is None or bool(is_needed.all())
     manifests_to_read = (
         manifests if every_manifest else manifests.select(MANIFEST_READ_COLUMNS).filter(pa.array(is_needed))
@@ -248,14 +249,14 @@ _DATA_MANIFEST_CONTENT = 0
 
 @contextmanager
 def _explain_expired_snapshot(snapshot_id: int) -> Iterator[None]:
-    """Say of metadata that can't be read that its snapshot may be gone."""
+    """Raise errors of reading metadata with the hint that the snapshot may have expired."""
     try:
         yield
     except StorageError as error:
         raise StorageError(f"snapshot {snapshot_id} can't be read any more, so plan anew: {error}") from error
 
 
-def _version_from_entries(  # noqa: PLR0913 - what it is made of
+def _version_from_entries(  # noqa: PLR0913 - the fields of a table version
     table: Table,
     history: SpecHistory,
     data_entries: pa.Table,
@@ -294,7 +295,7 @@ def _column_statistics(
 def _row_counts(
     data_entries: pa.Table, delete_entries: pa.Table, history: SpecHistory, file_indices: np.ndarray
 ) -> pa.Array:
-    """How many rows the files have; where deletes may apply, only a deletion vector says how many."""
+    """Count the live rows of files; null where position or equality deletes may apply, as their rows aren't counted."""
     counts = dense_array(data_entries["record_count"].take(pa.array(file_indices)))
     if not delete_entries.num_rows:
         return counts
@@ -311,16 +312,16 @@ def _row_counts(
 
 
 def _delete_match_columns(entries: pa.Table, file_indices: np.ndarray) -> pa.Table:
-    """What tells which deletes apply to the files at some places."""
+    """Return the columns of some entries that decide which deletes apply to them."""
     fields = [name for name in entries.column_names if name.startswith(PARTITION_PREFIX)]
     return entries.select([*DELETE_MATCH_COLUMNS, *fields]).take(pa.array(file_indices))
 
 
-# --- what can be read
+# --- readable features
 
 
 def check_readable(table: Table) -> None:
-    """Refuse a table that needs what Partita doesn't read right, by name."""
+    """Raise `UnsupportedFeature` if the table has features that Partita can't read correctly, naming them."""
     needs = (
         [f"format version {table.metadata.format_version}"]
         if table.metadata.format_version > _NEWEST_FORMAT_VERSION

@@ -17,13 +17,13 @@ from partita.formats.iceberg.format import ICEBERG
 from partita.formats.iceberg.history import snapshot_history, spec_times
 from partita.formats.iceberg.locations import check_metadata_folder
 from partita.formats.iceberg.maintenance import expire_snapshots, remove_orphan_files
+from partita.formats.iceberg.spec_evolution import evolve_spec
 from partita.formats.iceberg.state import (
     IcebergTableVersion,
     check_readable,
     current_table_version,
     table_version_without_files,
 )
-from partita.formats.iceberg.transaction import evolve_spec
 from partita.formats.store import TableStore
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class IcebergTableStore(TableStore):
             return snapshot_history(self._load_table())
 
     def spec_times(self) -> Mapping[int, datetime]:
-        """Return since when the table has had each spec, as far as its metadata log tells."""
+        """Return since when the table has had each spec, as far as its metadata log has it."""
         with translate_catalog_errors(self.uri):
             return spec_times(self._load_table())
 

@@ -27,14 +27,15 @@ from pyiceberg.types import (
     UUIDType,
 )
 
+from partita.formats.iceberg.manifests import lookup as manifest_lookup
 from partita.formats.iceberg.manifests.avro import encode_long
 from partita.formats.iceberg.manifests.copy import ManifestNotCopyable, open_copyable_manifest
 from partita.formats.iceberg.manifests.entries import read_manifest_entries
+from partita.formats.iceberg.manifests.lookup import ManifestLookup
+from partita.formats.iceberg.manifests.plan import ManifestPlanner
 from partita.formats.iceberg.manifests.write import ManifestWriter
-from partita.formats.iceberg.transaction import SnapshotChange, manifest_lookup
-from partita.formats.iceberg.transaction.manifest_lookup import ManifestLookup
-from partita.formats.iceberg.transaction.plan import ManifestPlanner
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     check_totals,
     commit_change,

@@ -30,9 +30,9 @@ from pyiceberg.types import (
 
 from partita.formats.iceberg.manifests.entries import read_manifest_entries
 from partita.formats.iceberg.manifests.partition_summaries import may_contain_partition, partition_summaries
+from partita.formats.iceberg.snapshot_change import SnapshotChange
 from partita.formats.iceberg.specs import partition_type
-from partita.formats.iceberg.transaction import SnapshotChange
-from tests.formats.iceberg.transaction.tables import (
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     commit_change,
     current_manifests,

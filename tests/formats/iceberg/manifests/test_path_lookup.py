@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from partita.formats.iceberg.manifests.copy import _contains_any, common_prefix, may_contain_paths
-from partita.formats.iceberg.transaction import SnapshotChange
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     check_totals,
     commit_change,

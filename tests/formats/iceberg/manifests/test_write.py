@@ -15,8 +15,10 @@ from pyiceberg.types import (
 )
 
 from partita.algebra.partition_functions import bucket
-from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot, evolve_spec
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.commit import commit_snapshot
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from tests.formats.iceberg.snapshot_tables import (
     ADDED,
     DELETED,
     EXISTING,

@@ -5,6 +5,9 @@ schema           field ids, Arrow schemas, the entry schema that is written
 manifest_list    manifest lists as Arrow tables
 read             live and changed entries as Arrow tables (planning, change feed)
 entries          the same records as pyiceberg's objects (commits, maintenance)
+data_files       spec, partition and referenced data file of pyiceberg's `DataFile`
+lookup           the manifests of a snapshot, and the entries of given paths in them
+plan             the manifests of the next snapshot
 write            manifests and manifest lists of a commit
 copy             large manifests copied as bytes without some entries; paths found in bytes
 evaluator        which manifests a predicate or a partition selection needs

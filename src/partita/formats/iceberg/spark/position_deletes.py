@@ -1,4 +1,4 @@
-"""Rows that are gone while their files stay: left out of a scan, and told apart by file for whoever marks them so."""
+"""Position and equality deletes on Spark: applied to the rows of a scan, counted by data file, and written."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from partita.spark.write import run_arrow_tasks, task_name
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-TABLE_FILE_INDEX = "__partita_place"
-"""The column with the place of a row's file in the table."""
+TABLE_FILE_INDEX = "__partita_table_file"
+"""The column with the index of a row's data file in the table version."""
 DELETE_GROUP = "__partita_group"
-"""The column with the number of what is marked together."""
+"""The column with the number of the delete file that a position goes to: one for each spec and partition."""
 _KNOWN_DELETE = "__partita_known"
-"""The column that is true where a row was marked before."""
-_DELETE_KEY = "__partita_from"
+"""The column that is true for a position that an earlier delete file has."""
+_DELETE_KEY = "__partita_delete"
 MAX_BROADCAST_ROWS = 5_000_000
-"""Up to so many marked rows go to every executor; more are sorted to where their files are."""
+"""Up to so many deleted positions are broadcast; more are joined by a shuffle."""
 
 
 def read_position_deletes(spark: SparkSession, locations: Sequence[str], pairs: pa.Table) -> DataFrame:
-    """What position-delete files say of some data files: the columns of `pairs` but its first two, and `ROW`.
+    """Return the positions in position-delete files: the columns of `pairs` after its first two, and `ROW_INDEX`.
 
-    `pairs` has a row for each such file, by Spark's name for it, and each data file that it may speak of, by the path
-    that stands in it: `reported`, `file_path`, and then what is to be known of the data file.
+    `pairs` has a row for each delete file and each data file that it may reference: `reported`, the path of the delete
+    file as Spark reports it; `file_path`, the path of the data file as delete files have it; and columns of the data
+    file. Positions of other data files are left out.
     """
     rows = read_parquet(spark, "file_path string, pos long", locations)
     positions = rows.select("file_path", F.col("pos").alias(ROW_INDEX), F.col("_metadata.file_path").alias("reported"))
@@ -45,7 +46,7 @@ def read_position_deletes(spark: SparkSession, locations: Sequence[str], pairs: 
 
 
 def apply_position_deletes(rows: DataFrame, deletes: DataFrame, delete_count: int) -> DataFrame:
-    """Rows with positions, without those of `marked` (`FILE` and `ROW`), of which there are about `count`."""
+    """Return rows without those at the positions of `deletes` (`FILE_INDEX`, `ROW_INDEX`), about `delete_count`."""
     removed_deletes = deletes.select(_position_key().alias(_DELETE_KEY))
     if delete_count <= MAX_BROADCAST_ROWS:
         removed_deletes = F.broadcast(removed_deletes)
@@ -53,7 +54,7 @@ def apply_position_deletes(rows: DataFrame, deletes: DataFrame, delete_count: in
 
 
 def row_counts_by_file(positions: DataFrame) -> pa.Table:
-    """The files that rows with positions are of, and how many `rows` of each; one that is named twice is refused."""
+    """Count the positions in each file (`FILE_INDEX`, `rows`); raise an error if two positions are equal."""
     counts = positions.groupBy(FILE_INDEX).agg(
         F.count("*").alias("rows"), F.count_distinct(ROW_INDEX).alias("distinct")
     )
@@ -66,37 +67,37 @@ def row_counts_by_file(positions: DataFrame) -> pa.Table:
 def apply_equality_deletes(
     rows: DataFrame, deletes: DataFrame, pairs: pa.Table, columns: Sequence[str], *, broadcast: bool
 ) -> DataFrame:
-    """Rows with positions, without those that equal one of `deleted` in some columns, null being null.
+    """Return rows without those that equal a row of `deletes` in some columns, where null equals null.
 
-    `deleted` has the columns, and the number of the delete file as `FILE`; `pairs` says which files of `rows` (`FILE`)
-    each delete file (`delete`) is about. With `spread`, `deleted` goes to every executor.
+    `deletes` has the columns, and the index of the delete file as `FILE_INDEX`. `pairs` has a row for each delete file
+    (`delete`) and each data file (`FILE_INDEX`) that it applies to. With `broadcast`, the deletes are broadcast.
     """
     numbered_deletes = deletes.withColumnRenamed(FILE_INDEX, _DELETE_KEY)
-    about = numbered_deletes.join(
+    deletes_by_file = numbered_deletes.join(
         F.broadcast(frame_from_arrow(rows.sparkSession, pairs)), F.col(_DELETE_KEY) == F.col("delete")
     )
-    names = [(name, f"__partita_equal_{at}") for at, name in enumerate(columns)]
-    removed_deletes = about.select(
-        F.col(FILE_INDEX).alias(_KNOWN_DELETE), *(F.col(quote_identifier(name)).alias(under) for name, under in names)
+    names = [(name, f"__partita_equal_{index}") for index, name in enumerate(columns)]
+    distinct_deletes = deletes_by_file.select(
+        F.col(FILE_INDEX).alias(_KNOWN_DELETE), *(F.col(quote_identifier(name)).alias(alias) for name, alias in names)
     ).distinct()
     condition = F.col(FILE_INDEX) == F.col(_KNOWN_DELETE)
-    for name, under in names:
-        condition = condition & F.col(quote_identifier(name)).eqNullSafe(F.col(under))
-    return rows.join(F.broadcast(removed_deletes) if broadcast else removed_deletes, condition, "left_anti")
+    for name, alias in names:
+        condition = condition & F.col(quote_identifier(name)).eqNullSafe(F.col(alias))
+    return rows.join(F.broadcast(distinct_deletes) if broadcast else distinct_deletes, condition, "left_anti")
 
 
 def _position_key() -> Column:
-    """File and row in one number, which Spark looks up several times as fast as two."""
+    """Return the file and the row index as one number: joins by one column are several times as fast as by two."""
     return F.shiftleft(F.col(FILE_INDEX).cast("long"), 40).bitwiseOR(F.col(ROW_INDEX))
 
 
 class PositionDeleteWriter(Protocol):
-    """How rows are marked as gone; it travels to the executors."""
+    """Writes position-delete files; it is pickled and sent to the executors."""
 
     def write_deletes(
         self, group: int, file_indices: np.ndarray, row_indices: np.ndarray, task: str
     ) -> dict[str, object]:
-        """Mark those rows of the files at those places, which are in that group; tell of what was written."""
+        """Write the positions of one group, and return the row of `WRITTEN_FILE_SCHEMA` for the delete file."""
 
 
 def write_position_deletes(
@@ -106,11 +107,12 @@ def write_position_deletes(
     writer: PositionDeleteWriter,
     result_schema: pa.Schema,
 ) -> pa.Table:
-    """Mark rows as gone, together with those of their groups that were marked before; a row of `told` for each group.
+    """Write the positions of deleted rows, with the earlier ones of the same groups; return a row for each new file.
 
-    `positions` has `FILE` and `ROW`, and `groups` says the `PLACE` and `GROUP` of each `FILE`; `known` has `PLACE`,
-    `GROUP` and `ROW` of the rows that were marked before. A row that is named twice in `positions` is refused. A group
-    of which no row is new is left alone.
+    `positions` has `FILE_INDEX` and `ROW_INDEX`; `groups` has the `TABLE_FILE_INDEX` and the `DELETE_GROUP` of each
+    `FILE_INDEX`; `known_deletes` has the `TABLE_FILE_INDEX`, `DELETE_GROUP` and `ROW_INDEX` of earlier deletes. The
+    result has the columns of `result_schema`. A group without a new position gets no file. Raises an error if two of
+    `positions` are equal.
     """
     spark = positions.sparkSession
     new = positions.join(F.broadcast(frame_from_arrow(spark, groups)), FILE_INDEX).select(
@@ -133,22 +135,22 @@ def write_position_deletes(
 
 
 def _write_deletes_by_group(rows: pa.Table, writer: PositionDeleteWriter) -> Iterator[dict[str, object]]:
-    group, place, row = (rows[name].to_numpy() for name in (DELETE_GROUP, TABLE_FILE_INDEX, ROW_INDEX))
+    group, file, row = (rows[name].to_numpy() for name in (DELETE_GROUP, TABLE_FILE_INDEX, ROW_INDEX))
     is_known = rows[_KNOWN_DELETE].to_numpy()
-    # What is known comes last among its equals, so that what is new is counted.
-    order = np.lexsort((is_known, row, place, group))
-    group, place, row, is_known = group[order], place[order], row[order], is_known[order]
-    again = (np.diff(place) == 0) & (np.diff(row) == 0)
-    if (again & ~is_known[1:]).any():
+    # Of equal positions, the earlier delete comes last, so that a new one is counted.
+    order = np.lexsort((is_known, row, file, group))
+    group, file, row, is_known = group[order], file[order], row[order], is_known[order]
+    is_repeated = (np.diff(file) == 0) & (np.diff(row) == 0)
+    if (is_repeated & ~is_known[1:]).any():
         raise multiple_match_error()
-    first = np.concatenate([[True], ~again])
-    group, place, row, is_known = group[first], place[first], row[first], is_known[first]
+    first = np.concatenate([[True], ~is_repeated])
+    group, file, row, is_known = group[first], file[first], row[first], is_known[first]
     edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(group)]
     task = task_name()
     for start, stop in itertools.pairwise(edges):
         new = int((~is_known[start:stop]).sum())
         if new:
             yield {
-                **writer.write_deletes(int(group[start]), place[start:stop], row[start:stop], task),
+                **writer.write_deletes(int(group[start]), file[start:stop], row[start:stop], task),
                 "deleted_rows": new,
             }

@@ -41,11 +41,11 @@ from partita.spark.schema import spark_schema_from_json
 from partita.spark.session import spark_session
 
 _SMALL_FILE_COUNT, _SMALL_ROW_COUNT = 256, 100_000
-"""Position-delete files that the driver reads by itself, several at once."""
+"""Up to so many position-delete files with so many rows are read by the driver, without a Spark job."""
 _MAX_ROWS_PER_FILE = 2**32
-"""A file of so many rows has more than `scan` can leave rows out of without their positions."""
+"""`scan_files` leaves out deleted rows of files with fewer rows than this."""
 _MAX_BROADCAST_ROWS = 500_000
-"""Up to so many marked rows go to every executor by the names of their files; of more, their numbers."""
+"""Up to so many deleted positions are broadcast with the paths of their files; more, with the file indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class IcebergScan(TableRows):
     def _live_rows(
         self, spark: SparkSession, file_indices: np.ndarray, names: Sequence[str], delete_index: pa.Table
     ) -> DataFrame:
-        """The rows that no delete file speaks of, without positions, which is quicker."""
+        """Return the rows that no delete file deletes, without positions, which is faster."""
         has_deletes = np.isin(file_indices, delete_index["file"].to_numpy())
         rows = self.table_version.data_entries["record_count"].take(pa.array(file_indices)).to_numpy()
         by_row = (
@@ -108,7 +108,7 @@ class IcebergScan(TableRows):
             remaining_rows = select_columns(
                 self._live_rows_with_positions(spark, file_indices[has_deletes], names, delete_index), names
             )
-        # Where rows come from takes Spark some time to tell, so it is asked only of files that have deletes.
+        # Spark needs time to compute the positions of rows, so only files with deletes are read with them.
         return (
             remaining_rows
             if has_deletes.all()
@@ -118,7 +118,7 @@ class IcebergScan(TableRows):
     def _live_rows_with_positions(
         self, spark: SparkSession, file_indices: np.ndarray, names: Sequence[str], delete_index: pa.Table
     ) -> DataFrame:
-        """The rows that no delete file speaks of, with positions; `index` is the state's of those places."""
+        """Return the rows that no delete file deletes, with positions; `delete_index` is that of the data files."""
         deletes = self.table_version.delete_entries
         equal = np.unique(
             delete_index["delete"].to_numpy()[self._has_content(EQUALITY_DELETES)[delete_index["delete"].to_numpy()]]
@@ -140,10 +140,10 @@ class IcebergScan(TableRows):
     def _deleted_positions(
         self, spark: SparkSession, file_indices: np.ndarray, delete_index: pa.Table, file_column: str
     ) -> tuple[DataFrame | None, int]:
-        """The rows of the files at those places that are marked as gone, by `under` and `ROW`, and about how many.
+        """Return the positions of deleted rows, by `file_column` and `ROW_INDEX`, and about how many there are.
 
-        Under `FILE` is the number of a file among the places, under `PLACE` its place in the table, and under `PATH`
-        what Spark calls it.
+        `file_column` names the data file: `FILE_INDEX` by its index in `file_indices`, `TABLE_FILE_INDEX` by its index
+        in the table version, `FILE_PATH` by the path that Spark reports. Without position deletes, the frame is None.
         """
         positions, count = self._read_deleted_positions(spark, file_indices, delete_index, file_column)
         return frame_from_arrow(spark, positions) if isinstance(positions, pa.Table) else positions, count
@@ -151,7 +151,7 @@ class IcebergScan(TableRows):
     def _read_deleted_positions(
         self, spark: SparkSession, file_indices: np.ndarray, delete_index: pa.Table, file_column: str
     ) -> tuple[pa.Table | DataFrame | None, int]:
-        """The same, in Arrow where it is read here."""
+        """Return `_deleted_positions` as an Arrow table where the driver reads all of them, else as a DataFrame."""
         pairs = _with_file_numbers(delete_index, file_indices)
         content = self._has_content(POSITION_DELETES)[pairs["delete"].to_numpy()]
         pairs = pairs.filter(pa.array(content))
@@ -191,7 +191,7 @@ class IcebergScan(TableRows):
         return read_position_deletes(spark, locations, delete_pairs)
 
     def _read_positions_on_driver(self, pairs: pa.Table, file_column: str) -> pa.Table:
-        """The same, read by the driver: for a few rows in a few files that is done before Spark has begun."""
+        """Read position-delete files without a Spark job, which is faster for a few rows in a few files."""
         pairs = pairs.sort_by("delete")
         deletes, starts = np.unique(pairs["delete"].to_numpy(), return_index=True)
         _spark_locations(self.table_version, self.table_version.delete_entries, deletes)
@@ -210,14 +210,14 @@ class IcebergScan(TableRows):
         return self.table_version.data_entries["path"].take(pairs["file"]).combine_chunks().cast(pa.string())
 
     def _read_deletion_vectors(self, pairs: pa.Table, file_column: str) -> pa.Table:
-        """What deletion vectors say; they are read here, for Spark can't."""
+        """Read the positions in deletion vectors; Spark can't read Puffin files."""
         tables = []
-        for at, delete in enumerate(pairs["delete"].to_pylist()):
+        for index, delete in enumerate(pairs["delete"].to_pylist()):
             file = self.table_version.delete_entries.slice(delete, 1).to_pylist()[0]
             self.table_version.check_no_symlinks([file["path"]])
             rows = read_deletion_vector(self.table_version.table.io, file)
             tables.append(
-                pa.table({file_column: pa.repeat(pairs[file_column][at], len(rows)), ROW_INDEX: pa.array(rows)})
+                pa.table({file_column: pa.repeat(pairs[file_column][index], len(rows)), ROW_INDEX: pa.array(rows)})
             )
         return pa.concat_tables(tables)
 
@@ -244,13 +244,13 @@ class IcebergScan(TableRows):
             file_indices,
         )
         delete_numbers = np.searchsorted(equality_delete_indices, pairs["delete"].to_numpy()).astype(np.int32)
-        about = pa.table({"delete": pa.array(delete_numbers), FILE_INDEX: pairs[FILE_INDEX].combine_chunks()})
+        delete_pairs = pa.table({"delete": pa.array(delete_numbers), FILE_INDEX: pairs[FILE_INDEX].combine_chunks()})
         delete_rows = scan_files(
             rows.sparkSession, self._scan_files(deletes, equality_delete_indices, names), positions=True
         )
         count = total(deletes["record_count"].take(pa.array(equality_delete_indices)))
         return apply_equality_deletes(
-            rows, delete_rows, about, names, broadcast=count * max(1, len(file_indices)) <= 1_000_000
+            rows, delete_rows, delete_pairs, names, broadcast=count * max(1, len(file_indices)) <= 1_000_000
         )
 
     def _data_files(self, file_indices: np.ndarray, names: Sequence[str]) -> ScanFiles:
@@ -262,7 +262,7 @@ class IcebergScan(TableRows):
         return files
 
     def _scan_files(self, files: pa.Table, file_indices: np.ndarray, names: Sequence[str]) -> ScanFiles:
-        """Columns of data files or delete files, by what each file calls them."""
+        """Return the scan of some columns of data files or delete files, by the column names of each file."""
         locations, spark_paths = _spark_locations(self.table_version, files, file_indices)
         table = self.table_version.table
         fields = [table.schema().find_field(name) for name in dict.fromkeys(names)]
@@ -281,7 +281,10 @@ class IcebergScan(TableRows):
         )
 
     def _check_partition_columns(self, entries: pa.Table, names: Sequence[str]) -> None:
-        """Columns that files are partitioned by are in them; one whose metrics don't know it is looked into."""
+        """Check that files have the columns that they are partitioned by; only files without metrics are opened.
+
+        Some writers leave such columns out, and their values would be read as null.
+        """
         schema = self.table_version.table.schema()
         specs = entries["spec_id"].to_numpy()
         for spec in self.table_version.spec_history.specs:
@@ -295,7 +298,7 @@ class IcebergScan(TableRows):
 
 
 def _count_distinct_positions(positions: pa.Table | DataFrame | None) -> int:
-    """How many rows are marked; two files may mark the same."""
+    """Count the deleted rows; two delete files may have the same position."""
     if positions is None:
         return 0
     if isinstance(positions, pa.Table):
@@ -304,7 +307,7 @@ def _count_distinct_positions(positions: pa.Table | DataFrame | None) -> int:
 
 
 def _positions_in_files(rows: pa.Table, data_files: pa.Table, file_column: str) -> pa.Table:
-    """Of the rows that a delete file marks, those of the named data files, by what is under each."""
+    """Return the positions of a delete file in some data files, by `file_column` and `ROW_INDEX`."""
     data_file_indices = pc.index_in(rows["file_path"].cast(pa.string()), value_set=data_files["path"].combine_chunks())
     return pa.table({file_column: data_files[file_column].take(data_file_indices), ROW_INDEX: rows["pos"]}).filter(
         data_file_indices.is_valid()
@@ -312,12 +315,12 @@ def _positions_in_files(rows: pa.Table, data_files: pa.Table, file_column: str) 
 
 
 def _with_file_numbers(delete_index: pa.Table, file_indices: np.ndarray) -> pa.Table:
-    """The pairs with the number of each data file among the places, where it is one of them."""
+    """Return the pairs of some data files, with the index of each in `file_indices` and in the table version."""
     order = np.argsort(file_indices, kind="stable")
     pair_files = delete_index["file"].to_numpy()
-    at = np.searchsorted(file_indices[order], pair_files)
+    sorted_positions = np.searchsorted(file_indices[order], pair_files)
     is_selected = np.isin(pair_files, file_indices)
-    numbers = order[np.minimum(at, len(file_indices) - 1)].astype(np.int32)
+    numbers = order[np.minimum(sorted_positions, len(file_indices) - 1)].astype(np.int32)
     pairs = delete_index.append_column(FILE_INDEX, pa.array(numbers)).append_column(
         TABLE_FILE_INDEX, delete_index["file"]
     )
@@ -339,14 +342,14 @@ def _group_by_equality_columns(
 def _spark_locations(
     table_version: IcebergTableVersion, files: pa.Table, file_indices: np.ndarray
 ) -> tuple[list[str], list[str]]:
-    """Where Hadoop finds the files at those places, and what Spark reports them as.
+    """Return the locations of files for Hadoop, and the paths that Spark reports for them.
 
-    Files that are not Parquet, or behind a symbolic link out of the table, are refused.
+    Raises an error for files that are not Parquet, and for those that a symbolic link leads out of the table.
     """
     files = files.select(["path", "format"]).take(pa.array(file_indices))
     for format_ in pc.unique(pc.utf8_lower(files["format"])).to_pylist():
         if format_ != "parquet":
-            raise TableError(f"the table has {format_} files, and Partita reads Parquet alone")
+            raise TableError(f"the table has {format_} files, and Partita reads only Parquet")
     paths = files["path"].to_pylist()
     table_version.check_no_symlinks(paths)
     locations = [hadoop_location(path) for path in paths]

@@ -9,9 +9,11 @@ import pytest
 
 from partita.algebra.partition_functions import bucket
 from partita.errors import StorageError
+from partita.formats.iceberg.commit import commit_snapshot
 from partita.formats.iceberg.history import snapshot_history
-from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot, evolve_spec
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     check_totals,
     commit_change,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary, UpdateMetrics
 
-from partita.formats.iceberg.transaction.data_files import partition_identity
+from partita.formats.iceberg.manifests.data_files import partition_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.metadata import TableMetadata
 
-    from partita.formats.iceberg.transaction.change import SnapshotChange
+    from partita.formats.iceberg.snapshot_change import SnapshotChange
 
 TRANSACTION_PREFIX = "partita.transaction."
 """The prefix of table properties that hold the last transaction version of each application."""

@@ -19,8 +19,9 @@ from pyiceberg.transforms import parse_transform
 from pyiceberg.typedef import Identifier, Record
 from pyiceberg.types import IcebergType, LongType, NestedField, StringType
 
+from partita.formats.iceberg.commit import commit_snapshot
 from partita.formats.iceberg.files import FILE_PATH_FIELD_ID
-from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot
+from partita.formats.iceberg.snapshot_change import SnapshotChange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -14,8 +14,8 @@ from pyiceberg.types import DoubleType, ListType, LongType, NestedField, StringT
 from partita.algebra.partition_functions import bucket, day, hash, hour, identity, month, truncate, void, year  # noqa: A004
 from partita.algebra.transforms import PartitionFunction, UnknownTransform
 from partita.errors import CommitConflict, SpecError, TableError, TransformError, UnknownColumn
-from partita.formats.iceberg.transaction import evolve_spec
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     data_file,
     new_table,
@@ -215,7 +215,7 @@ def test_a_field_whose_column_is_gone_must_go_too(v2: Table) -> None:
     remaining = [field for field in SCHEMA.fields if field.name != "id"]
     schemas = [Schema(*remaining, schema_id=0)]
     v2.metadata = v2.metadata.model_copy(update={"schemas": schemas})
-    from partita.formats.iceberg.transaction.evolution import next_spec
+    from partita.formats.iceberg.spec_evolution import next_spec
 
     with pytest.raises(SpecError, match="the column of partition field 'shard' was dropped; drop the field too"):
         next_spec(v2.metadata, ["region"], [], {})

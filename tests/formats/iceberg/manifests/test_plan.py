@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from partita.algebra.partition_functions import bucket
-from partita.formats.iceberg.transaction import SnapshotChange, evolve_spec
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from tests.formats.iceberg.snapshot_tables import (
     ADDED,
     append_files,
     check_totals,

@@ -35,8 +35,10 @@ from pyiceberg.types import (
 from partita.algebra.partition_functions import bucket, truncate
 from partita.errors import PartitionsError, PartitionValueError, TableError, UnknownSpec, UnsupportedFeature
 from partita.formats.iceberg.maintenance import expire_snapshots, remove_orphan_files
-from partita.formats.iceberg.transaction import SnapshotChange, check_writable, evolve_spec, validate_data_file
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from partita.formats.iceberg.validation import check_writable, validate_data_file
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     commit_change,
     data_file,

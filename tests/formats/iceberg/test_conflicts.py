@@ -11,9 +11,11 @@ from pyiceberg.types import LongType, StringType
 
 from partita.algebra.partition_functions import bucket
 from partita.errors import CommitConflict
+from partita.formats.iceberg.commit import commit_snapshot
 from partita.formats.iceberg.maintenance import expire_snapshots
-from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot, evolve_spec
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     check_totals,
     data_file,
@@ -243,7 +245,7 @@ def test_an_equality_delete_of_a_spec_of_void_fields_is_of_all_partitions(tmp_pa
 
 def commit_as_others(table: Table, file: DataFile) -> None:
     """Commit an equality-delete file, which Partita itself doesn't write."""
-    from partita.formats.iceberg.transaction.commit import _SnapshotCommit
+    from partita.formats.iceberg.commit import _SnapshotCommit
 
     _SnapshotCommit(
         table,
@@ -399,7 +401,7 @@ def test_a_promoted_column(tmp_path: Path) -> None:
     from pyiceberg.types import IntegerType, NestedField
 
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", IntegerType()))
-    from tests.formats.iceberg.transaction.tables import partition_spec
+    from tests.formats.iceberg.snapshot_tables import partition_spec
 
     table = new_table(tmp_path, schema, partition_spec((2, "identity", "p")))
     file = data_file(table, [{"id": 1, "p": 5}])

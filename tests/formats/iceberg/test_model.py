@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from partita.algebra.partition_functions import bucket, truncate
-from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot, evolve_spec
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.commit import commit_snapshot
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from tests.formats.iceberg.snapshot_tables import (
     check_totals,
     data_file,
     delete_file,

@@ -10,9 +10,10 @@ import pytest
 
 from partita.algebra.partition_functions import bucket
 from partita.formats.iceberg.maintenance import remove_orphan_files
-from partita.formats.iceberg.transaction import SnapshotChange, evolve_spec
-from tests.formats.iceberg.transaction.killed_commit import KILLED_EXIT_CODE
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from tests.formats.iceberg.killed_commit import KILLED_EXIT_CODE
+from tests.formats.iceberg.snapshot_tables import (
     append_files,
     check_totals,
     commit_change,
@@ -40,7 +41,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         append_files(table, *(data_file(table, [{"id": index, "region": "eu"}], index % 2) for index in range(4)))
     done = subprocess.run(
         [sys.executable, "-m", killed_name(), *(f"{step}={folder}" for step, folder in folders_by_step.items())],
-        cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=300, check=False,
+        cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     exits = dict(line.split() for line in done.stdout.splitlines())
@@ -49,7 +50,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def killed_name() -> str:
-    return "tests.formats.iceberg.transaction.killed_commit"
+    return "tests.formats.iceberg.killed_commit"
 
 
 @pytest.mark.parametrize("step", STEPS)

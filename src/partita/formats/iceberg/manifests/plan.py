@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.table import TableProperties
 
-from partita.formats.iceberg.manifests.entries import existing_entry, new_manifest_entry
-from partita.formats.iceberg.manifests.schema import MANIFEST_COUNT_POSITIONS
-from partita.formats.iceberg.manifests.write import MAX_MANIFEST_ENTRIES, ManifestWriter, target_manifest_size
-from partita.formats.iceberg.properties import int_property
-from partita.formats.iceberg.transaction.data_files import (
+from partita.formats.iceberg.manifests.data_files import (
     group_files_by_spec,
     partition_sort_key,
     referenced_path,
     to_v3_data_file,
 )
-from partita.formats.iceberg.transaction.manifest_lookup import EntriesByManifest, ManifestLookup, file_paths
+from partita.formats.iceberg.manifests.entries import existing_entry, new_manifest_entry
+from partita.formats.iceberg.manifests.lookup import EntriesByManifest, ManifestLookup, file_paths
+from partita.formats.iceberg.manifests.schema import MANIFEST_COUNT_POSITIONS
+from partita.formats.iceberg.manifests.write import MAX_MANIFEST_ENTRIES, ManifestWriter, target_manifest_size
+from partita.formats.iceberg.properties import int_property
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from partita.formats.iceberg.transaction.change import SnapshotChange
+    from partita.formats.iceberg.snapshot_change import SnapshotChange
 
 ManifestKind: TypeAlias = tuple[int, ManifestContent]
 """The spec id and the content of a manifest."""

@@ -1,6 +1,6 @@
 """Makes the same commit in one child process for each step, and kills it there.
 
-Run as `python -m tests.formats.iceberg.transaction.killed_commit <step>=<folder> ...`; prints each step, the child's
+Run as `python -m tests.formats.iceberg.killed_commit <step>=<folder> ...`; prints each step, the child's
 exit code and how many metadata files it had begun. Children are forked before this process starts a thread.
 """
 
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from partita.formats.iceberg.transaction import SnapshotChange, commit_snapshot
-from tests.formats.iceberg.transaction.tables import InterferingCatalog, data_file, live_files
+from partita.formats.iceberg.commit import commit_snapshot
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from tests.formats.iceberg.snapshot_tables import InterferingCatalog, data_file, live_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,15 +23,15 @@ from pyiceberg.transforms import VoidTransform
 
 from partita.errors import CommitConflict, PartitionsError, TableError
 from partita.formats.iceberg.history import snapshots_since
-from partita.formats.iceberg.manifests.entries import is_live_entry, read_snapshot_manifests
-from partita.formats.iceberg.transaction.data_files import (
+from partita.formats.iceberg.manifests.data_files import (
     PartitionIdentity,
     may_reference,
     partition_identity,
     referenced_path,
     spec_id_of,
 )
-from partita.formats.iceberg.transaction.manifest_lookup import ManifestLookup
+from partita.formats.iceberg.manifests.entries import is_live_entry, read_snapshot_manifests
+from partita.formats.iceberg.manifests.lookup import ManifestLookup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
 
-    from partita.formats.iceberg.transaction.change import SnapshotChange
+    from partita.formats.iceberg.snapshot_change import SnapshotChange
 
 
 def check_conflicts(

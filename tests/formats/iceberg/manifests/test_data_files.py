@@ -14,10 +14,16 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.typedef import Record
 
+from partita.formats.iceberg.manifests.data_files import (
+    group_entries_by_spec,
+    group_files_by_spec,
+    may_reference,
+    referenced_path,
+    to_v3_data_file,
+)
 from partita.formats.iceberg.manifests.entries import read_manifest_entries
-from partita.formats.iceberg.transaction import SnapshotChange, group_entries_by_spec, group_files_by_spec
-from partita.formats.iceberg.transaction.data_files import may_reference, referenced_path, to_v3_data_file
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from tests.formats.iceberg.snapshot_tables import (
     DELETED,
     EXISTING,
     append_files,

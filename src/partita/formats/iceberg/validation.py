@@ -31,8 +31,8 @@ from pyiceberg.types import (
 
 from partita.errors import PartitionsError, PartitionValueError, TableError, UnknownSpec, UnsupportedFeature
 from partita.formats.iceberg.import_guard import check_no_location_provider
+from partita.formats.iceberg.manifests.data_files import group_files_by_spec, referenced_path, spec_id_of
 from partita.formats.iceberg.specs import partition_type
-from partita.formats.iceberg.transaction.data_files import group_files_by_spec, referenced_path, spec_id_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.table.metadata import TableMetadata
 
-    from partita.formats.iceberg.transaction.change import SnapshotChange
+    from partita.formats.iceberg.snapshot_change import SnapshotChange
 
 OPERATIONS = ("append", "overwrite", "delete", "row_delta", "replace")
 _WRITABLE_FORMAT_VERSIONS = (1, 2)

@@ -17,6 +17,7 @@ from partita.formats.iceberg.manifests.copy import (
     may_contain_paths,
     open_copyable_manifest,
 )
+from partita.formats.iceberg.manifests.data_files import partition_identity
 from partita.formats.iceberg.manifests.entries import (
     entries_from_records,
     is_live_entry,
@@ -26,9 +27,8 @@ from partita.formats.iceberg.manifests.entries import (
 from partita.formats.iceberg.manifests.partition_summaries import may_contain_partition
 from partita.formats.iceberg.manifests.schema import MANIFEST_COUNT_POSITIONS
 from partita.formats.iceberg.manifests.write import MAX_MANIFEST_ENTRIES
+from partita.formats.iceberg.snapshot_summary import file_totals
 from partita.formats.iceberg.specs import partition_type
-from partita.formats.iceberg.transaction.data_files import partition_identity
-from partita.formats.iceberg.transaction.summary import file_totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

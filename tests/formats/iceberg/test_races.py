@@ -15,8 +15,9 @@ from pyiceberg.types import StringType
 
 from partita.algebra.partition_functions import bucket
 from partita.errors import CommitConflict, PartitaError, StorageError, TableError, TableMissing
-from partita.formats.iceberg.transaction import SnapshotChange, evolve_spec
-from tests.formats.iceberg.transaction.tables import (
+from partita.formats.iceberg.snapshot_change import SnapshotChange
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from tests.formats.iceberg.snapshot_tables import (
     InterferingCatalog,
     append_files,
     check_totals,
@@ -260,7 +261,7 @@ COMMITS = 25
 WRITER = """
 import sys
 from pathlib import Path
-from tests.formats.iceberg.transaction.tables import append_files, sqlite_catalog, data_file
+from tests.formats.iceberg.snapshot_tables import append_files, sqlite_catalog, data_file
 table = sqlite_catalog(Path(sys.argv[1])).load_table("db.t")
 for at in range(int(sys.argv[3])):
     append_files(table, data_file(table, [{"id": 1000 * int(sys.argv[2]) + at, "region": f"r{at % 3}"}]))
@@ -269,7 +270,7 @@ for at in range(int(sys.argv[3])):
 
 def test_two_processes_all_land(tmp_path: Path) -> None:
     table = new_table(tmp_path)
-    root = str(Path(__file__).parents[4])
+    root = str(Path(__file__).parents[3])
     running = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(writer), str(COMMITS)], cwd=root)
         for writer in range(WRITERS)
