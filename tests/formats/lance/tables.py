@@ -9,8 +9,8 @@ import pyarrow as pa
 
 import partita as pt
 from partita.formats.lance.files import write_fragments
+from partita.formats.lance.lance_table import LanceTable
 from partita.formats.lance.store import LanceTableStore
-from partita.formats.lance.table import LanceTable
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 
 if TYPE_CHECKING:

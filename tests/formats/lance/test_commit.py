@@ -17,9 +17,8 @@ import pytest
 import partita as pt
 from partita.formats.lance import commit as lance_commit
 from partita.formats.lance.files import write_deletion_files
-from partita.formats.lance.leaf_changes import leaf_operations
 from partita.formats.lance.leaf_dataset import LeafDataset, fragments_from_json
-from partita.formats.lance.operations import LeafOperation
+from partita.formats.lance.leaf_operations import LeafOperation, leaf_operations
 from partita.formats.partition_selection import selection_from_partitions
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 from tests.formats.lance.killed_writer import NEW_ROWS, ProcessKilled, StepCounter

@@ -14,8 +14,8 @@ import pytest
 import partita as pt
 from partita.formats.lance import columns, commit, maintenance, namespace
 from partita.formats.lance.columns import check_column_type
+from partita.formats.lance.lance_table import LanceTable
 from partita.formats.lance.namespace import read_namespace_tree
-from partita.formats.lance.table import LanceTable
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 from partita.storage import Storage
 from tests.formats.lance.killed_writer import ProcessKilled, StepCounter

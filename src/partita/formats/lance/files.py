@@ -21,10 +21,10 @@ from partita.arrow.distinct_rows import distinct_row_ids, sort_into_groups
 from partita.arrow.required_fields import cast_array
 from partita.arrow.transforms import apply
 from partita.errors import SchemaError, TableError
-from partita.formats.lance.definition import UNPARTITIONED_LEAF_NAME, LanceTableDefinition
+from partita.formats.lance.columns import UNPARTITIONED_LEAF_NAME, LanceTableDefinition
 from partita.formats.lance.leaf_dataset import LeafDataset, fragment_json, translate_lance_errors
-from partita.formats.lance.namespace import ID_SEPARATOR, RootNamespace
-from partita.formats.lance.values import partition_segments, partition_value_texts
+from partita.formats.lance.namespace import RootNamespace
+from partita.formats.lance.values import ID_SEPARATOR, partition_segments, partition_value_texts
 
 if TYPE_CHECKING:
     from lance import LanceDataset
