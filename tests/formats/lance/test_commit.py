@@ -344,7 +344,7 @@ def leaf_deletions(store: LanceTableStore, state: LanceTableVersion, place: int,
     """Delete a row of a leaf's first fragment, and return the details of the deletion."""
     changed = write_deletion_files(state.leaf(place).open(state.read_versions(np.array([place]))[0]), np.array([row]))
     return {
-        "place": place,
+        "file_index": place,
         "before": {n: before for n, (before, _) in changed.items()},
         "after": {n: after for n, (_, after) in changed.items()},
     }
