@@ -16,10 +16,10 @@ from lance_namespace import ListNamespacesRequest, ListTablesRequest, connect
 
 import partita as pt
 from bench.harness import Row, Side, at_least, compare
+from partita.formats.lance.lance_table import LanceTable
 from partita.formats.lance.log import LanceLog, WriteOutcome, fold_outcomes
 from partita.formats.lance.namespace import leaf_ids, read_namespace_tree, register_leaves
 from partita.formats.lance.store import LanceTableStore
-from partita.formats.lance.table import LanceTable
 from partita.spark import spark_session
 from partita.storage import Storage
 

@@ -347,7 +347,7 @@ def lance_name(data: bytes) -> object:
 @register_parser
 def lance_schema(data: bytes) -> object:
     """`lance.partitioning.schema` with partition columns."""
-    from partita.formats.lance.definition import table_definition
+    from partita.formats.lance.columns import table_definition
 
     return table_definition(decode_text(data), '[{"name": "a"}]').omitted_columns
 

@@ -73,10 +73,6 @@ OPERANDS = {"expected": "actual", "left": "right"}
 # Rooms whose values still have to be renamed: (empty at the end of issue 20).
 UNNAMED_ROOMS = frozenset(
     {
-        "formats",
-        "formats/delta",
-        "formats/lance",
-        "formats/operations",
         "formats/parquet",
     }
 )

@@ -22,7 +22,7 @@ def partition_fields_of(value: Sequence[PartitionFunction | str], parameter: str
     """Return a list of partition functions and names; raise `SpecError` for anything else."""
     if isinstance(value, str | PartitionFunction) or not isinstance(value, Iterable):
         raise SpecError(
-            f'{parameter} must list columns and partition functions, as ["country"], not {_argument_repr(value)}'
+            f'{parameter} is a list of columns and partition functions, as in ["country"], not {_argument_repr(value)}'
         )
     fields = list(value)
     for field in fields:

@@ -56,9 +56,13 @@ class TableFormat(ABC):
 
     def require(self, operation: Operation) -> None:
         """Raise `UnsupportedOperation` if tables of this format can't do an operation."""
-        gap = self.gaps.get(operation)
-        if gap is not None:
-            raise UnsupportedOperation(self.title, operation.value, gap.reason, gap.way_out)
+        if operation in self.gaps:
+            raise self.unsupported_operation(operation)
+
+    def unsupported_operation(self, operation: Operation) -> UnsupportedOperation:
+        """Return the error for an operation for which the format declares a gap."""
+        gap = self.gaps[operation]
+        return UnsupportedOperation(self.title, operation.value, gap.reason, gap.way_out)
 
     @abstractmethod
     def new_spec(self, schema: object, functions: Sequence[PartitionFunction]) -> PartitionSpec:
@@ -110,5 +114,5 @@ class TableFormat(ABC):
     def _table_folder(self, uri: str, options: Mapping[str, str] | None, location: str | None) -> Storage:
         """Return the folder of a table that is opened by its URI."""
         if location is not None:
-            raise TableError(f"a {self.name} table is found by its folder, so location has no meaning; leave it out")
+            raise TableError(f"a {self.name} table is found by its folder, so location says nothing; leave it out")
         return Storage.from_uri(uri, options)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
+from partita.formats.capabilities import Operation
 from partita.formats.containment import DeletedFiles
 
 if TYPE_CHECKING:
@@ -52,17 +53,17 @@ class TableStore(ABC):
     def evolve(
         self,
         *,
-        add: Sequence[PartitionFunction | str],
-        drop: Sequence[PartitionFunction | str],
-        rename: Mapping[str, str],
+        add: Sequence[PartitionFunction | str],  # noqa: ARG002 - of the interface
+        drop: Sequence[PartitionFunction | str],  # noqa: ARG002 - of the interface
+        rename: Mapping[str, str],  # noqa: ARG002 - of the interface
     ) -> None:
-        """Change the partition spec of files that are written from now on."""
-        raise NotImplementedError(f"{type(self).__name__} has no partition evolution")
+        """Change the partition spec of new files; raise `UnsupportedOperation` if the format declares a gap."""
+        raise self.format.unsupported_operation(Operation.EVOLVE)
 
     @abstractmethod
     def remove_orphan_files(self, older_than: float) -> DeletedFiles:
         """Delete files older than that many seconds that no version of the table references."""
 
-    def expire_versions(self, older_than: float | None, retain_last: int | None) -> DeletedFiles:
+    def expire_versions(self, older_than: float | None, retain_last: int | None) -> DeletedFiles:  # noqa: ARG002 - of the interface
         """Expire versions older than that many seconds except the last few, and delete the files only they have."""
-        raise NotImplementedError(f"{type(self).__name__} expires no versions")
+        raise self.format.unsupported_operation(Operation.EXPIRE_SNAPSHOTS)

@@ -346,7 +346,6 @@ class Table:
             rename: new names of fields, by their old names.
         """
         added_functions, dropped_fields = partition_functions_of(add, "add"), partition_fields_of(drop, "drop")
-        self._store.format.require(Operation.EVOLVE)
         self._store.evolve(add=added_functions, drop=dropped_fields, rename=rename_mapping(rename, "rename"))
 
     @spark_operation
@@ -371,7 +370,6 @@ class Table:
             retain_last: how many versions stay whatever their age; None for the table's own setting.
         """
         older = None if older_than is None else seconds_of(older_than, "expire_snapshots")
-        self._store.format.require(Operation.EXPIRE_SNAPSHOTS)
         return self._store.expire_versions(older, retain_last)
 
     def remove_orphans(self, older_than: timedelta = ORPHAN_GRACE_PERIOD) -> DeletedFiles:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from datetime import date
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
 import partita as pt
-from partita.formats.lance.files import write_fragments
+from partita.arrow.distinct_rows import distinct_row_ids, sort_into_groups
+from partita.arrow.transforms import apply
+from partita.formats.lance.files import conform_to_schema
+from partita.formats.lance.lance_table import LanceTable
 from partita.formats.lance.store import LanceTableStore
-from partita.formats.lance.table import LanceTable
+from partita.formats.lance.values import partition_value_texts
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 
 if TYPE_CHECKING:
@@ -42,10 +46,21 @@ def commit_rows(table: pt.Table, rows: pa.Table, operation: str = "append", **ch
 
 def uncommitted_fragments(table: pt.Table, rows: pa.Table) -> pa.Table:
     """Write fragments without committing them, and return their written files."""
-    store = table_store(table)
-    state = store.current_version()
-    fragments = write_fragments(state.write_target(), state.definition, rows)
-    return pa.Table.from_pylist(list(fragments), WRITTEN_FILE_SCHEMA)
+    state = table_store(table).current_version()
+    target, conforming_rows = state.write_target(), conform_to_schema(rows, state.definition.arrow_schema)
+    partition_texts = [
+        partition_value_texts(apply(f.function, conforming_rows[f.source], family="lance", type=f.source_type), f)
+        for f in state.spec.fields
+    ]
+    stored_rows = conforming_rows.select(target.stored_schema.names)
+    indices, bounds = sort_into_groups(distinct_row_ids(partition_texts, rows.num_rows))
+    fragments = []
+    for start, stop in pairwise(bounds) if rows.num_rows else ():
+        partition = tuple(column[indices[start]].as_py() for column in partition_texts)
+        sink = target.open_sink(partition, "0")
+        sink.write(stored_rows.take(pa.array(indices[start:stop])))
+        fragments.append({**sink.close(), "partition": list(partition)})
+    return pa.Table.from_pylist(fragments, WRITTEN_FILE_SCHEMA)
 
 
 def column_values(table: pt.Table, column: str = "id") -> list[Any]:

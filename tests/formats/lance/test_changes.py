@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from partita.formats.lance.table import LanceTable
+    from partita.formats.lance.lance_table import LanceTable
 
 ORDERS = pa.schema([
     pa.field("id", pa.int64(), nullable=False), ("ts", pa.timestamp("us", "UTC")), ("country", pa.string()),

@@ -17,9 +17,8 @@ import pytest
 import partita as pt
 from partita.formats.lance import commit as lance_commit
 from partita.formats.lance.files import write_deletion_files
-from partita.formats.lance.leaf_changes import leaf_operations
 from partita.formats.lance.leaf_dataset import LeafDataset, fragments_from_json
-from partita.formats.lance.operations import LeafOperation
+from partita.formats.lance.leaf_operations import LeafOperation, leaf_operations
 from partita.formats.partition_selection import selection_from_partitions
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 from tests.formats.lance.killed_writer import NEW_ROWS, ProcessKilled, StepCounter
@@ -345,7 +344,7 @@ def leaf_deletions(store: LanceTableStore, state: LanceTableVersion, place: int,
     """Delete a row of a leaf's first fragment, and return the details of the deletion."""
     changed = write_deletion_files(state.leaf(place).open(state.read_versions(np.array([place]))[0]), np.array([row]))
     return {
-        "place": place,
+        "file_index": place,
         "before": {n: before for n, (before, _) in changed.items()},
         "after": {n: after for n, (_, after) in changed.items()},
     }

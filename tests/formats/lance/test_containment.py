@@ -34,7 +34,7 @@ from tests.formats.lance.test_namespace import BY_COUNTRY
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from partita.formats.lance.table import LanceTable
+    from partita.formats.lance.lance_table import LanceTable
 
 YEARS_AGO = 1_000_000_000
 

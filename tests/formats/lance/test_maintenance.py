@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
-from partita.formats.lance import columns, commit, maintenance, namespace
+from partita.formats.lance import alter, commit, maintenance, namespace
 from partita.formats.lance.columns import check_column_type
+from partita.formats.lance.lance_table import LanceTable
 from partita.formats.lance.namespace import read_namespace_tree
-from partita.formats.lance.table import LanceTable
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 from partita.storage import Storage
 from tests.formats.lance.killed_writer import ProcessKilled, StepCounter
@@ -348,7 +348,7 @@ def test_a_column_goes_with_writes_to_leaves_that_are_there_and_not_with_new_one
         check_column_type(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(columns, "check_column_type", write_meanwhile)
+        patch.setattr(alter, "check_column_type", write_meanwhile)
         table.add_column(pa.field("price", pa.float64()))
         rows[0] = rows[0].append_column("price", pa.array([1.0]))
         with pytest.raises(pt.CommitConflict, match="added or dropped partitions"):

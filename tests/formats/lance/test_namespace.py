@@ -38,7 +38,7 @@ from tests.formats.lance.tables import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from partita.formats.lance.table import LanceTable
+    from partita.formats.lance.lance_table import LanceTable
 
 LEAVES = [
     "event_date=2025-12-10/country=CN.lance",

@@ -13,10 +13,10 @@ import partita as pt
 from partita.algebra.predicate_text import parse_predicate
 from partita.formats.lance.filters import exact_filters, may_match_filters
 from partita.formats.lance.leaf_dataset import fragments_of
-from partita.formats.lance.leaf_partitions import omitted_column_values
 from partita.formats.lance.scan_tasks import (
     LanceReader,
     LeafSplit,
+    leaf_splits,
     pack_into_tasks,
     scan_tasks,
     split_by_fragments,
@@ -26,7 +26,7 @@ from tests.formats.lance.tables import commit_rows, create_lance_table, create_s
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from partita.formats.lance.table import LanceTable
+    from partita.formats.lance.lance_table import LanceTable
 
 
 def read(
@@ -35,11 +35,12 @@ def read(
     state = table_store(table).current_version()
     file_indices = np.arange(len(state.leaf_ids))
     predicate = None if where is None else parse_predicate(where, state.schema)
-    packs = scan_tasks(state, file_indices, may_match_filters(state, file_indices, predicate), 4)
+    filters = may_match_filters(state, file_indices, predicate)
+    tasks = scan_tasks(leaf_splits(state, file_indices, state.read_versions(file_indices), filters), 4)
     stored = tuple(name for name in columns.names if name in state.definition.stored_schema.names)
     schema = pa.schema([*columns, ("file", pa.int32()), ("row", pa.int64())]) if positions else columns
-    reader = LanceReader(packs, stored, schema, omitted_column_values(state, file_indices, columns.names), positions)
-    rows = [row for pack in range(len(packs)) for batch in reader.read(pack) for row in batch.to_pylist()]
+    reader = LanceReader(tasks, stored, schema, state.omitted_column_values(file_indices, columns.names), positions)
+    rows = [row for task in range(len(tasks)) for batch in reader.read(task) for row in batch.to_pylist()]
     return sorted(rows, key=str)
 
 
@@ -114,7 +115,8 @@ def test_small_leaves_share_a_task_and_large_ones_are_split_by_fragments(tmp_pat
         )
     state = table_store(table).current_version()
     file_indices = np.arange(10)
-    assert len(scan_tasks(state, file_indices, [None] * 10, 4)) == 1
+    leaves = leaf_splits(state, file_indices, state.read_versions(file_indices), [None] * 10)
+    assert len(scan_tasks(leaves, 4)) == 1
     piece = LeafSplit(state.leaf(0), state.read_versions(file_indices)[0], 0, 0)
     assert [part.fragment_ids for part in split_by_fragments(piece, 1)] == [
         (f.id,) for f in fragments_of(piece.leaf.open())

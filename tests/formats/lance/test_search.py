@@ -14,7 +14,7 @@ from tests.formats.lance.tables import commit_rows, create_lance_table, table_st
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from partita.formats.lance.table import LanceTable
+    from partita.formats.lance.lance_table import LanceTable
 
 SIZE = 8
 SCHEMA = pa.schema(

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from partita.formats.delta.conflicts import actions_of_kind, check_conflict
 from partita.formats.delta.log import DeltaCommit, DeltaLog, DeltaSnapshot, isolation_level
+from partita.formats.table_change import TableChange
 
 Actions = Sequence[Mapping[str, Any]]
 
@@ -34,19 +35,15 @@ DEFAULT_CHECKPOINT_INTERVAL = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingCommit:
-    """The actions of a commit, and what it read of the table.
+    """A table change as actions of the log, and what it read of the table.
 
     `matches_read` says whether any of some `add` actions, those of another commit, belongs to what was read; it is None
-    if nothing was read. `transaction` is the id and the number of an application's transaction. `read_paths` are the
-    paths of the files that were read, as the log has them.
+    if nothing was read. `read_paths` are the paths of the files that were read, as the log has them.
     """
 
-    operation: str
+    change: TableChange
     actions: Actions
-    parameters: Mapping[str, str]
-    metrics: Mapping[str, int]
     matches_read: Callable[[list[Mapping[str, Any]]], bool] | None = None
-    transaction: tuple[str, int] | None = None
     read_paths: frozenset[str] = frozenset()
 
     @property
@@ -67,7 +64,9 @@ def commit_actions(log: DeltaLog, snapshot: DeltaSnapshot, pending_commit: Pendi
     while not log.write_commit(version, [commit_info, *_transaction_actions(pending_commit), *pending_commit.actions]):
         for other_commit in log.commits_after(version - 1):
             # An object store may answer a retried request with "exists": then the commit is our own.
-            if _is_own_commit(other_commit, commit_info) or _has_transaction(other_commit, pending_commit.transaction):
+            if _is_own_commit(other_commit, commit_info) or _has_transaction(
+                other_commit, pending_commit.change.transaction
+            ):
                 return other_commit.version
             check_conflict(other_commit, pending_commit, isolation_level(snapshot.metadata), log.table_root)
             version = other_commit.version + 1
@@ -95,23 +94,23 @@ def _has_transaction(other_commit: DeltaCommit, transaction: tuple[str, int] | N
 
 
 def _transaction_actions(pending_commit: PendingCommit) -> list[Mapping[str, Any]]:
-    if pending_commit.transaction is None:
+    if pending_commit.change.transaction is None:
         return []
-    application, number = pending_commit.transaction
+    application, number = pending_commit.change.transaction
     return [{"txn": {"appId": application, "version": number, "lastUpdated": current_millis()}}]
 
 
 def _commit_info_action(snapshot: DeltaSnapshot, pending_commit: PendingCommit) -> Mapping[str, Any]:
-    parameters = {key: json.dumps(value) for key, value in pending_commit.parameters.items()}
-    if pending_commit.operation in _WRITE_MODES:
-        parameters = {"mode": _WRITE_MODES[pending_commit.operation], **parameters}
+    parameters = {key: json.dumps(value) for key, value in pending_commit.change.parameters.items()}
+    if pending_commit.change.operation in _WRITE_MODES:
+        parameters = {"mode": _WRITE_MODES[pending_commit.change.operation], **parameters}
     return {
         "commitInfo": {
             "timestamp": current_millis(),
-            "operation": _OPERATION_NAMES.get(pending_commit.operation, pending_commit.operation),
+            "operation": _OPERATION_NAMES.get(pending_commit.change.operation, pending_commit.change.operation),
             "operationParameters": parameters,
             "operationMetrics": {
-                _METRIC_NAMES.get(key, key): str(value) for key, value in pending_commit.metrics.items()
+                _METRIC_NAMES.get(key, key): str(value) for key, value in pending_commit.change.metrics.items()
             },
             "readVersion": snapshot.version,
             "isolationLevel": isolation_level(snapshot.metadata),

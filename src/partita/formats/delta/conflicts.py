@@ -27,24 +27,26 @@ def check_conflict(other_commit: DeltaCommit, pending_commit: PendingCommit, lev
     """Raise `CommitConflict` if another commit changed what a pending one depends on, at an isolation level."""
     for kind, reason in (("metaData", "changed the table's metadata"), ("protocol", "changed the table's protocol")):
         if any(actions_of_kind(other_commit, kind)):
-            raise CommitConflict(pending_commit.operation, reason, other_commit.version)
+            raise CommitConflict(pending_commit.change.operation, reason, other_commit.version)
     removes = list(actions_of_kind(other_commit, "remove"))
     shared_removals = _canonical_paths(pending_commit.removed_paths, root) & _canonical_paths(
         (remove["path"] for remove in removes), root
     )
     if shared_removals:
         reason = f"removed a file that this commit removes too ({min(shared_removals)})"
-        raise CommitConflict(pending_commit.operation, reason, other_commit.version)
+        raise CommitConflict(pending_commit.change.operation, reason, other_commit.version)
     changed_paths = (remove["path"] for remove in removes if remove.get("dataChange", True))
     removed_read_paths = _canonical_paths(pending_commit.read_paths, root) & _canonical_paths(changed_paths, root)
     if removed_read_paths:
         reason = f"removed a file that this commit read ({min(removed_read_paths)})"
-        raise CommitConflict(pending_commit.operation, reason, other_commit.version)
+        raise CommitConflict(pending_commit.change.operation, reason, other_commit.version)
     if pending_commit.matches_read is None or (level == "WriteSerializable" and _is_blind_append(other_commit)):
         return
     added_files = [add for add in actions_of_kind(other_commit, "add") if add.get("dataChange", True)]
     if added_files and pending_commit.matches_read(added_files):
-        raise CommitConflict(pending_commit.operation, "added rows to what this commit read", other_commit.version)
+        raise CommitConflict(
+            pending_commit.change.operation, "added rows to what this commit read", other_commit.version
+        )
 
 
 def actions_of_kind(commit: DeltaCommit, kind: str) -> Iterator[Mapping[str, Any]]:

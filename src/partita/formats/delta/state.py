@@ -109,12 +109,9 @@ class DeltaTableVersion(TableVersion):
         ]
         read_paths = self.snapshot.files["path"].take(pa.array(change.read_file_indices)).to_pylist()
         pending_commit = PendingCommit(
-            change.operation,
+            change,
             actions,
-            change.parameters,
-            change.metrics,
             None if change.read_scope is None else partial(self._may_match, change.read_scope),
-            change.transaction,
             frozenset(read_paths),
         )
         return commit_actions(DeltaLog(self.storage), self.snapshot, pending_commit)

@@ -24,8 +24,8 @@ from partita.errors import StorageError
 from partita.formats.change_feed import ChangeFeed, TableCommit, datetime_from_millis, decode_cursor, encode_cursor
 from partita.formats.lance.commit import ROW_PRESERVING_OPERATIONS, THREADS
 from partita.formats.lance.leaf_dataset import fragment_json, fragments_of, partita_versions, translate_lance_errors
-from partita.formats.lance.leaf_partitions import leaf_partitions
 from partita.formats.lance.log import LogSnapshot, WriteOutcome
+from partita.formats.lance.values import leaf_partitions
 
 if TYPE_CHECKING:
     from lance import LanceDataset

@@ -1,68 +1,50 @@
-"""The columns of a Lance table: the names and types that they can have, and how one is added."""
+"""The columns and the partitioning of a Lance table, as the root namespace defines them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
-from partita.errors import SchemaError, TableError
-from partita.formats.lance.commit import ADD_COLUMN_OPERATION, WriteRequest
-from partita.formats.lance.log import WriteOutcome
-from partita.formats.lance.operations import leaf_operation
-from partita.formats.lance.schema_json import schema_to_json
+from partita.algebra.schema import Schema
+from partita.algebra.spec import PartitionSpec
+from partita.algebra.spec_text import parse_spec
+from partita.arrow.schema import to_schema
+from partita.errors import SchemaError
+from partita.formats.lance.schema_json import schema_from_json
 
-if TYPE_CHECKING:
-    from partita.formats.lance.state import LanceTableVersion
-    from partita.formats.lance.store import LanceTableStore
-
-
-def add_column(store: LanceTableStore, field: pa.Field) -> None:
-    """Add a nullable column, null in all existing rows: one write over all leaves and the root namespace.
-
-    Raises `SchemaError` for a column that the table can't have, `TableError` if its leaves can't take another column,
-    and `CommitConflict` if another write added or dropped partitions.
-    """
-    store.recover_unfinished_write()
-    table_version = store.current_version()
-    _check_new_column(table_version, field)
-    new_schema = schema_to_json(table_version.definition.arrow_schema.append(field))
-    columns = schema_to_json(pa.schema([field]))
-    file_indices = range(len(table_version.leaf_ids))
-    operations = [replace(leaf_operation(table_version, index, "widen"), columns=columns) for index in file_indices]
-    leaf_ids = {operation.id for operation in operations}
-
-    def conflict_reason(outcome: WriteOutcome) -> str | None:
-        changes_partitions = any(leaf_id not in leaf_ids or rows is None for leaf_id, _, rows, _ in outcome.leaves)
-        return "added or dropped partitions" if changes_partitions else None
-
-    request = WriteRequest(
-        ADD_COLUMN_OPERATION, operations, conflict_reason, {"column": field.name}, schema_json=new_schema
-    )
-    table_version.committer().commit(request, table_version.log_snapshot)
+UNPARTITIONED_LEAF_NAME = "data"
+"""The name of the only leaf of a table without partition fields."""
 
 
-def _check_new_column(table_version: LanceTableVersion, field: pa.Field) -> None:
-    if not field.nullable:
-        raise SchemaError(f"column {field.name!r} must be nullable, since it is null in the existing rows")
-    if field.name.casefold() in {name.casefold() for name in table_version.schema.names}:
-        raise SchemaError(f"the table has a column {field.name!r} already")
-    if any(f.name.casefold() == field.name.casefold() for f in table_version.spec.fields):
-        raise SchemaError(f"{field.name!r} is the name of a partition field")
-    if _stores_partition_columns(table_version) and len(table_version.leaf_ids):
-        raise TableError(
-            "the table has only partition columns, which its leaves store because a leaf needs a column; create a new "
-            f"table with {field.name!r}, and append the rows of this one"
-        )
-    check_column_name(field.name)
-    check_column_type(field.name, field.type)
+@dataclass(frozen=True, slots=True)
+class LanceTableDefinition:
+    """The columns in Arrow's types and in Partita's, and the partition spec."""
+
+    arrow_schema: pa.Schema
+    schema: Schema
+    spec: PartitionSpec
+
+    @property
+    def omitted_columns(self) -> frozenset[str]:
+        """The columns that leaves don't store because their names hold them: identity fields, unless all are."""
+        sources = {f.source for f in self.spec.fields if f.transform.is_identity}
+        names = {name for name in self.arrow_schema.names if name in sources}
+        return frozenset() if len(names) == len(self.arrow_schema) else frozenset(names)
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """The columns that leaves store."""
+        return pa.schema([f for f in self.arrow_schema if f.name not in self.omitted_columns])
 
 
-def _stores_partition_columns(table_version: LanceTableVersion) -> bool:
-    """Whether all columns are partition columns, so that leaves store them."""
-    sources = {f.source for f in table_version.spec.fields if f.transform.is_identity}
-    return not table_version.definition.omitted_columns and sources >= set(table_version.definition.arrow_schema.names)
+@lru_cache(maxsize=64)
+def table_definition(schema: str, partition_columns: str) -> LanceTableDefinition:
+    """Parse the properties of the root namespace."""
+    arrow = schema_from_json(schema)
+    logical = to_schema(arrow)
+    return LanceTableDefinition(arrow, logical, parse_spec(partition_columns, logical, "lance"))
 
 
 def check_column_name(name: str) -> None:

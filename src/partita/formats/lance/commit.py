@@ -10,7 +10,7 @@ executors wrote files   nothing references them yet
 
 A process that dies leaves an unfinished write. Whoever opens the table next finishes it from its intent; or, if a
 change of another writer conflicts, ends it as undone and undoes its commits. Every step can be repeated: a leaf takes
-an operation once (`partita.formats.lance.operations`), the log an outcome once.
+an operation once (`partita.formats.lance.leaf_operations`), the log an outcome once.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from partita.errors import CommitConflict, PartitaError, TableError
 from partita.formats.lance.files import has_same_columns
 from partita.formats.lance.leaf_dataset import LeafDataset, commits_after, undo_commits
+from partita.formats.lance.leaf_operations import LeafOperation, apply_operation, leaf_version_after
 from partita.formats.lance.log import (
     CHECKPOINT_INTERVAL,
     CHECKPOINT_LEAF_COUNT,
@@ -40,7 +41,6 @@ from partita.formats.lance.log import (
     fold_outcomes,
 )
 from partita.formats.lance.namespace import (
-    ID_SEPARATOR,
     SCHEMA_PROPERTY,
     RootNamespace,
     deregister_leaves,
@@ -49,7 +49,7 @@ from partita.formats.lance.namespace import (
     register_leaves,
     set_namespace_properties,
 )
-from partita.formats.lance.operations import LeafOperation, apply_operation, leaf_version_after
+from partita.formats.lance.values import ID_SEPARATOR
 from partita.process import is_this_process, may_be_alive, this_process
 
 WRITE_TIMEOUT_SECONDS = 60.0

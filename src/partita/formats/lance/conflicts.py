@@ -10,8 +10,8 @@ import pyarrow as pa
 from partita.algebra.predicate import Predicate
 from partita.formats.file_plan import prune_files
 from partita.formats.lance.commit import ROW_PRESERVING_OPERATIONS
-from partita.formats.lance.leaf_partitions import leaf_partitions
 from partita.formats.lance.log import WriteOutcome
+from partita.formats.lance.values import leaf_partitions
 from partita.formats.partition_selection import PartitionSelection
 from partita.formats.table_change import TableChange
 

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
@@ -17,14 +16,12 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from partita.arrow.distinct_rows import distinct_row_ids, sort_into_groups
 from partita.arrow.required_fields import cast_array
-from partita.arrow.transforms import apply
 from partita.errors import SchemaError, TableError
-from partita.formats.lance.definition import UNPARTITIONED_LEAF_NAME, LanceTableDefinition
+from partita.formats.lance.columns import UNPARTITIONED_LEAF_NAME
 from partita.formats.lance.leaf_dataset import LeafDataset, fragment_json, translate_lance_errors
-from partita.formats.lance.namespace import ID_SEPARATOR, RootNamespace
-from partita.formats.lance.values import partition_segments, partition_value_texts
+from partita.formats.lance.namespace import RootNamespace
+from partita.formats.lance.values import ID_SEPARATOR, partition_segments
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -292,33 +289,6 @@ def has_columns(actual: pa.Schema, expected: pa.Schema) -> bool:
     extra = [f for f in actual if f.name not in expected.names]
     common = pa.schema([f for f in actual if f not in extra])
     return all(f.nullable for f in extra) and has_same_columns(common, expected)
-
-
-def write_fragments(
-    target: LanceTarget, definition: LanceTableDefinition, rows: pa.Table
-) -> Iterator[dict[str, object]]:
-    """Write rows in this process, and return a row of `WRITTEN_FILE_SCHEMA` for each fragment."""
-    conforming_rows = conform_to_schema(rows, definition.arrow_schema)
-    partition_texts = [
-        partition_value_texts(apply(f.function, conforming_rows[f.source], family="lance", type=f.source_type), f)
-        for f in definition.spec.fields
-    ]
-    stored_rows = conforming_rows.select(target.stored_schema.names)
-    for partition, row_indices in _group_by_partition(partition_texts, conforming_rows.num_rows):
-        sink = target.open_sink(partition, "0")
-        sink.write(stored_rows.take(pa.array(row_indices)))
-        yield {**sink.close(), "partition": list(partition)}
-
-
-def _group_by_partition(
-    partition_texts: list[pa.Array], row_count: int
-) -> Iterator[tuple[tuple[str | None, ...], np.ndarray]]:
-    if not row_count:
-        return
-    indices, bounds = sort_into_groups(distinct_row_ids(partition_texts, row_count))
-    for start, stop in pairwise(bounds):
-        group = indices[start:stop]
-        yield tuple(column[group[0]].as_py() for column in partition_texts), group
 
 
 def write_deletion_files(

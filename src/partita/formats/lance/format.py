@@ -79,8 +79,8 @@ class LanceFormat(TableFormat):
 
     def table(self, name: str, store: TableStore, time_zone: str) -> Table:
         """Return the table with what only Lance has: search, indexes, partitions as data sets."""
+        from partita.formats.lance.lance_table import LanceTable
         from partita.formats.lance.store import LanceTableStore
-        from partita.formats.lance.table import LanceTable
 
         if not isinstance(store, LanceTableStore):
             raise TypeError(f"{type(store).__name__} is not the store of a Lance table")

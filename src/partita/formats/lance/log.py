@@ -50,7 +50,7 @@ _LOG_FILE_PATTERN = re.compile(r"(\d{20})(\.done\.json|\.json|\.arrow)$")
 
 @dataclass(frozen=True, slots=True)
 class WriteIntent:
-    """What a write is about to do; `leaves` are operations as JSON (`partita.formats.lance.operations`).
+    """What a write is about to do; `leaves` are operations as JSON (`partita.formats.lance.leaf_operations`).
 
     `write` is the id of the write, `at` the time in milliseconds since 1970, `owner` the process that began it.
     `schema` is the new schema of the table, as its root namespace has it, or None if the write doesn't change it.

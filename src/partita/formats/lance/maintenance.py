@@ -20,7 +20,8 @@ from partita.formats.containment import (
 )
 from partita.formats.lance.commit import THREADS, WRITE_TIMEOUT_SECONDS, WriteRequest
 from partita.formats.lance.leaf_dataset import LeafDataset, data_file_names, fragments_of, translate_lance_errors
-from partita.formats.lance.namespace import ID_SEPARATOR, MANIFEST_NAME, RootNamespace
+from partita.formats.lance.namespace import MANIFEST_NAME, RootNamespace
+from partita.formats.lance.values import ID_SEPARATOR
 
 if TYPE_CHECKING:
     from lance import LanceDataset

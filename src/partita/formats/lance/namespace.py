@@ -19,14 +19,13 @@ import pyarrow.compute as pc
 
 from partita.errors import TableError, TableExists, TableMissing
 from partita.formats.lance.leaf_dataset import translate_lance_errors
-from partita.formats.lance.values import LEAF_SUFFIX
+from partita.formats.lance.values import ID_SEPARATOR, LEAF_SUFFIX
 from partita.storage import Storage
 
 if TYPE_CHECKING:
     from lance import LanceDataset
 
 MANIFEST_NAME = "__manifest"
-ID_SEPARATOR = "$"
 IS_PARTITIONED_PROPERTY = "lance.partitioning.is_partitioned"
 PARTITION_COLUMNS_PROPERTY = "lance.partitioning.partition_columns"
 SCHEMA_PROPERTY = "lance.partitioning.schema"

@@ -12,7 +12,7 @@ from partita.errors import SchemaError
 from partita.formats.file_plan import plan_files
 from partita.formats.lance.commit import WriteRequest
 from partita.formats.lance.leaf_dataset import translate_lance_errors
-from partita.formats.lance.operations import leaf_operation
+from partita.formats.lance.leaf_operations import leaf_operation
 
 if TYPE_CHECKING:
     from lance import LanceDataset

@@ -16,11 +16,10 @@ from partita.formats.file_plan import plan_files
 from partita.formats.lance.commit import THREADS
 from partita.formats.lance.files import schema_difference
 from partita.formats.lance.leaf_dataset import LeafDataset
-from partita.formats.lance.leaf_partitions import leaf_partition_values
-from partita.formats.lance.namespace import ID_SEPARATOR, register_leaves
-from partita.formats.lance.operations import add_missing_columns
+from partita.formats.lance.leaf_operations import add_missing_columns
+from partita.formats.lance.namespace import register_leaves
 from partita.formats.lance.optimize import commit_leaf_versions
-from partita.formats.lance.values import LEAF_SUFFIX
+from partita.formats.lance.values import ID_SEPARATOR, LEAF_SUFFIX, leaf_partition_values
 
 if TYPE_CHECKING:
     from partita.formats.lance.state import LanceTableVersion

@@ -17,7 +17,6 @@ from partita.errors import SchemaError, TableError
 from partita.formats.file_plan import plan_files
 from partita.formats.lance.filters import exact_filters
 from partita.formats.lance.leaf_dataset import LeafDataset, translate_lance_errors
-from partita.formats.lance.leaf_partitions import omitted_column_values
 from partita.formats.lance.state import LanceTableVersion
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ def with_omitted_columns(
     rows: pa.Table, table_version: LanceTableVersion, file_index: int, column_names: Sequence[str]
 ) -> pa.Table:
     """Add the columns that a leaf doesn't store to its rows, in the order of `column_names`."""
-    values = omitted_column_values(table_version, [file_index], column_names)
+    values = table_version.omitted_column_values([file_index], column_names)
     columns = [
         pa.repeat(values[name][0], rows.num_rows) if name in values.column_names else rows[name]
         for name in column_names

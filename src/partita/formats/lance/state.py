@@ -15,22 +15,26 @@ import pyarrow.compute as pc
 from partita.algebra.spec import SpecHistory
 from partita.errors import TableError
 from partita.formats.containment import FolderLocation
+from partita.formats.lance.columns import LanceTableDefinition, table_definition
 from partita.formats.lance.commit import THREADS, LanceCommitter, WriteRequest
 from partita.formats.lance.conflicts import conflict_reason
-from partita.formats.lance.definition import LanceTableDefinition, table_definition
 from partita.formats.lance.files import LanceTarget, leaf_identifier
-from partita.formats.lance.leaf_changes import leaf_operations
 from partita.formats.lance.leaf_dataset import LeafDataset, latest_committed_version
-from partita.formats.lance.leaf_partitions import leaf_partitions
+from partita.formats.lance.leaf_operations import leaf_operations
 from partita.formats.lance.log import LanceLog, LogSnapshot, WriteIntent
 from partita.formats.lance.namespace import (
-    ID_SEPARATOR,
     PARTITION_COLUMNS_PROPERTY,
     SCHEMA_PROPERTY,
     NamespaceTree,
     RootNamespace,
 )
-from partita.formats.lance.values import partition_segment, partition_value_texts, values_from_names
+from partita.formats.lance.values import (
+    ID_SEPARATOR,
+    leaf_partitions,
+    partition_segment,
+    partition_value_texts,
+    values_from_names,
+)
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
 from partita.formats.table_version import TableVersion
 
@@ -139,6 +143,15 @@ class LanceTableVersion(TableVersion):
             partition_value_texts(self.partitions[f.name].combine_chunks(), f).to_pylist() for f in self.spec.fields
         ]
         return [ID_SEPARATOR.join(leaf_identifier(self.spec.names, texts)) for texts in zip(*columns, strict=True)]
+
+    def omitted_column_values(self, file_indices: Sequence[int] | np.ndarray, column_names: Sequence[str]) -> pa.Table:
+        """Return those of the columns that leaves don't store, with a row for each leaf."""
+        columns = {}
+        for name in column_names:
+            if name in self.definition.omitted_columns:
+                partition_field = next(f for f in self.spec.fields if f.source == name and f.transform.is_identity)
+                columns[name] = self.partitions[partition_field.name].take(pa.array(file_indices))
+        return pa.table(columns)
 
     def leaf(self, file_index: int) -> LeafDataset:
         """Return a leaf."""

@@ -17,6 +17,7 @@ import partita as pt
 from partita.errors import CommitConflict
 from partita.formats.delta.commit import PendingCommit, commit_actions
 from partita.formats.delta.log import DeltaLog, TableRoot
+from partita.formats.table_change import TableChange
 from partita.storage import Storage
 from tests.formats.delta.log.handwritten_logs import (
     PROTOCOL_ACTION,
@@ -189,10 +190,10 @@ def test_a_commit_that_removes_the_same_file_conflicts(tmp_path: Path) -> None:
     assert log.write_commit(1, [remove_action(f"file://{tmp_path}/a%20b")])
     actions: list[dict[str, Any]] = [remove_action("a b")]
     with pytest.raises(CommitConflict, match="a b"):
-        commit_actions(log, snapshot, PendingCommit("delete", actions, {}, {}))
+        commit_actions(log, snapshot, PendingCommit(TableChange("delete"), actions))
     with pytest.raises(CommitConflict, match="a b"):
         commit_actions(
-            log, snapshot, PendingCommit("update", [remove_action("c")], {}, {}, read_paths=frozenset({"./a%20b"}))
+            log, snapshot, PendingCommit(TableChange("update"), [remove_action("c")], read_paths=frozenset({"./a%20b"}))
         )
 
 

@@ -44,11 +44,9 @@ class DeltaMetadata:
     """
 
     id: str
-    name: str | None
     schema_json: Mapping[str, Any]
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
-    created_time: int | None
     action: Mapping[str, Any]
 
     @classmethod
@@ -57,11 +55,9 @@ class DeltaMetadata:
         try:
             return cls(
                 id=action["id"],
-                name=action.get("name"),
                 schema_json=_parse_schema_string(action["schemaString"]),
                 partition_columns=tuple(action["partitionColumns"]),
                 configuration=action.get("configuration") or {},
-                created_time=action.get("createdTime"),
                 action=action,
             )
         except (KeyError, TypeError, ValueError) as error:

@@ -142,23 +142,16 @@ class DeltaRows(TableRows):
         """
         optimize_write = self._metadata.configuration.get("delta.autoOptimize.optimizeWrite", "true")
         is_gathered = optimize_write.casefold() != "false" or operation in ("update", "merge", "rewrite")
-        stored_rows, count = self._to_stored_rows(rows), len(self._metadata.partition_columns)
-        return write_data_files(
-            rebalance_by_partition(stored_rows, count) if is_gathered else stored_rows,
-            self.table_version.write_target(_directory_time_zone()),
-            count,
-            WRITTEN_FILE_SCHEMA,
-        )
-
-    def _to_stored_rows(self, rows: DataFrame) -> DataFrame:
-        """Return the rows with the column names of files, after the texts of the partition."""
-        names = self._metadata.partition_columns
-        types = {f.name: f.dataType for f in self.spark_schema().fields} if names else {}
+        schema, names = self.spark_schema(), self._metadata.partition_columns
         texts = {
-            f"{PARTITION_COLUMN_PREFIX}{i}": partition_text(column_by_name(name), types[name], name)
+            f"{PARTITION_COLUMN_PREFIX}{i}": partition_text(column_by_name(name), schema[name].dataType, name)
             for i, name in enumerate(names)
         }
-        return select_stored_columns(rows, texts, self._stored_columns())
+        stored_rows = select_stored_columns(rows, texts, self._stored_columns())
+        if is_gathered:
+            stored_rows = rebalance_by_partition(stored_rows, len(names))
+        target = self.table_version.write_target(_directory_time_zone())
+        return write_data_files(stored_rows, target, len(names), WRITTEN_FILE_SCHEMA)
 
     def _stored_columns(self) -> list[tuple[str, str, DataType]]:
         """Return the columns that files have: name, physical name, and the type with physical names."""

@@ -14,7 +14,6 @@ from partita.algebra.spec import PartitionField
 from partita.formats.lance.files import write_deletion_files
 from partita.formats.lance.filters import may_match_filters
 from partita.formats.lance.leaf_dataset import LeafDataset
-from partita.formats.lance.leaf_partitions import omitted_column_values
 from partita.formats.lance.scan_tasks import LanceReader, SearchReader, leaf_scan_tasks, leaf_splits, scan_tasks
 from partita.formats.lance.search import SearchRequest, plan_search, result_schema
 from partita.formats.lance.spark.partition_texts import partition_text
@@ -107,7 +106,7 @@ class LanceRows(TableRows):
             tasks,
             tuple(name for name in names if name not in table_version.definition.omitted_columns),
             arrow_schema(schema, positions=positions),
-            omitted_column_values(table_version, file_indices, names),
+            table_version.omitted_column_values(file_indices, names),
             positions,
         )
         return scan_leaves(spark, reader, len(tasks), schema_with_positions(schema) if positions else schema)
@@ -144,7 +143,7 @@ class _DeletionTask:
             leaf = self.leaves[number]
             fragments = write_deletion_files(leaf.open(self.versions[number]), addresses)
             details = {
-                "place": self.file_indices[number],
+                "file_index": self.file_indices[number],
                 "before": {fragment_id: before for fragment_id, (before, _) in fragments.items()},
                 "after": {fragment_id: after for fragment_id, (_, after) in fragments.items()},
             }
@@ -160,6 +159,6 @@ def search_on_spark(store: LanceTableStore, request: SearchRequest) -> DataFrame
     leaves = leaf_splits(plan.table_version, file_indices, plan.versions, plan.filters)
     tasks = leaf_scan_tasks(leaves, min_task_count(spark))
     schema = spark_schema(result_schema(plan))
-    omitted_values = omitted_column_values(plan.table_version, file_indices, plan.column_names)
+    omitted_values = plan.table_version.omitted_column_values(file_indices, plan.column_names)
     reader = SearchReader(tasks, plan.query, arrow_schema(schema), omitted_values)
     return nearest_rows(scan_leaves(spark, reader, len(tasks), schema), request.k)

@@ -1,8 +1,9 @@
-"""Add empty partitions to a Lance table, and drop whole ones."""
+"""Alter a Lance table: add empty partitions, drop whole ones, add a column."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
@@ -12,17 +13,18 @@ from partita.algebra.spec import PartitionField
 from partita.algebra.transforms import TransformFamily
 from partita.arrow.schema import to_arrow_type
 from partita.arrow.transforms import impossible_results
-from partita.errors import PartitionValueError, TableError
+from partita.errors import PartitionValueError, SchemaError, TableError
 from partita.formats.file_plan import plan_files
-from partita.formats.lance.commit import WriteRequest
-from partita.formats.lance.definition import UNPARTITIONED_LEAF_NAME
+from partita.formats.lance.columns import UNPARTITIONED_LEAF_NAME, check_column_name, check_column_type
+from partita.formats.lance.commit import ADD_COLUMN_OPERATION, WriteRequest
 from partita.formats.lance.files import leaf_identifier
+from partita.formats.lance.leaf_operations import LeafOperation, leaf_operation
 from partita.formats.lance.log import WriteOutcome
-from partita.formats.lance.namespace import ID_SEPARATOR
-from partita.formats.lance.operations import LeafOperation, leaf_operation
-from partita.formats.lance.values import partition_value_texts
+from partita.formats.lance.schema_json import schema_to_json
+from partita.formats.lance.values import ID_SEPARATOR, partition_value_texts
 
 if TYPE_CHECKING:
+    from partita.formats.lance.state import LanceTableVersion
     from partita.formats.lance.store import LanceTableStore
 
 
@@ -90,3 +92,50 @@ def drop_partitions(store: LanceTableStore, where: UnboundPredicate) -> int:
         request = WriteRequest("drop partition", operations, conflict_reason, {"predicate": str(where)})
         table_version.committer().commit(request, table_version.log_snapshot)
     return len(plan.file_indices)
+
+
+def add_column(store: LanceTableStore, field: pa.Field) -> None:
+    """Add a nullable column, null in all existing rows: one write over all leaves and the root namespace.
+
+    Raises `SchemaError` for a column that the table can't have, `TableError` if its leaves can't take another column,
+    and `CommitConflict` if another write added or dropped partitions.
+    """
+    store.recover_unfinished_write()
+    table_version = store.current_version()
+    _check_new_column(table_version, field)
+    new_schema = schema_to_json(table_version.definition.arrow_schema.append(field))
+    columns = schema_to_json(pa.schema([field]))
+    file_indices = range(len(table_version.leaf_ids))
+    operations = [replace(leaf_operation(table_version, index, "widen"), columns=columns) for index in file_indices]
+    leaf_ids = {operation.id for operation in operations}
+
+    def conflict_reason(outcome: WriteOutcome) -> str | None:
+        changes_partitions = any(leaf_id not in leaf_ids or rows is None for leaf_id, _, rows, _ in outcome.leaves)
+        return "added or dropped partitions" if changes_partitions else None
+
+    request = WriteRequest(
+        ADD_COLUMN_OPERATION, operations, conflict_reason, {"column": field.name}, schema_json=new_schema
+    )
+    table_version.committer().commit(request, table_version.log_snapshot)
+
+
+def _check_new_column(table_version: LanceTableVersion, field: pa.Field) -> None:
+    if not field.nullable:
+        raise SchemaError(f"column {field.name!r} must be nullable, since it is null in the existing rows")
+    if field.name.casefold() in {name.casefold() for name in table_version.schema.names}:
+        raise SchemaError(f"the table has a column {field.name!r} already")
+    if any(f.name.casefold() == field.name.casefold() for f in table_version.spec.fields):
+        raise SchemaError(f"{field.name!r} is the name of a partition field")
+    if _stores_partition_columns(table_version) and len(table_version.leaf_ids):
+        raise TableError(
+            "the table has only partition columns, which its leaves store because a leaf needs a column; create a new "
+            f"table with {field.name!r}, and append the rows of this one"
+        )
+    check_column_name(field.name)
+    check_column_type(field.name, field.type)
+
+
+def _stores_partition_columns(table_version: LanceTableVersion) -> bool:
+    """Whether all columns are partition columns, so that leaves store them."""
+    sources = {f.source for f in table_version.spec.fields if f.transform.is_identity}
+    return not table_version.definition.omitted_columns and sources >= set(table_version.definition.arrow_schema.names)

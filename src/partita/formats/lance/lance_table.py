@@ -12,9 +12,8 @@ from partita.algebra.predicate import PredicateLike
 from partita.errors import SchemaError, SpecError, value_repr
 from partita.formats.conditions import current_condition
 from partita.formats.containment import DeletedFiles
-from partita.formats.lance.columns import add_column
+from partita.formats.lance.alter import add_column, add_partitions, drop_partitions
 from partita.formats.lance.optimize import compact_leaves, create_indices
-from partita.formats.lance.partitions import add_partitions, drop_partitions
 from partita.formats.lance.repair import externally_changed_leaves, repair_table, unregistered_leaves
 from partita.formats.lance.search import SearchRequest, search_vectors
 from partita.formats.table import ORPHAN_GRACE_PERIOD, Table, spark_operation
@@ -121,7 +120,7 @@ class LanceTable(Table):
 
     @spark_operation
     def search_on_spark(
-        self, vector: Sequence[float], column: str, k: int = 10, where: PredicateLike | None = None,
+        self, /, vector: Sequence[float], column: str, k: int = 10, where: PredicateLike | None = None,
         *, columns: Sequence[str] | None = None, **options: Any,
     ) -> DataFrame:  # fmt: skip
         """Return the result of `search` as a DataFrame, computed as a Spark job over the leaves."""
