@@ -1,8 +1,7 @@
-"""What the README and the guide show runs as shown.
+"""The Python snippets of the README and the guide run as shown.
 
 The ```python blocks of a file share one namespace, top to bottom, in an empty folder. A file is marked `jvm` and gets
-the
-shared session as `spark` if a block names `spark` or the file has the comment `<!-- runs on Spark -->`.
+the shared session as `spark` if a block names `spark` or the file has the comment `<!-- runs on Spark -->`.
 """
 
 from __future__ import annotations

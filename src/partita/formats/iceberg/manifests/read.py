@@ -125,7 +125,7 @@ def _constant_array(value: int, length: int) -> pa.Array:
 
 def _manifests_from_table(manifests: pa.Table) -> list[_ListedManifest]:
     listed_manifests = [
-        _ListedManifest(index, *row.values())
+        _ListedManifest(index, is_encrypted=row.pop("encrypted"), **row)
         for index, row in enumerate(manifests.select(MANIFEST_READ_COLUMNS).to_pylist())
     ]
     if any(manifest.is_encrypted for manifest in listed_manifests):
