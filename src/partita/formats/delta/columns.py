@@ -30,8 +30,8 @@ from partita.algebra.types import DATE, INT, STRING, CharType, Field, LogicalTyp
 from partita.arrow.schema import to_arrow_type
 from partita.errors import SchemaError, SpecError, TableError
 from partita.formats.delta.log import DeltaMetadata, column_mapping_mode
-from partita.formats.delta.values.validation import PARTITION_KINDS
 from partita.formats.field_ids import SPARK_FIELD_ID
+from partita.formats.partition_texts.validation import PARTITION_KINDS
 
 GENERATION_EXPRESSION = "delta.generationExpression"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"

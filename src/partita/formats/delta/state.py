@@ -45,9 +45,9 @@ from partita.formats.delta.statistics import (
     row_counts,
     source_bounds,
 )
-from partita.formats.delta.values.validation import PARTITION_KINDS
 from partita.formats.file_plan import prune_files
 from partita.formats.partition_selection import PartitionSelection
+from partita.formats.partition_texts.validation import PARTITION_KINDS
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
 from partita.formats.table_version import TableVersion
 from partita.storage import Storage
