@@ -9,7 +9,6 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
-from tests.formats.delta.test_values import TABLE, ZONE, vector_value
 
 import partita as pt
 from partita.errors import PartitionValueError
@@ -24,6 +23,7 @@ from tests.formats.delta.tables import (
     sorted_rows,
     with_time_zone,
 )
+from tests.formats.partition_texts.test_values import TABLE, ZONE, vector_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

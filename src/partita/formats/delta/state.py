@@ -15,7 +15,8 @@ from partita.algebra.schema import Schema
 from partita.algebra.spark_json import schema_from_json
 from partita.algebra.spec import SpecHistory
 from partita.errors import PartitionValueError, TableError
-from partita.formats.delta.columns import identity_spec, known_generated_columns, stored_arrow_schema
+from partita.formats.column_partitioning import identity_spec
+from partita.formats.delta.columns import known_generated_columns, stored_arrow_schema
 from partita.formats.delta.commit import PendingCommit, commit_actions, current_millis
 from partita.formats.delta.files import (
     DeltaCopier,

@@ -11,8 +11,8 @@ deserialization.py is the inverse    from partitionValues to typed values; arrow
 spark.py                             stages 1 and 2 as Spark Columns
 ```
 
-`tests/vectors/delta_partition_values.json` is the numbered table of cases; the tests cite its rows. In a Delta table the
-directory is for people, and readers go by the log. A plain folder of Parquet files has nothing but the directory
+`tests/vectors/delta_partition_values.json` is the numbered table of cases; the tests cite its rows. In a Delta table
+the directory is for people, and readers go by the log. A plain folder of Parquet files has nothing but the directory
 (`formats/parquet/values.py`).
 """
 
