@@ -8,15 +8,17 @@ whose digest differs was changed, whoever did it.
 | is later than that of the cursor | when that file was written |
 | isn't: files were deleted, or put there with an earlier time | when it was noticed |
 
-Changes with less than two seconds between them are one commit, at the time of the latest. Files that were merged or
-copied count as a change, because a listing doesn't tell that no row changed; a file that was written anew with the same
-size and the same time is not noticed.
+Changes with less than two seconds between them are one commit, at the time of the latest, unless the names of their
+newest files say that they are of different writes, as the names of Spark's and Partita's files do. Files that were
+merged or copied count as a change, because a listing doesn't tell that no row changed; a file that was written anew
+with the same size and the same time is not noticed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 _FORMAT_NAME = "Parquet"
 _COMMIT_GAP_SECONDS = 2.0
 """The time between two changes from which on they are two commits."""
+
+_WRITE_ID = re.compile(r"(^|/)part-\d+-(\d+-)?(?P<write>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})[^/]*$")
 
 _PartitionState = tuple[str, float]
 """The digest of a partition's files, and when the newest was written in seconds since 1970."""
@@ -60,7 +64,7 @@ def read_change_feed(table_version: ParquetTableVersion, after: str | None) -> C
     changed |= dict.fromkeys(known.keys() - states.keys(), now)
     commits = [
         _table_commit(table_version, table, folders, modified_time, known, states)
-        for folders, modified_time in _group_by_time(changed)
+        for folders, modified_time in _group_by_write(changed, _newest_writes(table_version.data_files, len(fields)))
     ]
     cursor = encode_cursor(_FORMAT_NAME, table=table, partitions=states)
     return ChangeFeed(cursor, tuple(commit for commit in commits if commit.partitions.num_rows))
@@ -81,8 +85,12 @@ def _partition_states(files: Sequence[StoredFile], depth: int) -> dict[str, _Par
     """Return the state of each partition by its folder."""
     by_folder: dict[str, list[StoredFile]] = {}
     for file in files:
-        by_folder.setdefault("/".join(file.path.split("/")[:depth]), []).append(file)
+        by_folder.setdefault(_partition_folder(file, depth), []).append(file)
     return {folder: (_digest(group), max(f.modified_time for f in group)) for folder, group in by_folder.items()}
+
+
+def _partition_folder(file: StoredFile, depth: int) -> str:
+    return "/".join(file.path.split("/")[:depth])
 
 
 def _digest(files: Sequence[StoredFile]) -> str:
@@ -90,12 +98,26 @@ def _digest(files: Sequence[StoredFile]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _group_by_time(changed: Mapping[str, float]) -> list[tuple[list[str], float]]:
-    """Return groups of folders that changed at about the same time, and the latest time of each, oldest first."""
+def _newest_writes(files: Sequence[StoredFile], depth: int) -> dict[str, str]:
+    """Return the id of the write that the newest file of a partition is of, where its name says it."""
+    writes = {}
+    for file in sorted(files, key=lambda file: file.modified_time):
+        match = _WRITE_ID.search(file.path)
+        writes[_partition_folder(file, depth)] = "" if match is None else match["write"]
+    return writes
+
+
+def _group_by_write(changed: Mapping[str, float], writes: Mapping[str, str]) -> list[tuple[list[str], float]]:
+    """Return groups of folders that changed by one write, or at about the same time; with the latest time of each."""
     folders = sorted(changed, key=lambda folder: (changed[folder], folder))
-    times = [changed[folder] for folder in folders]
-    starts = [i for i, at in enumerate(times) if i == 0 or at - times[i - 1] >= _COMMIT_GAP_SECONDS]
-    return [(folders[start:stop], times[stop - 1]) for start, stop in pairwise([*starts, len(folders)])]
+    starts = [
+        number
+        for number, (folder, before) in enumerate(zip(folders, ["", *folders], strict=False))
+        if number == 0
+        or changed[folder] - changed[before] >= _COMMIT_GAP_SECONDS
+        or writes.get(folder, "") != writes.get(before, "")
+    ]
+    return [(folders[start:stop], changed[folders[stop - 1]]) for start, stop in pairwise([*starts, len(folders)])]
 
 
 def _table_commit(  # noqa: PLR0913, PLR0917 - what a commit is told from

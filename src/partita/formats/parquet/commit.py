@@ -8,14 +8,13 @@ _partita_table/commits/00000000000000000007.json                    what commit 
 | step | a kill after it leaves |
 |---|---|
 | 1 executors write staged files | staged files, which `remove_orphans` deletes |
-| 2 the driver puts the next commit, if absent | a commit that is decided and not carried out |
+| 2 the driver puts the next commit, if absent | the commit: Partita reads the staged files; others see nothing yet |
 | 3 each staged file is moved to its place | some of the new files in sight of other engines |
 | 4 each replaced file is deleted | all of the new files, and some of the replaced ones |
 | 5 the commit is put again as finished | everything in place |
 
-Whoever commits next carries out what is left of steps 3 to 5, which can be done twice, and two processes can do it at
-once. Partita's readers take a commit that isn't finished as a whole or not at all (`visible_files`); other engines see
-the folder as it is.
+Step 2 is the commit: Partita's readers see all of it from then on, and nothing before. Whoever commits next carries out
+what is left of steps 3 to 5 if the process is dead or doesn't get on; each step can be done twice.
 """
 
 from __future__ import annotations
@@ -25,10 +24,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import uuid4
 
 from partita.formats.parquet.create import TABLE_FOLDER
+from partita.formats.parquet.values import is_hidden
 from partita.formats.run_transactions import expired_applications
+from partita.process import may_be_alive, this_process
 from partita.storage import Storage, StoredFile
 from partita.untrusted_input import parse_json_object, translate_read_errors
 
@@ -36,9 +38,9 @@ STAGING_FOLDER = f"{TABLE_FOLDER}/staging"
 STAGED_SUFFIX = ".staged"
 """Without it, DuckDB and polars would find the files by `**/*.parquet`."""
 _COMMITS_FOLDER = f"{TABLE_FOLDER}/commits"
-_PATIENCE_SECONDS = 60.0
-"""How long a commit of another process may take in an object store, where a copy that is under way can't be stopped."""
-_POLL_SECONDS = 0.5
+_WRITER_PATIENCE, _READER_PATIENCE = 60.0, 5.0
+"""For how many seconds a writer and a reader wait for a commit of a process that may be alive."""
+_POLL_SECONDS = 0.02
 _MAX_THREADS = 16
 _MAX_LOOKS = 5
 
@@ -66,13 +68,14 @@ class FolderCommit:
     transactions: Mapping[str, int] = field(default_factory=dict)
     is_finished: bool = False
     commit_id: str = field(default_factory=lambda: str(uuid4()))
+    process: Mapping[str, Any] = field(default_factory=this_process)
 
     def to_json(self) -> bytes:
         """Return the commit as its file holds it."""
         removed = [[file.path, file.size, file.modified_time] for file in self.removed]
         document = {
             "id": self.commit_id, "finished": self.is_finished, "added": self.added, "removed": removed,
-            "transactions": dict(self.transactions),
+            "transactions": dict(self.transactions), "process": dict(self.process),
         }  # fmt: skip
         return json.dumps(document, ensure_ascii=False).encode()
 
@@ -87,10 +90,18 @@ class FolderCommit:
             {str(name): int(number) for name, number in document["transactions"].items()},
             bool(document["finished"]),
             str(document["id"]),
+            dict(document["process"]),
         )
 
 
-_NO_COMMIT = FolderCommit(-1, is_finished=True, commit_id="")
+@dataclass(frozen=True, slots=True)
+class FolderFile(StoredFile):
+    """A data file by the path where it is or will be, and `location`, the path where it is now."""
+
+    location: str = field(default="", compare=False)
+
+
+_NO_COMMIT = FolderCommit(-1, is_finished=True, commit_id="", process={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +122,20 @@ class CommitLog:
                     return FolderCommit.from_json(int(path.rpartition("/")[2].removesuffix(".json")), data)
 
     def latest_finished(self) -> FolderCommit:
-        """Return the newest commit after carrying out what is left of it.
+        """Return the newest commit, after carrying out what is left of it if its process doesn't."""
+        commit = self.wait_for_latest(_WRITER_PATIENCE)
+        return commit if commit.is_finished else self.finish(commit)
 
-        In an object store, another process gets some time to do that itself.
-        """
-        commit, deadline = self.latest(), time.monotonic() + (0 if self.storage.is_local else _PATIENCE_SECONDS)
-        while not commit.is_finished and time.monotonic() < deadline:
+    def wait_for_latest(self, seconds: float) -> FolderCommit:
+        """Return the newest commit; one whose process may be alive gets so many seconds to be carried out."""
+        commit, deadline = self.latest(), time.monotonic() + seconds
+        while not commit.is_finished and may_be_alive(commit.process) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
             newer = self.latest()
             if newer.number != commit.number:
-                deadline = time.monotonic() + _PATIENCE_SECONDS
+                deadline = time.monotonic() + seconds
             commit = newer
-        return commit if commit.is_finished else self.finish(commit)
+        return commit
 
     def begin(
         self,
@@ -178,39 +191,32 @@ def _for_each(storage: Storage, action: Callable[[str], None], paths: Sequence[s
         list(threads.map(action, paths))
 
 
-def list_table_files(storage: Storage) -> tuple[FolderCommit, list[StoredFile]]:
-    """List a folder, hidden files included, and return its newest commit and the files without what is half done.
+def list_table_files(storage: Storage) -> tuple[FolderCommit, list[StoredFile], list[FolderFile]]:
+    """List a folder: its newest commit, all that it has, and the files that are visible once that commit is in place.
 
     A listing during which the newest commit changed is done again.
     """
     log = CommitLog(storage)
-    before = log.latest()
+    before = log.wait_for_latest(_READER_PATIENCE)
     for _ in range(_MAX_LOOKS):
         files, commit = storage.list_files(), log.latest()
-        visible = visible_files(files, commit) if commit == before else None
-        if visible is not None:
-            return commit, visible
-        before = commit
-    # Another engine deleted files that a commit would have replaced, whose process died.
-    files = storage.list_files()
-    visible = visible_files(files, before)
-    return before, _files_before(files, before) if visible is None else visible
+        if commit == before:
+            break
+        before = commit if commit.is_finished else log.wait_for_latest(_READER_PATIENCE)
+    return before, files, visible_files(files, before)
 
 
-def visible_files(files: Sequence[StoredFile], commit: FolderCommit) -> list[StoredFile] | None:
-    """Return the files as they are before or after a commit that may be half done.
-
-    None if the files, whose listing took some time, show neither.
-    """
-    if commit.is_finished:
-        return list(files)
-    removed = set(commit.removed)
-    if {published_path(path) for path in commit.added} <= {file.path for file in files}:
-        return [file for file in files if file not in removed]
-    return _files_before(files, commit) if removed <= set(files) else None
-
-
-def _files_before(files: Sequence[StoredFile], commit: FolderCommit) -> list[StoredFile]:
-    """Return the files without those that a commit published."""
-    published = {published_path(path) for path in commit.added}
-    return [file for file in files if file.path not in published]
+def visible_files(files: Sequence[StoredFile], commit: FolderCommit) -> list[FolderFile]:
+    """Return the files that aren't hidden, as they are once a commit is in place."""
+    removed = frozenset(commit.removed)
+    visible = [
+        FolderFile(file.path, file.size, file.modified_time, file.is_link, file.path)
+        for file in files
+        if not is_hidden(file.path) and file not in removed
+    ]
+    paths, staged = {file.path for file in visible}, frozenset(commit.added)
+    for file in files:
+        path = published_path(file.path) if file.path in staged else None
+        if path is not None and path not in paths:
+            visible.append(FolderFile(path, file.size, file.modified_time, file.is_link, file.path))
+    return sorted(visible, key=lambda file: file.path)

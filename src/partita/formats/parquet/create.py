@@ -92,13 +92,10 @@ def check_columns(schema: Schema, partition_names: Sequence[str]) -> None:
 def check_partition_column(field: Field) -> None:
     """Raise `SpecError` if a column's values can't be the names of folders."""
     if field.type.kind not in PARTITION_TEXT_KINDS:
-        reason = "a folder's name has no time zone" if field.type.kind is TypeKind.TIMESTAMP else "no name holds those"
         raise SpecError(
-            f"a Parquet table can't be partitioned by {field.name!r} of type {field.type}: {reason}; "
-            "add a column of a date, a number or a text, or use format='iceberg'"
+            f"a Parquet table can't be partitioned by {field.name!r} of type {field.type}, which no folder's "
+            "name holds; add a column of a date, a number or a text, or use format='iceberg'"
         )
-    if is_hidden(field.name):
-        raise SpecError(f"a Parquet table can't be partitioned by {field.name!r}: readers ignore folders named so")
 
 
 def check_stored_type(type_: LogicalType, description: str) -> None:

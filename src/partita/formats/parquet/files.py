@@ -26,8 +26,8 @@ from partita.algebra.types import Field
 from partita.cache import LruCache
 from partita.errors import TableError
 from partita.formats.nested_tables import nested_table_folders, table_formats_in
-from partita.formats.parquet.commit import staged_path
-from partita.formats.parquet.values import folder_texts, is_hidden, partition_folder
+from partita.formats.parquet.commit import FolderFile, staged_path
+from partita.formats.parquet.values import folder_texts, partition_folder
 from partita.formats.parquet_files import ParquetSink
 from partita.formats.registry import table_format
 from partita.storage import Storage, StoredFile
@@ -35,22 +35,27 @@ from partita.storage import Storage, StoredFile
 _PARQUET_NAME = re.compile(r"\.(parquet|parq|pq)$", re.IGNORECASE)
 _PARQUET_MAGIC = b"PAR1"
 _HUDI_FOLDER = ".hoodie/"
-_is_parquet_cache: LruCache[tuple[str, StoredFile], bool] = LruCache(100_000)
+_is_parquet_cache: LruCache[tuple[str, FolderFile], bool] = LruCache(100_000)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionedFiles:
     """Data files, sorted by path, with the names of their partition columns and the texts of each column, by file."""
 
-    files: tuple[StoredFile, ...]
+    files: tuple[FolderFile, ...]
     partition_names: tuple[str, ...]
     texts: tuple[pa.Array, ...]
 
 
-def find_data_files(storage: Storage, stored_files: Sequence[StoredFile], format_name: str) -> PartitionedFiles:
-    """Return the data files among the files of a listing; raise `TableError` for what the head of this module says."""
+def find_data_files(
+    storage: Storage, stored_files: Sequence[StoredFile], visible_files: Sequence[FolderFile], format_name: str
+) -> PartitionedFiles:
+    """Return the data files among the visible files of a listing, as the head of this module says.
+
+    Raises `TableError` for what it refuses.
+    """
     _check_other_formats(storage, [file.path for file in stored_files], format_name)
-    visible = [file for file in stored_files if not is_hidden(file.path) and (file.size or file.is_link)]
+    visible = [file for file in visible_files if file.size or file.is_link]
     link = next((file.path for file in visible if file.is_link), None)
     if link is not None:
         raise TableError(
@@ -77,14 +82,14 @@ def _check_other_formats(storage: Storage, paths: Sequence[str], format_name: st
         raise TableError(f"{storage.uri} has another table in it, {nested}; open that one, or move it elsewhere")
 
 
-def _is_parquet(storage: Storage, file: StoredFile) -> bool:
+def _is_parquet(storage: Storage, file: FolderFile) -> bool:
     if _PARQUET_NAME.search(file.path):
         return True
     key = (storage.uri, file)
     cached = _is_parquet_cache.get(key)
     if cached is not None:
         return cached
-    with storage.open_input(file.path) as stream:
+    with storage.open_input(file.location) as stream:
         return _is_parquet_cache.put(key, stream.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC, 1)
 
 
@@ -132,6 +137,6 @@ class ParquetTarget:
     def open_sink(self, partition: tuple[str | None, ...], task: str) -> ParquetSink:
         """Open a new file in a partition."""
         folder = partition_folder(partition, self.partition_fields)
-        name = f"part-{task}-{uuid4()}.c000.snappy.parquet"
+        name = f"part-{task}-{self.write_id}.c{uuid4().hex[:12]}.snappy.parquet"
         path = staged_path(f"{folder}/{name}" if folder else name, self.write_id)
         return ParquetSink(self.storage, path, self.stored_schema, lambda _: "")

@@ -16,15 +16,16 @@ from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_logical_type
 from partita.cache import LruCache
 from partita.errors import SchemaError, TableError
+from partita.formats.parquet.commit import FolderFile
 from partita.formats.parquet.create import check_stored_type
-from partita.storage import Storage, StoredFile
+from partita.storage import Storage
 from partita.untrusted_input import translate_read_errors
 
 SCHEMA_FOOTERS = 32
 """How many footers are read for the schema of a folder that has no definition."""
 _MAX_THREADS = 32
 _MAX_CACHED_BYTES = 256 * 2**20
-_footer_cache: LruCache[tuple[str, StoredFile], Footer] = LruCache(_MAX_CACHED_BYTES)
+_footer_cache: LruCache[tuple[str, FolderFile], Footer] = LruCache(_MAX_CACHED_BYTES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +41,7 @@ class Footer:
     has_old_calendar: bool
 
 
-def read_footers(storage: Storage, files: Sequence[StoredFile]) -> list[Footer]:
+def read_footers(storage: Storage, files: Sequence[FolderFile]) -> list[Footer]:
     """Return the footers of files; those that weren't read before are, many at once."""
     cached = [_footer_cache.get((storage.uri, file)) for file in files]
     missing = [file for file, footer in zip(files, cached, strict=True) if footer is None]
@@ -52,9 +53,9 @@ def read_footers(storage: Storage, files: Sequence[StoredFile]) -> list[Footer]:
     return [next(read) if footer is None else footer for footer in cached]
 
 
-def _read_footer(storage: Storage, file: StoredFile) -> Footer:
+def _read_footer(storage: Storage, file: FolderFile) -> Footer:
     with translate_read_errors(f"the Parquet footer of {file.path} in {storage.uri}"):
-        with storage.open_input(file.path) as stream:
+        with storage.open_input(file.location) as stream:
             metadata = pq.read_metadata(stream)
         schema = metadata.schema
         columns = {schema.column(i).path: i for i in range(metadata.num_columns)}
@@ -84,7 +85,7 @@ def _has_old_calendar(properties: Mapping[bytes, bytes]) -> bool:
     return b"org.apache.spark.legacyDateTime" in properties or version[:2] in {b"1.", b"2."}
 
 
-def sampled_files(files: Sequence[StoredFile]) -> list[StoredFile]:
+def sampled_files(files: Sequence[FolderFile]) -> list[FolderFile]:
     """Return the files whose footers say the schema of a folder: all of a few, else some evenly spaced by age.
 
     The oldest and the newest are among them.
@@ -95,12 +96,12 @@ def sampled_files(files: Sequence[StoredFile]) -> list[StoredFile]:
     return [by_age[i] for i in np.linspace(0, len(by_age) - 1, SCHEMA_FOOTERS).astype(int).tolist()]
 
 
-def unified_schema(storage: Storage, files: Sequence[StoredFile], partition_names: Iterable[str]) -> Schema:
+def unified_schema(storage: Storage, files: Sequence[FolderFile], partition_names: Iterable[str]) -> Schema:
     """Return the columns of sampled files, by name, without partition columns; those of the newest files come first.
 
     Raises `TableError`, naming the files, if they have different types for a column.
     """
-    sources: dict[str, tuple[Field, StoredFile]] = {}
+    sources: dict[str, tuple[Field, FolderFile]] = {}
     partitions = {name.casefold() for name in partition_names}
     sampled = sampled_files(files)[::-1]
     for file, footer in zip(sampled, read_footers(storage, sampled), strict=True):
@@ -119,13 +120,13 @@ def unified_schema(storage: Storage, files: Sequence[StoredFile], partition_name
     return Schema(tuple(field for field, _ in sources.values()))
 
 
-def check_file_type(field: Field, type_: LogicalType, file: StoredFile) -> None:
+def check_file_type(field: Field, type_: LogicalType, file: FolderFile) -> None:
     """Raise `TableError` if a file has another type for a column than the table."""
     if type_ != field.type and type_.kind is not TypeKind.NULL:
         raise _type_conflict(field.name, type_, file, field.type, f"and {field.type} in the table")
 
 
-def _type_conflict(name: str, type_: LogicalType, file: StoredFile, other: LogicalType, where: str) -> TableError:
+def _type_conflict(name: str, type_: LogicalType, file: FolderFile, other: LogicalType, where: str) -> TableError:
     hint = "; write the texts as UTF-8 strings" if BINARY in (type_, other) else ""
     return TableError(
         f"column {name!r} is {type_} in {file.path}, {where}: write one of them anew with the other type{hint}"

@@ -43,6 +43,10 @@ class ParquetFormat(TableFormat):
         Operation.DELETE: _NO_ROW_CHANGES,
         Operation.UPDATE: _NO_ROW_CHANGES,
         Operation.MERGE: _NO_ROW_CHANGES,
+        Operation.REWRITE: Gap(
+            "can't tell readers that files with the same rows replace others",
+            "overwrite its partitions with their own rows, which counts as a change of them",
+        ),
         Operation.EVOLVE: FIXED_PARTITIONING,
         Operation.HISTORY: Gap(
             "has no log of its changes",

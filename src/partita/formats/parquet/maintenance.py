@@ -11,7 +11,7 @@ from partita.storage import Storage
 
 _UUID_PATTERN = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _STAGED_FILE = re.compile(
-    rf"{STAGING_FOLDER}/{_UUID_PATTERN}/(?:.*/)?part-\d{{5}}-\d+-{_UUID_PATTERN}\.c000\.snappy\.parquet\.staged",
+    rf"{STAGING_FOLDER}/{_UUID_PATTERN}/(?:.*/)?part-\d{{5}}-\d+-{_UUID_PATTERN}\.c[0-9a-f]{{12}}\.snappy\.parquet\.staged",
     re.DOTALL,
 )
 

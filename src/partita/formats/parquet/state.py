@@ -20,7 +20,7 @@ from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_arrow_type
 from partita.errors import CommitConflict, PartitionValueError, TableError, TableMissing
 from partita.formats.column_partitioning import identity_spec
-from partita.formats.parquet.commit import CommitLog, FolderCommit, list_table_files
+from partita.formats.parquet.commit import CommitLog, FolderCommit, FolderFile, list_table_files
 from partita.formats.parquet.conflicts import check_conflict
 from partita.formats.parquet.create import TableDefinition, check_partition_column, read_definition
 from partita.formats.parquet.files import ParquetTarget, PartitionedFiles, find_data_files
@@ -45,7 +45,7 @@ class ParquetTableVersion(TableVersion):
     """A folder, with its data files in the order of `files`, and the newest commit."""
 
     storage: Storage
-    data_files: tuple[StoredFile, ...]
+    data_files: tuple[FolderFile, ...]
     latest_commit: FolderCommit
     table_id: str
 
@@ -65,20 +65,15 @@ class ParquetTableVersion(TableVersion):
         return Schema(tuple(field for field in self.schema if field.name not in self.spec.names))
 
     def has_transaction(self, transaction: tuple[str, int]) -> bool:
-        """Return whether a commit has recorded that number of the application, or a later one.
-
-        If that is the newest commit, and its process died before all was in place, it is carried out first.
-        """
+        """Return whether a commit has recorded that number of the application, or a later one."""
         application, number = transaction
-        is_recorded = self.latest_commit.transactions.get(application, -1) >= number
-        if is_recorded and not self.latest_commit.is_finished:
-            CommitLog(self.storage).latest_finished()
-        return is_recorded
+        return self.latest_commit.transactions.get(application, -1) >= number
 
     def commit(self, change: TableChange) -> int:
         """Decide a commit, move the staged files to their places, and delete those that are replaced."""
         log, staged = CommitLog(self.storage), change.added_files["path"].to_pylist()
-        removed = [self.data_files[index] for index in change.removed_file_indices.tolist()]
+        files = [self.data_files[index] for index in change.removed_file_indices.tolist()]
+        removed = [StoredFile(file.path, file.size, file.modified_time) for file in files]
         while True:
             latest = log.latest_finished()
             application, number = change.transaction or ("", 0)
@@ -135,8 +130,8 @@ def load_table_version(storage: Storage, definition: TableDefinition | None = No
     Raises `TableMissing` if the folder has neither, and `TableError` for what can't be read correctly.
     """
     definition = definition or read_definition(storage)
-    commit, stored_files = list_table_files(storage)
-    found = find_data_files(storage, stored_files, FORMAT_NAME)
+    commit, stored_files, visible_files = list_table_files(storage)
+    found = find_data_files(storage, stored_files, visible_files, FORMAT_NAME)
     if definition is None:
         if not found.files:
             raise TableMissing(storage.uri)
@@ -153,7 +148,7 @@ def load_table_version(storage: Storage, definition: TableDefinition | None = No
     spec_ids = spec_id_column(0, len(files))
     table_files = pa.table(
         {
-            "path": pa.array([file.path for file in files], pa.string()),
+            "path": pa.array([file.location for file in files], pa.string()),
             "spec_id": spec_ids,
             "bytes": pa.array([file.size for file in files], pa.int64()),
         }
@@ -192,5 +187,5 @@ def _folded(names: Sequence[str]) -> list[str]:
     return [name.casefold() for name in names]
 
 
-def _take(files: Sequence[StoredFile], indices: np.ndarray | None) -> Sequence[StoredFile]:
+def _take(files: Sequence[FolderFile], indices: np.ndarray | None) -> Sequence[FolderFile]:
     return files if indices is None else [files[index] for index in indices.tolist()]

@@ -20,18 +20,19 @@ from partita.algebra.schema import Schema
 from partita.algebra.types import NESTED_KINDS, TIMESTAMP_KINDS, Field, TypeKind
 from partita.arrow.prune import ColumnStatistics
 from partita.arrow.schema import to_arrow_type
+from partita.formats.parquet.commit import FolderFile
 from partita.formats.parquet.footers import Footer, check_file_type, read_footers
-from partita.storage import Storage, StoredFile
+from partita.storage import Storage
 
 _CALENDAR_KINDS = TIMESTAMP_KINDS | {TypeKind.DATE}
 
 
-def row_counts(storage: Storage, files: Sequence[StoredFile]) -> pa.Array:
+def row_counts(storage: Storage, files: Sequence[FolderFile]) -> pa.Array:
     """Return the number of rows of each file."""
     return pa.array([footer.metadata.num_rows for footer in read_footers(storage, files)], pa.int64())
 
 
-def file_statistics(storage: Storage, files: Sequence[StoredFile], columns: Schema) -> dict[str, ColumnStatistics]:
+def file_statistics(storage: Storage, files: Sequence[FolderFile], columns: Schema) -> dict[str, ColumnStatistics]:
     """Return the statistics of columns that aren't nested, by name; no footer is read if there are none.
 
     Raises `TableError` if a file has another type for a column.
@@ -52,7 +53,7 @@ _Bounds = tuple[Any, Any, int | None]
 """The least and the greatest value, and the number of nulls; None is unknown."""
 
 
-def _file_bounds(field: Field, footer: Footer, file: StoredFile) -> _Bounds:
+def _file_bounds(field: Field, footer: Footer, file: FolderFile) -> _Bounds:
     name = _own_name(field.name, footer)
     if name is None:
         return None, None, footer.metadata.num_rows

@@ -14,7 +14,8 @@ same text, and strings otherwise:
 |---|---|
 | int, long, decimal(38,0) | digits without a leading zero: `007` and `+7` make the column a string |
 | date | `2025-01-15` |
-| timestamp_ntz | `2025-01-15 10:30:00`, with up to six digits of a fraction: a folder's name has no time zone |
+| timestamp_ntz | `2025-01-15 10:30:00`, with up to six digits of a fraction |
+| timestamp | `2025-01-15T10:30:00.000000Z`: without a zone, a text doesn't say which moment it is |
 | double | `1.5`, `1.0E10`, and not whole numbers among them |
 
 Spark infers the same types except that it reads `007` as 7, a timestamp in the session's time zone, and fractions
@@ -36,8 +37,8 @@ from partita.algebra.types import (
     DOUBLE,
     INT,
     LONG,
-    NESTED_KINDS,
     STRING,
+    TIMESTAMP,
     TIMESTAMP_NTZ,
     Field,
     LogicalType,
@@ -48,11 +49,11 @@ from partita.errors import PartitionValueError
 from partita.formats.partition_texts import parse_partition
 from partita.formats.partition_texts.arrow import typed_column
 from partita.formats.partition_texts.hive import MAX_NAME_BYTES, NULL_DIRECTORY, directory_segment, unescape_name
-from partita.formats.partition_texts.serialization import directory_text
+from partita.formats.partition_texts.serialization import directory_text, partition_value_text
 from partita.formats.partition_texts.uri import decode_uri
 from partita.formats.partition_texts.validation import PARTITION_KINDS, validate_partition_values
 
-PARTITION_TEXT_KINDS = PARTITION_KINDS - {TypeKind.TIMESTAMP, TypeKind.BINARY} - NESTED_KINDS
+PARTITION_TEXT_KINDS = PARTITION_KINDS - {TypeKind.BINARY}
 """The types of columns that can partition a folder: each value has one text, which all readers understand alike."""
 
 
@@ -100,6 +101,7 @@ def inferred_type(texts: pa.Array) -> LogicalType:
 _INFERRED_TYPES: Mapping[str, LogicalType] = {
     "^[0-9]{4}-[0-9]{2}-[0-9]{2}$": DATE,
     "^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+$": TIMESTAMP_NTZ,
+    "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z$": TIMESTAMP,
     r"^-?[0-9]+\.[0-9]+(E-?[0-9]+)?$": DOUBLE,
 }
 
@@ -109,7 +111,13 @@ def _is_usual_text(text: str, field: Field) -> bool:
         value = parse_partition({field.name: text}, Schema((field,)))[field.name]
     except PartitionValueError:
         return False
-    return text == directory_text(value, field, UTC)
+    return text == _folder_text(value, field)
+
+
+def _folder_text(value: object, field: Field) -> str | None:
+    """Return the text of a value: Spark's, but with its zone for a timestamp, which Spark shows in the session's."""
+    is_moment = field.type.kind is TypeKind.TIMESTAMP
+    return partition_value_text(value, field) if is_moment else directory_text(value, field, UTC)
 
 
 def typed_partitions(fields: Sequence[Field], texts: Sequence[pa.Array], row_count: int) -> pa.Table:
@@ -129,6 +137,10 @@ def _typed_texts(field: Field, texts: pa.Array) -> pa.Array:
         return texts
     if pc.any(pc.equal(texts, "")).as_py():
         raise PartitionValueError(field.name, str(field.type), "the text ''")
+    if field.type.kind is TypeKind.TIMESTAMP:
+        zoneless = texts.filter(pc.invert(pc.match_substring_regex(texts, r"(Z|[+-]\d\d:?\d\d)$")))
+        if len(zoneless):
+            raise PartitionValueError(field.name, "a timestamp with its time zone", f"the text {zoneless[0].as_py()!r}")
     return typed_column(texts, field)
 
 
@@ -141,12 +153,20 @@ def partition_folder(texts: Sequence[str | None], fields: Sequence[Field]) -> st
     values = parse_partition(dict(zip(schema.names, texts, strict=True)), schema)
     segments = []
     for field, value in validate_partition_values(values, schema, UTC):
-        segment = directory_segment(field.name, directory_text(value, field, UTC))
+        segment = _VISIBLE_START.sub(_escaped, directory_segment(field.name, _folder_text(value, field)))
         if len(segment.encode()) > MAX_NAME_BYTES:
             expected = f"a value whose folder has a name of at most {MAX_NAME_BYTES} bytes"
             raise PartitionValueError(field.name, expected, f"{len(segment.encode())} bytes")
         segments.append(segment)
     return "/".join(segments)
+
+
+_VISIBLE_START = re.compile(r"^[._]")
+"""Readers would ignore a folder whose name begins so, some of them even if it has a `=`."""
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
 
 
 def is_hidden(path: str) -> bool:

@@ -103,8 +103,8 @@ class ParquetRows(TableRows):
         storage, schema = self.table_version.storage, self.spark_schema()
         files = [self.table_version.data_files[index] for index in file_indices.tolist()]
         location = FolderLocation.from_uri(storage.uri)
-        check_no_links_outside(location, (f"{storage.uri}/{file.path}" for file in files))
-        locations = [storage.hadoop_location(file.path) for file in files]
+        check_no_links_outside(location, (f"{storage.uri}/{file.location}" for file in files))
+        locations = [storage.hadoop_location(file.location) for file in files]
         constants = [name for name in names if name in self.table_version.spec.names]
         stored = tuple(name for name in names if name not in constants)
         return ScanFiles(
