@@ -63,6 +63,24 @@ def test_missing_files(storage: Storage) -> None:
     assert list(storage.list_paths("a")) == []
 
 
+def test_move_gives_a_file_another_path_once(storage: Storage) -> None:
+    storage.put("a/b", b"one")
+    storage.move("a/b", "c/d/e=1")
+    storage.move("a/b", "c/d/e=1")
+    assert list(storage.list_paths()) == [("c/d/e=1", 3)]
+    assert storage.get("c/d/e=1") == b"one"
+
+
+def test_move_stays_in_the_folder(disk: Storage, tmp_path: Path) -> None:
+    disk.put("a/b", b"one")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "table" / "link").symlink_to(tmp_path / "elsewhere")
+    for path in ("../elsewhere/b", "link/b"):
+        with pytest.raises(StorageError):
+            disk.move("a/b", path)
+    assert disk.get("a/b") == b"one"
+
+
 def test_the_folders_in_a_folder(storage: Storage) -> None:
     for path in ("a/b/c", "a/d", "e/_log/0", "f"):
         storage.put(path, b"x")

@@ -11,8 +11,8 @@ from partita.formats.registry import FORMATS
 
 DESCRIPTION = """
 Register a table that exists elsewhere as a source, with its whole history. Its
-files stay where they are. Give the folder of a Delta or Lance table, or the
-name of an Iceberg table in its catalog. Needs no Java.
+files stay where they are. Give the folder of the table, or the name of an
+Iceberg table in its catalog. Needs no Java.
 """
 EXAMPLES = (
     "partita adopt s3://bucket/raw/orders --format delta --name raw.orders",

@@ -21,6 +21,7 @@ class Operation(StrEnum):
     HISTORY = "history"
     CHANGE_FEED = "change_feed"
     TRANSACTIONS = "transactions"
+    ATOMIC_COMMITS = "atomic_commits"
     EXPIRE_SNAPSHOTS = "expire_snapshots"
     REMOVE_ORPHANS = "remove_orphans"
     TRANSFORM_PARTITIONING = "transform_partitioning"
@@ -42,5 +43,9 @@ FIXED_PARTITIONING = Gap(
     "keeps the partitioning that it was made with",
     "make a new table with the other one, and append this one's rows to it, or use format='iceberg'",
 )
+COLUMN_PARTITIONING = Gap(
+    "is partitioned by columns", "add a column that holds the value and name that, or use another format"
+)
+EMPTY_TEXT_IS_NULL = Gap("stores an empty partition text as null", "use None, another text, or another format")
 NO_VECTOR_INDEX = Gap("has no vector index", "use format='lance'")
 NO_TEXT_LENGTHS = Gap("doesn't keep the length of a text", "use STRING")

@@ -1,4 +1,4 @@
-"""Parquet files, written and copied with pyarrow: what Delta and Iceberg share."""
+"""Parquet files, written and copied with pyarrow: what the formats share that have them."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ _FORMATS = {
     "delta": "partita.formats.delta.format:DELTA",
     "iceberg": "partita.formats.iceberg.format:ICEBERG",
     "lance": "partita.formats.lance.format:LANCE",
+    "parquet": "partita.formats.parquet.format:PARQUET",
 }
 """Where each format is defined; its libraries are imported when a table is opened or created."""
 

@@ -1,7 +1,8 @@
 """Parquet files as DataFrames, with a cache of those that Spark has loaded.
 
 To read five files, Spark lists them, creates a relation and analyses the schema, which takes as long as the rest of a
-small read. Files of a table never change, so the DataFrame is kept for the next read of the same files (ADR 22).
+small read. Files of a table never change, so the DataFrame is kept for the next read of the same files (ADR 22). Files
+that others may write anew under the same path have revisions that tell their contents apart.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ALWAYS_TRUE = "true"
 """The condition in SQL of a read that keeps every row."""
 
 _MAX_CACHED_FILES, _MAX_CACHED_READERS = 20_000, 100
-_FrameCache: TypeAlias = LruCache[tuple[StructType | str, tuple[str, ...], str], DataFrame]
+_FrameCache: TypeAlias = LruCache[tuple[StructType | str, tuple[str, ...], str, tuple[str, ...]], DataFrame]
 _ReaderCache: TypeAlias = LruCache[StructType | str, DataFrameReader]
 
 _LISTING_SETTINGS = {
@@ -41,7 +42,12 @@ _READ_OPTIONS = {
 
 
 def read_parquet(
-    spark: SparkSession, schema: StructType | str, locations: Sequence[str], where: str = ALWAYS_TRUE
+    spark: SparkSession,
+    schema: StructType | str,
+    locations: Sequence[str],
+    where: str = ALWAYS_TRUE,
+    *,
+    revisions: tuple[str, ...] = (),
 ) -> DataFrame:
     """Return the rows of these Parquet files that a condition in SQL keeps, from the session's cache if it has them.
 
@@ -49,7 +55,7 @@ def read_parquet(
     join two uses of the same DataFrame.
     """
     cache: _FrameCache = session_state(spark, "parquet_frames", lambda: LruCache(_MAX_CACHED_FILES))
-    key = schema, tuple(locations), where
+    key = schema, tuple(locations), where, revisions
     cached_reader = cache.get(key)
     if cached_reader is not None:
         return cached_reader

@@ -53,7 +53,8 @@ class ScanFiles:
     spells them. `stored_names` are the columns that the files have; each of `groups` has them in the same order, under
     the names of its files, and every file is in one group. `constants` has a row for each file, with the columns that
     have one value in a file. `columns` has for each column of the table, in order, its name, its type, and its name in
-    `stored_names` or in `constants`.
+    `stored_names` or in `constants`. `revisions` tell the contents of each file from earlier ones under the same path,
+    if the files of the table may be written anew.
     """
 
     locations: list[str]
@@ -62,6 +63,7 @@ class ScanFiles:
     groups: tuple[FileGroup, ...]
     constants: pa.Table
     columns: tuple[tuple[str, spark_types.DataType, str], ...]
+    revisions: tuple[str, ...] = ()
 
 
 def scan_files(
@@ -117,7 +119,7 @@ def _read_group(
     indices = group.file_indices.tolist()
     locations = [files.locations[index] for index in indices]
     if deleted_rows is None:
-        return read_parquet(spark, schema, locations)
+        return read_parquet(spark, schema, locations, revisions=files.revisions)
     paths = [files.reported_paths[index] for index in indices] if len(files.groups) > 1 else None
     return deleted_rows.read_other_rows(spark, schema, locations, paths)
 

@@ -86,6 +86,13 @@ class Storage(ABC):
         """Return the bytes of a file, or None if it doesn't exist."""
 
     @abstractmethod
+    def move(self, path: str, new_path: str) -> None:
+        """Move a file to a path where there is none, in one step on a disk and by a copy in an object store.
+
+        A file that doesn't exist is skipped: another process may have moved it.
+        """
+
+    @abstractmethod
     def exists(self, path: str) -> bool:
         """Return whether there is a file at that path."""
 

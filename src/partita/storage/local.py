@@ -60,6 +60,13 @@ class LocalStorage(Storage):
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
+    def move(self, path: str, new_path: str) -> None:
+        with self.translate_errors("move", path):
+            target = self._resolve_new_file(new_path)
+            with suppress(FileNotFoundError):
+                self._resolve_path(path).rename(target)
+            _sync_folder(target.parent)
+
     def exists(self, path: str) -> bool:
         with self.translate_errors("find", path):
             return self._resolve_path(path).is_file()
@@ -115,7 +122,7 @@ class LocalStorage(Storage):
         import pyarrow as pa
 
         with self.translate_errors("write", path):
-            file = self._open_new_file(path)
+            file = self._resolve_new_file(path).open("xb")
 
             def close_file() -> None:
                 _sync_file(file)
@@ -131,14 +138,14 @@ class LocalStorage(Storage):
             raise StorageError(f"{path!r} is not a path inside of {self.uri}")
         return Path(self.uri, path)
 
-    def _open_new_file(self, path: str) -> Any:
-        """Create and open a file; refuse one that a symbolic link would put outside of the folder."""
+    def _resolve_new_file(self, path: str) -> Path:
+        """Create the folder of a new file; refuse one that a symbolic link would put outside of this folder."""
         file = self._resolve_path(path)
         root, parent = os.path.realpath(self.uri), os.path.realpath(file.parent)
         if not f"{parent}/".startswith(f"{root.rstrip('/')}/"):
             raise StorageError(f"{path!r} is behind a symbolic link that leads out of {self.uri}; remove the link")
         _create_folder(file.parent)
-        return file.open("xb")
+        return file
 
 
 _TEMPORARY_PREFIX = ".partita-"

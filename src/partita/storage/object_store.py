@@ -46,6 +46,11 @@ class ObjectStorage(Storage):
             except FileNotFoundError:
                 return None
 
+    def move(self, path: str, new_path: str) -> None:
+        with self.translate_errors("move", path), suppress(FileNotFoundError):
+            self._store.copy(path, new_path)
+            self._store.delete(path)
+
     def exists(self, path: str) -> bool:
         with self.translate_errors("find", path):
             try:

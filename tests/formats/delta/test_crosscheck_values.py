@@ -23,7 +23,7 @@ from tests.formats.delta.tables import (
     sorted_rows,
     with_time_zone,
 )
-from tests.formats.delta.test_values import TABLE, ZONE, vector_value
+from tests.formats.partition_texts.test_values import TABLE, ZONE, vector_value
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,5 +1,5 @@
 """Delta tables."""
 
-from partita.formats.delta.values import EncodedPartition, encode_partition, parse_partition
+from partita.formats.partition_texts import EncodedPartition, encode_partition, parse_partition
 
 __all__ = ["EncodedPartition", "encode_partition", "parse_partition"]

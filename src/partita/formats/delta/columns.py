@@ -13,15 +13,12 @@ import pyarrow as pa
 from partita.algebra.calendar import HOUR
 from partita.algebra.schema import Schema, check_distinct_names
 from partita.algebra.spark_json import CHAR_VARCHAR_KEY, schema_from_json, schema_to_json
-from partita.algebra.spec import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from partita.algebra.transforms import (
     DayTransform,
     HourTransform,
-    IdentityTransform,
     MonthTransform,
     PartitionFunction,
     Transform,
-    TransformFamily,
     TruncateTransform,
     YearTransform,
 )
@@ -30,8 +27,8 @@ from partita.algebra.types import DATE, INT, STRING, CharType, Field, LogicalTyp
 from partita.arrow.schema import to_arrow_type
 from partita.errors import SchemaError, SpecError, TableError
 from partita.formats.delta.log import DeltaMetadata, column_mapping_mode
-from partita.formats.delta.values.validation import PARTITION_KINDS
 from partita.formats.field_ids import SPARK_FIELD_ID
+from partita.formats.partition_texts.validation import PARTITION_KINDS
 
 GENERATION_EXPRESSION = "delta.generationExpression"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
@@ -214,16 +211,6 @@ def new_table_schema(
     if len(partitions) == len(document["fields"]):
         raise SpecError("a Delta table needs a column that it is not partitioned by")
     return (_assign_column_mapping(document) if is_mapped else document), partitions
-
-
-def identity_spec(names: Iterable[str], schema: Schema) -> PartitionSpec:
-    """Return a spec of identity fields, of every type that Delta partitions by."""
-    columns = enumerate((schema.find_field(name) for name in names), PARTITION_FIELD_ID_START)
-    return PartitionSpec(
-        0,
-        tuple(PartitionField(c.name, c.name, IdentityTransform(), field_id, c.type) for field_id, c in columns),
-        TransformFamily.ICEBERG,
-    )
 
 
 _PLAIN_IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_]*")

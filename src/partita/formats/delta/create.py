@@ -13,7 +13,8 @@ from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import LogicalType, StructType, TypeKind
 from partita.errors import SpecError, TableError, TableExists, value_repr
-from partita.formats.delta.columns import GENERATION_EXPRESSION, identity_spec, max_column_id, new_table_schema
+from partita.formats.column_partitioning import identity_spec
+from partita.formats.delta.columns import GENERATION_EXPRESSION, max_column_id, new_table_schema
 from partita.formats.delta.commit import current_millis
 from partita.formats.delta.log import DeltaLog
 

@@ -19,9 +19,9 @@ from partita.errors import TableError
 from partita.formats.containment import FolderLocation
 from partita.formats.delta.log import DeltaMetadata, TableRoot, column_mapping_mode, is_absolute, physical_names
 from partita.formats.delta.statistics import DeltaStatisticsEncoder
-from partita.formats.delta.values import encode_partition, parse_partition
-from partita.formats.delta.values.uri import encode_uri
 from partita.formats.parquet_files import ParquetSink, read_row_groups
+from partita.formats.partition_texts import encode_partition, parse_partition
+from partita.formats.partition_texts.uri import encode_uri
 from partita.storage import Storage
 
 if TYPE_CHECKING:

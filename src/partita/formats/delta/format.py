@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from partita.algebra.transforms import TransformFamily
-from partita.formats.capabilities import FIXED_PARTITIONING, NO_VECTOR_INDEX, Gap, Operation
+from partita.formats.capabilities import (
+    COLUMN_PARTITIONING,
+    EMPTY_TEXT_IS_NULL,
+    FIXED_PARTITIONING,
+    NO_VECTOR_INDEX,
+    Gap,
+    Operation,
+)
 from partita.formats.format import CatalogProperties, TableAddress, TableFormat
 
 if TYPE_CHECKING:
@@ -26,12 +33,8 @@ class DeltaFormat(TableFormat):
         Operation.EXPIRE_SNAPSHOTS: Gap(
             "keeps its versions until a vacuum", "use the format's own vacuum: that of delta-spark or delta-rs"
         ),
-        Operation.TRANSFORM_PARTITIONING: Gap(
-            "is partitioned by columns", "add a column that holds the value and name that, or use another format"
-        ),
-        Operation.EMPTY_TEXT_PARTITIONS: Gap(
-            "stores an empty partition text as null", "use None, another text, or another format"
-        ),
+        Operation.TRANSFORM_PARTITIONING: COLUMN_PARTITIONING,
+        Operation.EMPTY_TEXT_PARTITIONS: EMPTY_TEXT_IS_NULL,
         Operation.VECTOR_SEARCH: NO_VECTOR_INDEX,
     }
     folder_marker = "_delta_log/"

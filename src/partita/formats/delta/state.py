@@ -15,7 +15,8 @@ from partita.algebra.schema import Schema
 from partita.algebra.spark_json import schema_from_json
 from partita.algebra.spec import SpecHistory
 from partita.errors import PartitionValueError, TableError
-from partita.formats.delta.columns import identity_spec, known_generated_columns, stored_arrow_schema
+from partita.formats.column_partitioning import identity_spec
+from partita.formats.delta.columns import known_generated_columns, stored_arrow_schema
 from partita.formats.delta.commit import PendingCommit, commit_actions, current_millis
 from partita.formats.delta.files import (
     DeltaCopier,
@@ -45,9 +46,9 @@ from partita.formats.delta.statistics import (
     row_counts,
     source_bounds,
 )
-from partita.formats.delta.values.validation import PARTITION_KINDS
 from partita.formats.file_plan import prune_files
 from partita.formats.partition_selection import PartitionSelection
+from partita.formats.partition_texts.validation import PARTITION_KINDS
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
 from partita.formats.table_version import TableVersion
 from partita.storage import Storage

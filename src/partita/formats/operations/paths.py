@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partita.formats.delta.values.uri import encode_uri
+from partita.formats.partition_texts.uri import encode_uri
 
 
 def hadoop_location(uri: str) -> str:

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from partita.arrow.buffers import Array, Octets, dense_array
 from partita.errors import StorageError
 from partita.formats.containment import canonical_scheme
-from partita.formats.delta.values.uri import decode_uri
+from partita.formats.partition_texts.uri import decode_uri
 from partita.storage import Storage
 
 

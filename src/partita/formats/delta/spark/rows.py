@@ -25,13 +25,13 @@ from partita.formats.delta.expressions import check_expression
 from partita.formats.delta.files import containing_storage, resolve_file_paths
 from partita.formats.delta.log import DeltaMetadata, column_mapping_mode, is_absolute
 from partita.formats.delta.spark.generated_columns import generated_expression_column, generated_function_column
-from partita.formats.delta.spark.partition_texts import partition_text
 from partita.formats.delta.spark.text_lengths import length_violations, with_text_lengths
 from partita.formats.delta.state import DeltaTableVersion
 from partita.formats.field_ids import read_file_columns
 from partita.formats.operations.copy_on_write import rewrite_changed_files
 from partita.formats.operations.file_groups import file_groups
 from partita.formats.operations.paths import hadoop_location, spark_file_path
+from partita.formats.partition_texts.spark import partition_text
 from partita.formats.table_change import NO_FILE_INDICES, WRITTEN_FILE_SCHEMA, TableChange
 from partita.formats.table_rows import TableRows
 from partita.spark.constraints import (

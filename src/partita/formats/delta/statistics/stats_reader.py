@@ -43,7 +43,7 @@ from partita.arrow.buffers import Array, dense_array, int64_values, narrow_strin
 from partita.arrow.prune import ColumnStatistics
 from partita.arrow.schema import to_arrow_type
 from partita.errors import PartitionValueError
-from partita.formats.delta.values.deserialization import parse_partition
+from partita.formats.partition_texts.deserialization import parse_partition
 
 
 def row_counts(files: pa.Table) -> pa.Array:

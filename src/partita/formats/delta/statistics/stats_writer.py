@@ -11,8 +11,8 @@ from typing import Any
 
 from partita.algebra.calendar import MICROS_PER_DAY, days_from_civil
 from partita.algebra.types import INTEGER_KINDS, TIMESTAMP_KINDS, DecimalType, LogicalType, TypeKind
-from partita.formats.delta.values.serialization import date_text
 from partita.formats.parquet_files import FileFooter, column_chunks
+from partita.formats.partition_texts.serialization import date_text
 
 _DECIMAL_CONTEXT = Context(prec=76)
 """More digits than any decimal type has."""

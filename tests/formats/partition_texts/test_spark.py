@@ -19,9 +19,9 @@ from partita.algebra.type_text import parse_type
 from partita.algebra.types import FLOAT_KINDS, DecimalType, Field, LogicalType, TypeKind
 from partita.errors import PartitionValueError
 from partita.formats.delta import encode_partition
-from partita.formats.delta.spark.partition_texts import partition_text
-from partita.formats.delta.values.java_floats import java_float_text
-from partita.formats.delta.values.serialization import partition_value_text
+from partita.formats.partition_texts.java_floats import java_float_text
+from partita.formats.partition_texts.serialization import partition_value_text
+from partita.formats.partition_texts.spark import partition_text
 from tests.spark.frames import SESSION_MODES, few_examples, physical_plan_text, session_mode, typed_frame, typed_value
 from tests.value_strategies import values_of_type
 from tests.vectors import load_vectors

@@ -20,7 +20,7 @@ _ESCAPED_CHARACTERS = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
 
 def partition_directory(columns: Iterable[tuple[str, str | None]]) -> str:
     """Return the directory of a partition, as `region=US%2FEast/day=2025-01-15`, from names and texts in order."""
-    return "/".join(_directory_segment(name, text) for name, text in columns)
+    return "/".join(_short_segment(name, text) for name, text in columns)
 
 
 def escape_name(text: str) -> str:
@@ -33,8 +33,13 @@ def unescape_name(text: str) -> str:
     return re.sub("%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
 
 
-def _directory_segment(name: str, text: str | None) -> str:
-    segment = f"{escape_name(name)}={_directory_value(text)}"
+def directory_segment(name: str, text: str | None) -> str:
+    """Return the name of a folder, as `region=US%2FEast`; it may be too long for a file system."""
+    return f"{escape_name(name)}={_directory_value(text)}"
+
+
+def _short_segment(name: str, text: str | None) -> str:
+    segment = directory_segment(name, text)
     return segment if len(segment.encode()) <= MAX_NAME_BYTES else _hashed_segment(name, text or "")
 
 

@@ -1,4 +1,4 @@
-"""Partition values of Delta tables: typed values to the texts of the log and back (Delta partition values).
+"""Partition values as texts and as folders, as Spark writes them in Delta's log and in plain folders.
 
 ```text
 typed values                       {"region": "US/East"}
@@ -7,11 +7,13 @@ typed values                       {"region": "US/East"}
    │ 3 hive.py                     region=US%2FEast          the directory
    │ 4 uri.py                      region=US%252FEast        add.path
    ▼
-deserialization.py is the inverse    from partitionValues to typed values
+deserialization.py is the inverse    from partitionValues to typed values; arrow.py for columns of them
+spark.py                             stages 1 and 2 as Spark Columns
 ```
 
-`tests/vectors/delta_partition_values.json` is the numbered table of cases; the tests cite its rows. The directory is
-for people: readers use `add.path` and `partitionValues`, so a value is never parsed from a directory.
+`tests/vectors/delta_partition_values.json` is the numbered table of cases; the tests cite its rows. In a Delta table
+the directory is for people, and readers go by the log. A plain folder of Parquet files has nothing but the directory
+(`formats/parquet/values.py`).
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from partita.arrow.schema import to_schema
-from partita.formats.delta.values.deserialization import parse_partition
-from partita.formats.delta.values.hive import partition_directory
-from partita.formats.delta.values.serialization import directory_text, partition_value_text
-from partita.formats.delta.values.uri import encode_uri
-from partita.formats.delta.values.validation import time_zone_rules, validate_partition_values
+from partita.formats.partition_texts.deserialization import parse_partition
+from partita.formats.partition_texts.hive import partition_directory
+from partita.formats.partition_texts.serialization import directory_text, partition_value_text
+from partita.formats.partition_texts.uri import encode_uri
+from partita.formats.partition_texts.validation import time_zone_rules, validate_partition_values
 
 __all__ = ["EncodedPartition", "encode_partition", "parse_partition"]
 

@@ -18,9 +18,9 @@ from partita.algebra.type_text import parse_type
 from partita.algebra.types import Field, TypeKind
 from partita.errors import PartitionValueError
 from partita.formats.delta import encode_partition, parse_partition
-from partita.formats.delta.values.hive import unescape_name
-from partita.formats.delta.values.java_floats import java_float_text
-from partita.formats.delta.values.uri import decode_uri, encode_uri
+from partita.formats.partition_texts.hive import unescape_name
+from partita.formats.partition_texts.java_floats import java_float_text
+from partita.formats.partition_texts.uri import decode_uri, encode_uri
 from tests.vectors import load_vectors
 
 TABLE = load_vectors("delta_partition_values")

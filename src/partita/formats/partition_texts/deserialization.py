@@ -16,7 +16,7 @@ from partita.algebra.physical_values import decimal_to_unscaled, is_in_range, is
 from partita.algebra.types import BINARY_KINDS, INTEGER_KINDS, DecimalType, Field, TypeKind
 from partita.arrow.schema import to_schema
 from partita.errors import PartitionValueError, value_repr
-from partita.formats.delta.values.validation import PARTITION_KINDS, time_zone_rules
+from partita.formats.partition_texts.validation import PARTITION_KINDS, time_zone_rules
 
 
 def parse_partition(values: Mapping[str, str | None], schema: object, *, time_zone: str = "UTC") -> dict[str, object]:

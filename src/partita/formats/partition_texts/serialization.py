@@ -12,7 +12,7 @@ from typing import cast
 from partita.algebra.calendar import MICROS_PER_DAY, civil_from_days
 from partita.algebra.hashing import decimal_text, time_text
 from partita.algebra.types import FLOAT_KINDS, DecimalType, Field, TypeKind
-from partita.formats.delta.values.java_floats import java_float_text
+from partita.formats.partition_texts.java_floats import java_float_text
 
 
 def partition_value_text(plain: object, column: Field) -> str | None:

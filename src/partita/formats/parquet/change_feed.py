@@ -1,0 +1,146 @@
+"""What was done to a folder, from two listings of it: there is no log.
+
+A cursor holds a digest of the names, sizes and times of each partition's files, and the time of the newest. A partition
+whose digest differs was changed, whoever did it.
+
+| the newest file of a changed partition | it counts as changed |
+|---|---|
+| is later than that of the cursor | when that file was written |
+| isn't: files were deleted, or put there with an earlier time | when it was noticed |
+
+Changes with less than two seconds between them are one commit, at the time of the latest, unless the names of their
+newest files say that they are of different writes, as the names of Spark's and Partita's files do. Files that were
+merged or copied count as a change, because a listing doesn't tell that no row changed; a file that was written anew
+with the same size and the same time is not noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from partita.arrow.distinct_rows import distinct_rows
+from partita.errors import TableError
+from partita.formats.change_feed import ChangeFeed, TableCommit, decode_cursor, encode_cursor
+from partita.formats.parquet.values import folder_texts, typed_partitions
+from partita.formats.table_change import spec_id_column
+from partita.storage import StoredFile
+
+if TYPE_CHECKING:
+    from partita.formats.parquet.state import ParquetTableVersion
+
+_FORMAT_NAME = "Parquet"
+_COMMIT_GAP_SECONDS = 2.0
+"""The time between two changes from which on they are two commits."""
+
+_WRITE_ID = re.compile(r"(^|/)part-\d+-(\d+-)?(?P<write>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})[^/]*$")
+
+_PartitionState = tuple[str, float]
+"""The digest of a partition's files, and when the newest was written in seconds since 1970."""
+
+
+def read_change_feed(table_version: ParquetTableVersion, after: str | None) -> ChangeFeed:
+    """Return the partitions that differ from a cursor, all of them for None, and the cursor of this version.
+
+    If the table's id or its partition columns and their types are others than the cursor's, it starts anew.
+    """
+    fields = table_version.partition_fields
+    table = "; ".join([table_version.table_id, *(f"{field.name} {field.type}" for field in fields)])
+    states = _partition_states(table_version.data_files, len(fields))
+    known = _known_states(after, table)
+    now = datetime.now(UTC).timestamp()
+    changed = {
+        folder: state[1] if folder not in known or state[1] > known[folder][1] else now
+        for folder, state in states.items()
+        if folder not in known or known[folder][0] != state[0]
+    }
+    changed |= dict.fromkeys(known.keys() - states.keys(), now)
+    commits = [
+        _table_commit(table_version, table, folders, modified_time, known, states)
+        for folders, modified_time in _group_by_write(changed, _newest_writes(table_version.data_files, len(fields)))
+    ]
+    cursor = encode_cursor(_FORMAT_NAME, table=table, partitions=states)
+    return ChangeFeed(cursor, tuple(commit for commit in commits if commit.partitions.num_rows))
+
+
+def _known_states(after: str | None, table: str) -> dict[str, _PartitionState]:
+    """Return the states of a cursor; none if it is of another table."""
+    cursor = decode_cursor(_FORMAT_NAME, after)
+    if cursor is None or cursor.get("table") != table:
+        return {}
+    try:
+        return {str(folder): (str(digest), float(at)) for folder, (digest, at) in cursor["partitions"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TableError("the cursor of a Parquet table is damaged; take one that change_feed() gave") from error
+
+
+def _partition_states(files: Sequence[StoredFile], depth: int) -> dict[str, _PartitionState]:
+    """Return the state of each partition by its folder."""
+    by_folder: dict[str, list[StoredFile]] = {}
+    for file in files:
+        by_folder.setdefault(_partition_folder(file, depth), []).append(file)
+    return {folder: (_digest(group), max(f.modified_time for f in group)) for folder, group in by_folder.items()}
+
+
+def _partition_folder(file: StoredFile, depth: int) -> str:
+    return "/".join(file.path.split("/")[:depth])
+
+
+def _digest(files: Sequence[StoredFile]) -> str:
+    text = json.dumps([[file.path, file.size, file.modified_time] for file in files])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _newest_writes(files: Sequence[StoredFile], depth: int) -> dict[str, str]:
+    """Return the id of the write that the newest file of a partition is of, where its name says it."""
+    writes = {}
+    for file in sorted(files, key=lambda file: file.modified_time):
+        match = _WRITE_ID.search(file.path)
+        writes[_partition_folder(file, depth)] = "" if match is None else match["write"]
+    return writes
+
+
+def _group_by_write(changed: Mapping[str, float], writes: Mapping[str, str]) -> list[tuple[list[str], float]]:
+    """Return groups of folders that changed by one write, or at about the same time; with the latest time of each."""
+    folders = sorted(changed, key=lambda folder: (changed[folder], folder))
+    starts = [
+        number
+        for number, (folder, before) in enumerate(zip(folders, ["", *folders], strict=False))
+        if number == 0
+        or changed[folder] - changed[before] >= _COMMIT_GAP_SECONDS
+        or writes.get(folder, "") != writes.get(before, "")
+    ]
+    return [(folders[start:stop], changed[folders[stop - 1]]) for start, stop in pairwise([*starts, len(folders)])]
+
+
+def _table_commit(  # noqa: PLR0913, PLR0917 - what a commit is told from
+    table_version: ParquetTableVersion,
+    table: str,
+    folders: Sequence[str],
+    modified_time: float,
+    known: Mapping[str, _PartitionState],
+    states: Mapping[str, _PartitionState],
+) -> TableCommit:
+    change: list[Any] = [[folder, known.get(folder), states.get(folder)] for folder in folders]
+    commit_id = hashlib.sha256(json.dumps([table_version.uri, table, change]).encode()).hexdigest()[:32]
+    committed_at = datetime.fromtimestamp(modified_time, UTC)
+    partitions = _partitions_of_folders(table_version, folders)
+    return TableCommit(commit_id, int(modified_time * 1000), committed_at, "CHANGE", partitions)
+
+
+def _partitions_of_folders(table_version: ParquetTableVersion, folders: Sequence[str]) -> pa.Table:
+    """Return the partitions of folders. Those of a cursor have values of the same types, by which it is known."""
+    fields = table_version.partition_fields
+    pairs = [folder_texts(folder) or () for folder in folders]
+    rows = [[text for _, text in pair] for pair in pairs if len(pair) == len(fields)]
+    typed = typed_partitions(
+        fields, [pa.array([row[i] for row in rows], pa.string()) for i in range(len(fields))], len(rows)
+    )
+    return distinct_rows(typed.append_column("spec_id", spec_id_column(0, typed.num_rows)))

@@ -1,0 +1,108 @@
+"""Plain folders of Parquet files as a table format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from partita.algebra.transforms import TransformFamily
+from partita.formats.capabilities import (
+    COLUMN_PARTITIONING,
+    EMPTY_TEXT_IS_NULL,
+    FIXED_PARTITIONING,
+    NO_TEXT_LENGTHS,
+    NO_VECTOR_INDEX,
+    Gap,
+    Operation,
+)
+from partita.formats.format import CatalogProperties, TableAddress, TableFormat
+
+if TYPE_CHECKING:
+    from partita.algebra.spec import PartitionSpec
+    from partita.algebra.transforms import PartitionFunction
+    from partita.formats.parquet.store import ParquetTableStore
+
+_NO_ROW_CHANGES = Gap(
+    "has no log that would tell readers which rows count",
+    "replace whole partitions with overwrite_partitions or replace_partitions, or append its rows to a table that "
+    "lake.create_table makes with format='delta'",
+)
+
+
+class ParquetFormat(TableFormat):
+    """Folders of Parquet files, partitioned by the names of folders as Hive and Spark do."""
+
+    name = "parquet"
+    title = "Parquet"
+    family = TransformFamily.ICEBERG
+    gaps: ClassVar[Mapping[Operation, Gap]] = {
+        Operation.ATOMIC_COMMITS: Gap(
+            "is a folder, in which other engines see each file as it comes and goes",
+            "let them read while nothing is written, or use another format",
+        ),
+        Operation.DELETE: _NO_ROW_CHANGES,
+        Operation.UPDATE: _NO_ROW_CHANGES,
+        Operation.MERGE: _NO_ROW_CHANGES,
+        Operation.REWRITE: Gap(
+            "can't tell readers that files with the same rows replace others",
+            "overwrite its partitions with their own rows, which counts as a change of them",
+        ),
+        Operation.EVOLVE: FIXED_PARTITIONING,
+        Operation.HISTORY: Gap(
+            "has no log of its changes",
+            "use change_feed, which tells the partitions that changed since a cursor, or another format",
+        ),
+        Operation.EXPIRE_SNAPSHOTS: Gap("keeps no earlier version", "leave it out: nothing needs to be expired"),
+        Operation.TRANSFORM_PARTITIONING: COLUMN_PARTITIONING,
+        Operation.EMPTY_TEXT_PARTITIONS: EMPTY_TEXT_IS_NULL,
+        Operation.TEXT_LENGTHS: NO_TEXT_LENGTHS,
+        Operation.VECTOR_SEARCH: NO_VECTOR_INDEX,
+    }
+    folder_marker = "_partita_table/"
+    marker_folders = ("_partita_table",)
+    table_subfolder = "_partita_table"
+
+    def new_spec(self, schema: object, functions: Sequence[PartitionFunction]) -> PartitionSpec:
+        """Return the partition spec of a new table."""
+        from partita.arrow.schema import to_schema
+        from partita.formats.parquet.create import new_table_spec
+
+        return new_table_spec(to_schema(schema), functions)
+
+    def create(
+        self,
+        address: TableAddress,
+        schema: object,
+        functions: Sequence[PartitionFunction],
+        properties: Mapping[str, str],
+    ) -> ParquetTableStore:
+        """Write the definition of the table into its folder."""
+        from partita.arrow.schema import to_schema
+        from partita.formats.parquet.create import create_table
+        from partita.formats.parquet.store import ParquetTableStore
+
+        create_table(address.folder, to_schema(schema), functions, properties)
+        return ParquetTableStore(address.folder)
+
+    def find(self, address: TableAddress) -> ParquetTableStore | None:
+        """Return the table if its folder has a definition, or commits of Partita."""
+        from partita.formats.parquet.store import ParquetTableStore
+
+        is_table = next(address.folder.list_paths(self.table_subfolder), None) is not None
+        return ParquetTableStore(address.folder) if is_table else None
+
+    def open(
+        self,
+        uri: str,
+        *,
+        options: Mapping[str, str] | None,
+        catalog: CatalogProperties | None,  # noqa: ARG002 - a folder says where the table is
+        location: str | None,
+    ) -> ParquetTableStore:
+        """Open the table in a folder, whoever wrote its files."""
+        from partita.formats.parquet.store import ParquetTableStore
+
+        return ParquetTableStore(self._table_folder(uri, options, location))
+
+
+PARQUET = ParquetFormat()

@@ -1,0 +1,118 @@
+"""Reads and writes rows of a plain folder on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from partita.algebra.predicate import Predicate
+from partita.algebra.spark_json import schema_to_json
+from partita.algebra.spec import PartitionField
+from partita.algebra.types import TypeKind
+from partita.formats.capabilities import Operation
+from partita.formats.containment import FolderLocation, check_no_links_outside
+from partita.formats.operations.paths import spark_file_path
+from partita.formats.parquet.format import PARQUET
+from partita.formats.parquet.state import ParquetTableVersion
+from partita.formats.partition_texts.spark import partition_text
+from partita.formats.table_change import NO_FILE_INDICES, WRITTEN_FILE_SCHEMA, TableChange
+from partita.formats.table_rows import TableRows
+from partita.spark.constraints import null_struct_violations, null_violations, refuse_violations
+from partita.spark.rows import (
+    Column,
+    DataFrame,
+    SparkSession,
+    StructType,
+    column_by_name,
+    conform_to_schema,
+    replace_empty_with_null,
+    select_fields,
+    select_stored_columns,
+)
+from partita.spark.scan import FileGroup, ScanFiles, scan_files
+from partita.spark.schema import spark_schema_from_json
+from partita.spark.write import PARTITION_COLUMN_PREFIX, rebalance_by_partition, write_data_files
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetRows(TableRows):
+    """The rows of a folder."""
+
+    table_version: ParquetTableVersion
+
+    def spark_schema(self) -> StructType:
+        """Return the table schema as a Spark schema."""
+        return spark_schema_from_json(schema_to_json(self.table_version.schema))
+
+    def conform_rows(self, rows: DataFrame) -> DataFrame:
+        """Cast incoming rows to the table schema; empty texts of partition columns become null, as readers see them."""
+        schema = self.spark_schema()
+        texts = [f.name for f in self.table_version.partition_fields if f.type.kind is TypeKind.STRING]
+        return refuse_violations(
+            replace_empty_with_null(conform_to_schema(rows, schema, {}), texts),
+            [*null_violations(select_fields(schema, set(texts))), *null_struct_violations(schema)],
+        )
+
+    def refresh_generated_columns(self, rows: DataFrame) -> DataFrame:
+        """Return the rows: no column is generated."""
+        return rows
+
+    def partition_value_columns(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:  # noqa: ARG002 - of the interface
+        """Return the partition columns, which rows have as columns of their own."""
+        return [column_by_name(field.source) for field in fields]
+
+    def write_data_files(self, rows: DataFrame, operation: str) -> pa.Table:  # noqa: ARG002 - of the interface
+        """Stage rows in the folders of their partitions; the rows of a partition are gathered in one task."""
+        schema, fields = self.spark_schema(), self.table_version.partition_fields
+        texts = {
+            f"{PARTITION_COLUMN_PREFIX}{i}": partition_text(column_by_name(f.name), schema[f.name].dataType, f.name)
+            for i, f in enumerate(fields)
+        }
+        stored = [(f.name, f.name, schema[f.name].dataType) for f in self.table_version.stored_columns]
+        stored_rows = rebalance_by_partition(select_stored_columns(rows, texts, stored), len(fields))
+        return write_data_files(stored_rows, self.table_version.write_target(), len(fields), WRITTEN_FILE_SCHEMA)
+
+    def delete_rows(
+        self,
+        file_indices: np.ndarray,  # noqa: ARG002 - of the interface
+        positions: DataFrame,  # noqa: ARG002 - of the interface
+        operation: str,  # noqa: ARG002 - of the interface
+        *,
+        removed_file_indices: np.ndarray = NO_FILE_INDICES,  # noqa: ARG002 - of the interface
+    ) -> TableChange:
+        """Raise `UnsupportedOperation`: rows are not deleted from files."""
+        PARQUET.require(Operation.DELETE)
+        raise NotImplementedError
+
+    def scan(
+        self,
+        spark: SparkSession,
+        file_indices: np.ndarray,
+        names: Sequence[str],
+        *,
+        positions: bool = False,
+        where: Predicate | None = None,  # noqa: ARG002 - of the interface
+    ) -> DataFrame:
+        """Read some columns of some files; partition columns come from the names of their folders."""
+        return scan_files(spark, self._scan_files(file_indices, names), positions=positions)
+
+    def _scan_files(self, file_indices: np.ndarray, names: Sequence[str]) -> ScanFiles:
+        storage, schema = self.table_version.storage, self.spark_schema()
+        files = [self.table_version.data_files[index] for index in file_indices.tolist()]
+        location = FolderLocation.from_uri(storage.uri)
+        check_no_links_outside(location, (f"{storage.uri}/{file.location}" for file in files))
+        locations = [storage.hadoop_location(file.location) for file in files]
+        constants = [name for name in names if name in self.table_version.spec.names]
+        stored = tuple(name for name in names if name not in constants)
+        return ScanFiles(
+            locations,
+            [spark_file_path(location) for location in locations],
+            stored,
+            (FileGroup(np.arange(len(files)), StructType([schema[name] for name in stored])),),
+            self.table_version.partitions.take(pa.array(file_indices)).select(constants),
+            tuple((name, schema[name].dataType, name) for name in names),
+            tuple(f"{file.size} {file.modified_time!r}" for file in files),
+        )

@@ -1,0 +1,191 @@
+"""A plain folder as it is at one moment.
+
+It has no versions: `version` is when its newest data file was written, in milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partita.algebra.schema import Schema
+from partita.algebra.spec import SpecHistory
+from partita.algebra.types import Field
+from partita.arrow.required_fields import relax_required_fields
+from partita.arrow.schema import to_arrow_type
+from partita.errors import CommitConflict, PartitionValueError, TableError, TableMissing
+from partita.formats.column_partitioning import identity_spec
+from partita.formats.parquet.commit import CommitLog, FolderCommit, FolderFile, list_table_files
+from partita.formats.parquet.conflicts import check_conflict
+from partita.formats.parquet.create import TableDefinition, check_partition_column, read_definition
+from partita.formats.parquet.files import ParquetTarget, PartitionedFiles, find_data_files
+from partita.formats.parquet.footers import unified_schema
+from partita.formats.parquet.statistics import file_statistics, row_counts
+from partita.formats.parquet.values import inferred_type, typed_partitions
+from partita.formats.partition_selection import PartitionSelection
+from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
+from partita.formats.table_version import TableVersion
+from partita.storage import Storage, StoredFile
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from partita.formats.parquet.spark.rows import ParquetRows
+
+FORMAT_NAME = "parquet"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParquetTableVersion(TableVersion):
+    """A folder, with its data files in the order of `files`, and the newest commit."""
+
+    storage: Storage
+    data_files: tuple[FolderFile, ...]
+    latest_commit: FolderCommit
+    table_id: str
+
+    @property
+    def uri(self) -> str:
+        """The table's folder."""
+        return self.storage.uri
+
+    @property
+    def partition_fields(self) -> tuple[Field, ...]:
+        """The partition columns, in the order of the folders."""
+        return tuple(self.schema.find_field(name) for name in self.spec.names)
+
+    @property
+    def stored_columns(self) -> Schema:
+        """The columns that files have."""
+        return Schema(tuple(field for field in self.schema if field.name not in self.spec.names))
+
+    def has_transaction(self, transaction: tuple[str, int]) -> bool:
+        """Return whether a commit has recorded that number of the application, or a later one."""
+        application, number = transaction
+        return self.latest_commit.transactions.get(application, -1) >= number
+
+    def commit(self, change: TableChange) -> int:
+        """Decide a commit, move the staged files to their places, and delete those that are replaced."""
+        log, staged = CommitLog(self.storage), change.added_files["path"].to_pylist()
+        files = [self.data_files[index] for index in change.removed_file_indices.tolist()]
+        removed = [StoredFile(file.path, file.size, file.modified_time) for file in files]
+        while True:
+            latest = log.latest_finished()
+            application, number = change.transaction or ("", 0)
+            if change.transaction is not None and latest.transactions.get(application, -1) >= number:
+                self.storage.delete(staged)
+                break
+            try:
+                check_conflict(self, load_table_version(self.storage), change)
+            except CommitConflict:
+                self.storage.delete(staged)
+                raise
+            commit = log.begin(latest, staged, removed, change.transaction)
+            if commit is not None:
+                log.finish(commit)
+                break
+        return load_table_version(self.storage).version
+
+    def written_partitions(self, written_files: pa.Table) -> pa.Table:
+        """Parse the partition texts of written files."""
+        fields = self.partition_fields
+        texts = written_partition_texts(written_files, len(fields))
+        partitions = typed_partitions(fields, texts, written_files.num_rows)
+        return partitions.append_column("spec_id", spec_id_column(0, written_files.num_rows))
+
+    def check_selection(self, selection: PartitionSelection) -> None:
+        """Raise `PartitionValueError` for empty texts, which are written as null."""
+        for name, column in zip(selection.values.column_names, selection.values.columns, strict=True):
+            if pa.types.is_string(column.type) and pc.any(pc.equal(column, "")).as_py():
+                raise PartitionValueError(name, "text that is not empty, which folders can't tell from null", "''")
+
+    def discard_files(self, written_files: pa.Table) -> None:
+        """Delete staged files."""
+        self.storage.delete(written_files["path"].to_pylist())
+
+    def without_statistics(self) -> ParquetTableVersion:
+        """Return this version with nothing but partition values to prune by."""
+        return replace(self, statistics=lambda *_: {})
+
+    def rows(self) -> ParquetRows:
+        """Return the rows of this version on Spark."""
+        from partita.formats.parquet.spark.rows import ParquetRows
+
+        return ParquetRows(self)
+
+    def write_target(self) -> ParquetTarget:
+        """Return where new data files are staged."""
+        columns = [pa.field(f.name, relax_required_fields(to_arrow_type(f.type))) for f in self.stored_columns]
+        return ParquetTarget(self.storage, pa.schema(columns), self.partition_fields, str(uuid4()))
+
+
+def load_table_version(storage: Storage, definition: TableDefinition | None = None) -> ParquetTableVersion:
+    """Return the table in a folder by its definition, or by the names and the footers of its files.
+
+    Raises `TableMissing` if the folder has neither, and `TableError` for what can't be read correctly.
+    """
+    definition = definition or read_definition(storage)
+    commit, stored_files, visible_files = list_table_files(storage)
+    found = find_data_files(storage, stored_files, visible_files, FORMAT_NAME)
+    if definition is None:
+        if not found.files:
+            raise TableMissing(storage.uri)
+        definition = _inferred_definition(storage, found)
+    elif found.files and _folded(found.partition_names) != _folded(definition.partition_names):
+        raise TableError(
+            f"the files of {storage.uri} are partitioned by {', '.join(found.partition_names) or 'nothing'}, and by "
+            f"its definition they are by {', '.join(definition.partition_names) or 'nothing'}"
+        )
+    schema, files = definition.schema, found.files
+    spec, fields = identity_spec(definition.partition_names, schema), map(schema.find_field, definition.partition_names)
+    texts = found.texts if files else tuple(pa.array([], pa.string()) for _ in definition.partition_names)
+    partitions = typed_partitions(list(fields), texts, len(files))
+    spec_ids = spec_id_column(0, len(files))
+    table_files = pa.table(
+        {
+            "path": pa.array([file.location for file in files], pa.string()),
+            "spec_id": spec_ids,
+            "bytes": pa.array([file.size for file in files], pa.int64()),
+        }
+    )
+    return ParquetTableVersion(
+        max((int(file.modified_time * 1000) for file in files), default=0),
+        schema,
+        SpecHistory.from_spec(spec, schema),
+        table_files,
+        partitions.append_column("spec_id", spec_ids),
+        lambda names, indices: file_statistics(
+            storage,
+            _take(files, indices),
+            Schema(tuple(f for f in schema if f.name in names and f.name not in spec.names)),
+        ),
+        lambda indices: row_counts(storage, _take(files, indices)),
+        storage,
+        files,
+        commit,
+        definition.table_id,
+    )
+
+
+def _inferred_definition(storage: Storage, found: PartitionedFiles) -> TableDefinition:
+    """Return the columns of files, then those of folders."""
+    stored = unified_schema(storage, found.files, found.partition_names)
+    partitions = [
+        Field(name, inferred_type(texts)) for name, texts in zip(found.partition_names, found.texts, strict=True)
+    ]
+    for field in partitions:
+        check_partition_column(field)
+    return TableDefinition("", Schema((*stored.fields, *partitions)), found.partition_names)
+
+
+def _folded(names: Sequence[str]) -> list[str]:
+    return [name.casefold() for name in names]
+
+
+def _take(files: Sequence[FolderFile], indices: np.ndarray | None) -> Sequence[FolderFile]:
+    return files if indices is None else [files[index] for index in indices.tolist()]

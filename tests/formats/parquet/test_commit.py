@@ -1,0 +1,257 @@
+"""Publishing files: what readers see at each step, kills, and writers at the same time; without Spark."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import partita as pt
+from partita.errors import CommitConflict
+from partita.formats.parquet import commit as commit_module
+from partita.formats.parquet.commit import CommitLog
+from partita.formats.parquet.state import ParquetTableVersion, load_table_version
+from partita.formats.partition_selection import selection_from_partitions
+from partita.formats.table_change import NO_FILE_INDICES, TableChange
+from partita.storage import LocalStorage, Storage
+from tests.formats.parquet.folders import load_version, stage_files, visible_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SCHEMA = pt.Schema.of({"id": "long", "p": "string"})
+
+
+def new_table(folder: Path | str) -> ParquetTableVersion:
+    pt.Lake(str(folder)).create_table("t", SCHEMA, format="parquet", partition_by=["p"])
+    version = load_table_version(Storage.from_uri(f"{folder}/t"))
+    version.commit(append_change(version, {"a": [1, 2], "b": [3], "c": [4]}))
+    return load_table_version(version.storage)
+
+
+def ids_table(ids: Sequence[int]) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def append_change(version: ParquetTableVersion, ids: dict[str, list[int]], **more: Any) -> TableChange:
+    return TableChange("append", stage_files(version, {(p,): ids_table(own) for p, own in ids.items()}), **more)
+
+
+def overwrite_change(version: ParquetTableVersion, ids: dict[str, list[int]]) -> TableChange:
+    added = stage_files(version, {(p,): ids_table(own) for p, own in ids.items()})
+    selection = selection_from_partitions(version, version.written_partitions(added))
+    removed, _ = selection.matching_indices(version.spec_history, version.partitions)
+    return TableChange("overwrite_partitions", added, removed, selection)
+
+
+def read_ids(version: ParquetTableVersion) -> list[int]:
+    """Return the ids that Partita reads."""
+    found: list[int] = []
+    for file in version.data_files:
+        with version.storage.open_input(file.location) as stream:
+            found += pq.read_table(stream)["id"].to_pylist()
+    return sorted(found)
+
+
+def ids_of_others(version: ParquetTableVersion) -> list[Any]:
+    return sorted(row["id"] for row in visible_rows(Path(version.uri)))  # type: ignore[type-var]
+
+
+def reload(version: ParquetTableVersion) -> ParquetTableVersion:
+    return load_table_version(version.storage)
+
+
+def test_staged_files_are_invisible_and_published_ones_lie_in_their_partitions(tmp_path: Path) -> None:
+    version = new_table(tmp_path)
+    change = append_change(version, {"a": [5]})
+    assert read_ids(reload(version)) == ids_of_others(version) == [1, 2, 3, 4]
+    assert not list(Path(version.uri, "_partita_table").rglob("*.parquet"))
+    version.commit(change)
+    assert read_ids(reload(version)) == ids_of_others(version) == [1, 2, 3, 4, 5]
+    assert {path.split("/")[0] for path in reload(version).files["path"].to_pylist()} == {"p=a", "p=b", "p=c"}
+
+
+class Killed(Exception):
+    """Stands for a kill between two steps."""
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, method: str, call: int) -> None:
+    """Make a call of a storage method, and all that follow, fail as if the process were dead."""
+    real, calls = getattr(LocalStorage, method), []
+
+    def fail(self: LocalStorage, *arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) >= call:
+            raise Killed
+        return real(self, *arguments)
+
+    monkeypatch.setattr(LocalStorage, method, fail)
+
+
+STEPS = [("put_if_absent", 1), ("move", 1), ("move", 2), ("move", 3), ("delete", 1), ("put", 1), ("delete", 2)]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_a_kill_at_each_step_leaves_all_or_nothing_to_partita(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[str, int]
+) -> None:
+    version = new_table(tmp_path)
+    change = overwrite_change(version, {"a": [10], "b": [11], "z": [12]})
+    monkeypatch.setattr(commit_module, "may_be_alive", lambda _: False)
+    with monkeypatch.context() as patch:
+        kill_at(patch, *step)
+        with pytest.raises(Killed):
+            version.commit(change)
+    is_decided = step[0] != "put_if_absent"
+    expected = [4, 10, 11, 12] if is_decided else [1, 2, 3, 4]
+    assert read_ids(reload(version)) == expected
+    if step == ("move", 1) or not is_decided:
+        assert ids_of_others(version) == [1, 2, 3, 4]
+    if step == ("move", 2):  # the gap that is declared: others see one new file beside those that it replaces
+        assert ids_of_others(version) == [1, 2, 3, 4, 10]
+    now = reload(version)
+    now.commit(append_change(now, {"a": [20]}))
+    assert read_ids(reload(version)) == ids_of_others(version) == sorted([*expected, 20])
+    table = pt.Lake(str(tmp_path)).table("t")
+    assert bool(table.remove_orphans(timedelta(0))) is not is_decided
+    assert table.remove_orphans(timedelta(0)) == []
+    assert ids_of_others(version) == sorted([*expected, 20])
+
+
+def _commit_and_die(folder: str, calls_before_death: int) -> None:
+    version = load_version(folder)
+    change = overwrite_change(version, {"a": [10], "b": [11]})
+    real, calls = LocalStorage.move, []
+
+    def move(self: LocalStorage, path: str, new_path: str) -> None:
+        calls.append(path)
+        if len(calls) > calls_before_death:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(self, path, new_path)
+
+    LocalStorage.move = move  # type: ignore[method-assign] # in a process of its own
+    version.commit(change)
+
+
+def test_a_process_that_is_killed_in_its_commit_is_known_to_be_dead(tmp_path: Path) -> None:
+    version = new_table(tmp_path)
+    process = multiprocessing.get_context("spawn").Process(target=_commit_and_die, args=(version.uri, 1))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert read_ids(reload(version)) == [4, 10, 11]
+    assert CommitLog(version.storage).latest_finished().is_finished
+    assert ids_of_others(version) == [4, 10, 11]
+
+
+def test_readers_wait_a_little_for_a_commit_of_a_live_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = new_table(tmp_path)
+    log, change = CommitLog(version.storage), append_change(version, {"a": [5]})
+    begun = log.begin(log.latest(), change.added_files["path"].to_pylist(), (), None)
+    assert begun is not None
+    monkeypatch.setattr(commit_module, "_READER_PATIENCE", 0.1)
+    assert read_ids(reload(version)) == [1, 2, 3, 4, 5]
+    assert any(path.endswith(".staged") for path in reload(version).files["path"].to_pylist())
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(log.latest_finished)
+        log.finish(begun)
+        assert waiting.result(30).is_finished
+    assert not any(path.endswith(".staged") for path in reload(version).files["path"].to_pylist())
+
+
+@pytest.mark.parametrize("first", ["append", "overwrite", "other engine"])
+def test_an_overwrite_of_what_another_changed_is_a_conflict(tmp_path: Path, first: str) -> None:
+    version = new_table(tmp_path)
+    change = overwrite_change(version, {"a": [10]})
+    if first == "other engine":
+        pq.write_table(ids_table([20]), Path(version.uri, "p=a", "x.parquet"))
+        expected = [1, 2, 3, 4, 20]
+    else:
+        other = append_change(version, {"a": [20]}) if first == "append" else overwrite_change(version, {"a": [20]})
+        version.commit(other)
+        expected = [1, 2, 3, 4, 20] if first == "append" else [3, 4, 20]
+    with pytest.raises(CommitConflict, match="another writer"):
+        version.commit(change)
+    assert read_ids(reload(version)) == ids_of_others(version) == expected
+    assert not list(Path(version.uri, "_partita_table", "staging").rglob("*.staged"))
+
+
+def test_overwrites_of_other_partitions_and_appends_do_not_conflict(tmp_path: Path) -> None:
+    version = new_table(tmp_path)
+    changes = [overwrite_change(version, {"a": [10]}), append_change(version, {"b": [20]})]
+    changes.append(overwrite_change(version, {"c": [30]}))
+    for change in changes:
+        version.commit(change)
+    assert read_ids(reload(version)) == [3, 10, 20, 30]
+
+
+def test_a_file_that_another_engine_wrote_anew_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = new_table(tmp_path)
+    change = overwrite_change(version, {"c": [10]})
+    monkeypatch.setattr(commit_module, "may_be_alive", lambda _: False)
+    with monkeypatch.context() as patch:
+        kill_at(patch, "delete", 1)
+        with pytest.raises(Killed):
+            version.commit(change)
+    old = version.data_files[int(change.removed_file_indices[0])].path
+    pq.write_table(ids_table([40, 41]), Path(version.uri, old))
+    assert CommitLog(version.storage).latest_finished().is_finished
+    assert ids_of_others(version) == [1, 2, 3, 10, 40, 41]
+
+
+def test_threads_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
+    version = new_table(tmp_path)
+    changes = [append_change(version, {"a": [100 + number]}) for number in range(12)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda change: reload(version).commit(change), changes))
+    assert read_ids(reload(version)) == ids_of_others(version) == [1, 2, 3, 4, *range(100, 112)]
+    commits = Path(version.uri, "_partita_table", "commits")
+    assert [path.name for path in commits.iterdir()] == [f"{12:020}.json"]
+
+
+def test_a_number_that_is_free_again_is_not_used_twice(tmp_path: Path) -> None:
+    version = new_table(tmp_path)
+    log = CommitLog(version.storage)
+    old = log.latest()
+    for number in range(2):
+        now = reload(version)
+        now.commit(append_change(now, {"a": [10 + number]}))
+    assert log.begin(old, (), (), None) is None
+    assert log.latest().number == old.number + 2
+    assert log.latest().is_finished
+
+
+def test_a_transaction_counts_once(tmp_path: Path) -> None:
+    version = new_table(tmp_path)
+    for ids in ([10], [11]):
+        version.commit(append_change(version, {"a": ids}, transaction=("job", 7)))
+    assert read_ids(reload(version)) == [1, 2, 3, 4, 10]
+    assert reload(version).has_transaction(("job", 7))
+    assert not reload(version).has_transaction(("job", 8))
+    now = reload(version)
+    now.commit(append_change(now, {"a": [12]}))
+    assert reload(version).has_transaction(("job", 6))
+
+
+def test_commits_in_an_object_store() -> None:
+    storage = Storage.from_uri(f"memory:///{uuid4()}")
+    from partita.formats.parquet.create import create_table
+
+    create_table(storage, SCHEMA, [pt.identity("p")], {})
+    version = load_table_version(storage)
+    version.commit(append_change(version, {"a": [1, 2], "b": [3]}))
+    version = load_table_version(storage)
+    version.commit(overwrite_change(version, {"a": [4]}))
+    version = load_table_version(storage)
+    assert read_ids(version) == [3, 4]
+    assert version.row_counts(NO_FILE_INDICES).to_pylist() == []
+    assert [path for path, _ in storage.list_paths("_partita_table/staging")] == []

@@ -1,0 +1,225 @@
+"""Spark's plain reader and writer, DuckDB and pyarrow read what Partita wrote, and the other way round."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import partita as pt
+from partita.errors import PartitionValueError, UnsupportedOperation
+from tests.formats.parquet.folders import open_folder, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+HOSTILE = [
+    "it's",
+    '"',
+    "%",
+    "a%2Fb",
+    "a/b",
+    "a=b",
+    "ü 雪",
+    "$x",
+    "${x}",
+    " ",
+    "\\",
+    "x" * 60,
+    "..",
+    "007",
+    "1",
+    "a b",
+    None,
+]
+
+
+def hostile_rows() -> pa.Table:
+    return pa.table({"id": pa.array(range(len(HOSTILE)), pa.int64()), "n": [1] * len(HOSTILE), "p": HOSTILE})
+
+
+def sorted_rows(rows: Any) -> list[dict[str, Any]]:
+    table = rows if isinstance(rows, pa.Table) else rows.toArrow()
+    columns = sorted(table.column_names)
+    found: list[dict[str, Any]] = table.select(columns).to_pylist()
+    return sorted(found, key=lambda row: row["id"])
+
+
+def write_with_spark(spark: SparkSession, folder: Path) -> None:
+    spark.createDataFrame(hostile_rows()).write.partitionBy("p").parquet(str(folder))
+
+
+def write_with_duckdb(_: SparkSession, folder: Path) -> None:
+    rows = hostile_rows()  # noqa: F841 - DuckDB finds it by its name
+    duckdb.sql(f"COPY rows TO '{folder}' (FORMAT parquet, PARTITION_BY (p))")
+
+
+def write_with_pyarrow(_: SparkSession, folder: Path) -> None:
+    partitioning = ds.partitioning(pa.schema([("p", pa.string())]), flavor="hive")
+    ds.write_dataset(hostile_rows(), folder, format="parquet", partitioning=partitioning)
+
+
+def write_with_pandas(_: SparkSession, folder: Path) -> None:
+    hostile_rows().to_pandas().to_parquet(folder, partition_cols=["p"])
+
+
+WRITERS = [write_with_spark, write_with_duckdb, write_with_pyarrow, write_with_pandas]
+
+
+@pytest.mark.parametrize("write", WRITERS)
+def test_folders_of_other_writers_are_read(
+    spark: SparkSession, tmp_path: Path, write: Callable[[SparkSession, Path], None]
+) -> None:
+    write(spark, tmp_path / "t")
+    table = open_folder(tmp_path / "t")
+    assert sorted_rows(table.read()) == sorted_rows(hostile_rows())
+    assert set(table.partitions()["p"].to_pylist()) == set(HOSTILE)
+    assert sum(table.partitions()["rows"].to_pylist()) == len(HOSTILE)
+    assert table.read(pt.col("p") == "a/b", columns=["id"]).toArrow()["id"].to_pylist() == [HOSTILE.index("a/b")]
+    table.overwrite_partitions(pa.table({"id": [100], "n": [2], "p": ["a%2Fb"]}))
+    expected = [row for row in sorted_rows(hostile_rows()) if row["p"] != "a%2Fb"] + [{"id": 100, "n": 2, "p": "a%2Fb"}]
+    assert sorted_rows(table.read()) == expected
+
+
+def readers(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    partitioning = ds.partitioning(pa.schema([("p", pa.string())]), flavor="hive")
+    return {
+        "spark": spark.read.schema("id BIGINT, n BIGINT, p STRING").parquet(str(folder)),
+        "duckdb": duckdb.read_parquet(
+            f"{folder}/**/*.parquet", hive_partitioning=True, hive_types_autocast=False
+        ).to_arrow_table(),
+        "pyarrow": ds.dataset(folder, format="parquet", partitioning=partitioning).to_table(),
+    }
+
+
+def test_other_readers_read_what_partita_wrote(spark: SparkSession, tmp_path: Path) -> None:
+    lake = pt.Lake(str(tmp_path))
+    schema = {"id": "long", "n": "long", "p": "string"}
+    table = lake.create_table("t", schema, format="parquet", partition_by=["p"])
+    table.append(hostile_rows())
+    table.overwrite_partitions(hostile_rows().slice(0, 3))
+    (tmp_path / "t" / "_partita_table" / "staging" / "left.parquet.staged").write_bytes(b"left by a killed writer")
+    for name, rows in readers(spark, tmp_path / "t").items():
+        assert sorted_rows(rows) == sorted_rows(hostile_rows()), name
+    assert sorted_rows(table.read()) == sorted_rows(hostile_rows())
+    assert lake.tables() == ["t"]
+
+
+TYPED = {
+    "boolean": (True, False), "int": (1, -5), "long": (2**40, 0), "decimal(10,2)": (Decimal("1.50"), Decimal("-0.25")),
+    "double": (0.1, -1e20), "date": (date(2025, 1, 15), date(1500, 3, 1)),
+    "timestamp_ntz": (datetime(2025, 1, 15, 10, 30), datetime(2025, 1, 15, 10, 30, 0, 500)),  # noqa: DTZ001
+    "string": ("x", "y"),
+}  # fmt: skip
+
+
+def test_typed_partitions_are_spelled_as_spark_spells_them(spark: SparkSession, tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(len(TYPED))]
+    schema = {"id": "long", **dict(zip(names, TYPED, strict=True))}
+    table = pt.Lake(str(tmp_path)).create_table("t", schema, format="parquet", partition_by=names)
+    columns = {n: pa.array([*v, None]) for n, v in zip(names, TYPED.values(), strict=True)}
+    columns["c1"], columns["c3"] = columns["c1"].cast(pa.int32()), columns["c3"].cast(pa.decimal128(10, 2))
+    rows = spark.createDataFrame(pa.table({"id": pa.array([1, 2, 3], pa.int64()), **columns}))
+    table.append(rows)
+    rows.write.partitionBy(*names).parquet(str(tmp_path / "spark"))
+    folders = {path.rpartition("/")[0] for path in table.plan().files["path"].to_pylist()}
+    written = {path.parent.relative_to(tmp_path / "spark") for path in (tmp_path / "spark").rglob("*.parquet")}
+    assert folders == {str(path) for path in written}
+    plain = spark.read.schema(rows.schema).parquet(f"{tmp_path}/t")
+    assert sorted_rows(plain) == sorted_rows(table.read()) == sorted_rows(rows)
+    inferred = open_folder(tmp_path / "spark").schema
+    assert [str(inferred.find_field(name).type) for name in names] == [
+        "string", "int", "long", "string", "string", "date", "timestamp_ntz", "string",
+    ]  # fmt: skip
+
+
+def test_files_that_others_write_anew_under_their_names_are_read_anew(spark: SparkSession, tmp_path: Path) -> None:
+    for rows in ([1], [2, 3]):
+        write_file(tmp_path / "p=1" / "part-0.parquet", id=rows)
+        assert sorted_rows(open_folder(tmp_path).read(columns=["id"])) == [{"id": row} for row in rows]
+
+
+def test_a_missing_column_is_null_and_names_ignore_case(spark: SparkSession, tmp_path: Path) -> None:
+    write_file(tmp_path / "p=1" / "a.parquet", 1, ID=[1])
+    write_file(tmp_path / "p=2" / "b.parquet", 2, id=[2], note=["x"])
+    table = open_folder(tmp_path)
+    assert sorted_rows(table.read()) == [{"id": 1, "note": None, "p": 1}, {"id": 2, "note": "x", "p": 2}]
+    assert sorted_rows(table.read("note IS NULL")) == [{"id": 1, "note": None, "p": 1}]
+    table.append(pa.table({"id": [3], "p": pa.array([3], pa.int32())}))
+    assert table.partitions()["key"].to_pylist() == ["p=i:1", "p=i:2", "p=i:3"]
+
+
+def test_values_that_no_name_holds_are_refused_before_anything_is_visible(spark: SparkSession, tmp_path: Path) -> None:
+    lake = pt.Lake(str(tmp_path))
+    table = lake.create_table("t", {"id": "long", "p": "string"}, format="parquet", partition_by=["p"])
+    for text in ("x" * 300, "a\0b"):
+        with pytest.raises(PartitionValueError):
+            table.append(pa.table({"id": [1], "p": [text]}))
+    assert table.plan().files.num_rows == 0
+    table.append(pa.table({"id": [1], "p": [""]}))
+    assert table.partitions()["p"].to_pylist() == [None]
+    with pytest.raises(UnsupportedOperation, match="replace whole partitions"):
+        table.delete("id = 1")
+
+
+def test_an_adopted_folder_is_a_source_whose_late_files_make_others_stale(tmp_path: Path) -> None:
+    for p in ("1", "007"):
+        write_file(tmp_path / "clicks" / f"p={p}" / "a.parquet", 1_700_000_000, id=[1])
+    lake = pt.Lake(str(tmp_path / "lake"))
+    clicks = lake.adopt(str(tmp_path / "clicks"), "parquet", name="raw.clicks")
+    assert lake.tables() == ["raw.clicks"]
+    daily = pt.asset(name="daily", partitions=pt.dynamic("p"), upstream=[clicks])(print)
+    lake.register(clicks, daily)
+    for p in ("1", "007"):
+        lake.record(daily, {"p": p}, outcome="succeeded")
+
+    def states() -> dict[str, str]:
+        rows = lake.status("daily").to_pylist()
+        return {row["partition_key"]: row["display_status"] for row in rows}
+
+    assert states() == {"p=s:MQ": "MATERIALIZED", "p=s:MDA3": "MATERIALIZED"}
+    cursor = lake.table("raw.clicks").change_feed().cursor
+    late = write_file(tmp_path / "clicks" / "p=007" / "late.parquet", id=[50])
+    commits = lake.table("raw.clicks").change_feed(cursor).commits
+    assert [commit.partitions["p"].to_pylist() for commit in commits] == [["007"]]
+    assert commits[0].committed_at.timestamp() == pytest.approx(late.stat().st_mtime, abs=0.001)
+    assert states() == {"p=s:MQ": "MATERIALIZED", "p=s:MDA3": "STALE"}
+    lake.record(daily, {"p": "007"}, outcome="succeeded")
+    late.unlink()
+    assert states() == {"p=s:MQ": "MATERIALIZED", "p=s:MDA3": "STALE"}
+
+
+def test_an_asset_is_made_as_a_plain_folder(spark: SparkSession, tmp_path: Path) -> None:
+    lake = pt.Lake(str(tmp_path))
+    made = []
+
+    def rows_of(ctx: Any) -> pa.Table:
+        made.append(ctx.keys)
+        return pa.table({"id": [len(made)] * len(ctx.keys), "p": [key["p"] for key in ctx.keys]})
+
+    asset = pt.asset(name="daily", table="daily", format="parquet", partitions=pt.static("p", ["x", "y"]))(rows_of)
+    lake.register(asset)
+    for _ in range(2):
+        assert lake.run(lake.plan(missing=True)).ok
+    assert len(made) == 1
+    assert lake.table("daily").format == "parquet"
+    assert lake.table("daily").partitions().select(["p", "rows"]).to_pylist() == [
+        {"p": "x", "rows": 1}, {"p": "y", "rows": 1},
+    ]  # fmt: skip
+
+
+def test_sql_reads_a_plain_folder(spark: SparkSession, tmp_path: Path) -> None:
+    lake = pt.Lake(str(tmp_path))
+    lake.sql("CREATE TABLE sales.t (id BIGINT, p STRING) USING parquet PARTITIONED BY (p)")
+    lake.sql("INSERT INTO sales.t VALUES (1, 'a'), (2, 'b')")
+    assert [row.id for row in lake.sql("SELECT id FROM sales.t WHERE p = 'b'").collect()] == [2]
+    with pytest.raises(UnsupportedOperation, match="a Parquet table"):
+        lake.sql("DELETE FROM sales.t WHERE id = 1")

@@ -1,0 +1,167 @@
+"""Which files of a folder are data files, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import partita as pt
+from partita.errors import SpecError, TableError, TableExists, TableMissing
+from partita.formats.parquet import declare_table
+from tests.formats.parquet.folders import load_version, open_folder, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_hidden_files_are_ignored_and_parquet_files_are_known_by_their_content(tmp_path: Path) -> None:
+    write_file(tmp_path / "p=1" / "a.parquet", id=[1])
+    write_file(tmp_path / "p=1" / "000000_0", id=[2])
+    write_file(tmp_path / "_c=1" / "x.parquet", id=[3]).rename(tmp_path / "p=1" / ".hidden.parquet")
+    (tmp_path / "_c=1").rmdir()
+    for hidden in ("_temporary/0/p=1/b.parquet", "_SUCCESS", "p=1/_metadata", "p=1/.a.parquet.crc", ".git/x.parquet"):
+        path = tmp_path / hidden
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"not Parquet")
+    (tmp_path / "notes.txt").write_text("of somebody else")
+    (tmp_path / "p=1_$folder$").touch()
+    table = open_folder(tmp_path)
+    assert sorted(table.plan().files["path"].to_pylist()) == ["p=1/000000_0", "p=1/a.parquet"]
+    assert table.partitions().select(["key", "rows"]).to_pylist() == [{"key": "p=i:1", "rows": 2}]
+
+
+def test_a_folder_without_partitions_and_with_plain_subfolders(tmp_path: Path) -> None:
+    write_file(tmp_path / "2024" / "a.parquet", id=[1])
+    write_file(tmp_path / "b.parquet", id=[2, 3])
+    table = open_folder(tmp_path)
+    assert table.spec.names == ()
+    assert table.partitions().select(["files", "rows"]).to_pylist() == [{"files": 2, "rows": 3}]
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ("b.parquet", "not partitioned alike"),
+        ("p=1/q=2/b.parquet", "not partitioned alike"),
+        ("q=1/b.parquet", "not partitioned alike"),
+        ("sub/p=1/b.parquet", "not partitioned alike"),
+        ("p=1/sub/_delta_log/0.json", "another table in it"),
+        ("_delta_log/00000000000000000000.json", "format='delta'"),
+        ("metadata/v1.metadata.json", "format='iceberg'"),
+        ("__manifest/x", "format='lance'"),
+        (".hoodie/hoodie.properties", "Hudi"),
+    ],
+)
+def test_what_is_no_plain_folder_is_refused(tmp_path: Path, other: str, text: str) -> None:
+    write_file(tmp_path / "p=1" / "a.parquet", id=[1])
+    write_file(tmp_path / other, id=[2])
+    with pytest.raises(TableError, match=text):
+        open_folder(tmp_path)
+
+
+def test_links_are_refused(tmp_path: Path) -> None:
+    write_file(tmp_path / "t" / "p=1" / "a.parquet", id=[1])
+    write_file(tmp_path / "elsewhere" / "b.parquet", id=[2])
+    (tmp_path / "t" / "p=2").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(TableError, match="symbolic link"):
+        open_folder(tmp_path / "t")
+
+
+def test_a_folder_without_parquet_files(tmp_path: Path) -> None:
+    with pytest.raises(TableMissing):
+        open_folder(tmp_path / "nothing")
+    (tmp_path / "data.csv").write_text("id\n1\n")
+    with pytest.raises(TableError, match=r"no Parquet files, only others such as data\.csv"):
+        open_folder(tmp_path)
+
+
+def test_columns_of_files_are_joined_by_name(tmp_path: Path) -> None:
+    write_file(tmp_path / "p=a" / "old.parquet", 1, ID=[1], p=["in the file"], note=pa.nulls(1))
+    write_file(tmp_path / "p=b" / "new.parquet", 2, id=[2], extra=[{"x": 1}], note=["text"])
+    table = open_folder(tmp_path)
+    assert {field.name: str(field.type) for field in table.schema} == {
+        "id": "long", "extra": "struct<x:long>", "note": "string", "p": "string",
+    }  # fmt: skip
+    statistics = load_version(tmp_path).statistics(["id", "note", "extra", "p"], None)
+    assert statistics["id"].lower.to_pylist() == [1, 2]
+    assert statistics["note"].null_count.to_pylist() == [None, 0] or statistics["note"].null_count.to_pylist() == [1, 0]
+    assert set(statistics) == {"id", "note"}
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (pa.array([1.5]), "'id' is long in p=a/a.parquet, and double in p=b/b.parquet"),
+        (pa.array([1], pa.timestamp("ns")), "timestamp.ns.*cast it"),
+        (pa.array([1], pa.time64("us")), "'id' of p=b/b.parquet .* has type time"),
+    ],
+)
+def test_conflicting_and_unreadable_types_are_refused_by_file(tmp_path: Path, column: pa.Array, text: str) -> None:
+    write_file(tmp_path / "p=a" / "a.parquet", 1, id=[1])
+    write_file(tmp_path / "p=b" / "b.parquet", 2, id=column)
+    with pytest.raises((TableError, pt.SchemaError), match=text):
+        open_folder(tmp_path)
+
+
+def test_a_type_that_no_sampled_footer_has_is_refused_when_its_statistics_are_read(tmp_path: Path) -> None:
+    for number in range(40):
+        write_file(tmp_path / f"p={number}" / "a.parquet", number, id=["x"] if number == 9 else [number])
+    table = open_folder(tmp_path)
+    assert table.plan("p = 3 AND id = 3").files.num_rows == 1
+    with pytest.raises(TableError, match=r"'id' is string in p=9/a\.parquet"):
+        table.plan("id = 3")
+
+
+def test_a_damaged_footer_is_named(tmp_path: Path) -> None:
+    write_file(tmp_path / "a.parquet", id=[1])
+    (tmp_path / "b.parquet").write_bytes(b"PAR1 is not enough")
+    with pytest.raises(pt.PartitaError, match=r"b\.parquet"):
+        open_folder(tmp_path)
+
+
+def test_a_definition_says_the_types(tmp_path: Path) -> None:
+    write_file(tmp_path / "day=2025-01-15" / "code=007" / "a.parquet", id=[1])
+    assert [str(f.type) for f in open_folder(tmp_path).schema] == ["long", "date", "string"]
+    schema = {"id": "long", "more": "string", "day": "date", "code": "int"}
+    declare_table(str(tmp_path), schema, ["day", "code"])
+    table = open_folder(tmp_path)
+    assert table.schema == pt.Schema.of(schema)
+    assert table.partitions()["key"].to_pylist() == ["code=i:7,day=d:2025-01-15"]
+    with pytest.raises(TableExists):
+        declare_table(str(tmp_path), schema, ["day", "code"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "partition_by", "text"),
+    [
+        ({"id": "long", "p": "int"}, ["p"], "the text 'x'"),
+        ({"id": "long", "q": "int"}, ["q"], "are partitioned by p"),
+        ({"id": "long", "p": "string"}, [], "are partitioned by p"),
+    ],
+)
+def test_a_definition_that_does_not_fit_the_files_is_refused(
+    tmp_path: Path, schema: dict[str, str], partition_by: list[str], text: str
+) -> None:
+    write_file(tmp_path / "p=x" / "a.parquet", id=[1])
+    with pytest.raises(pt.PartitaError, match=text):
+        declare_table(str(tmp_path), schema, partition_by)
+    assert not (tmp_path / "_partita_table").exists()
+
+
+@pytest.mark.parametrize("type_", ["binary", "struct<x:int>", "array<int>"])
+def test_what_no_folder_can_be_named_after_is_refused(tmp_path: Path, type_: str) -> None:
+    with pytest.raises(SpecError, match=f"can't be partitioned by 'p' of type {type_.partition('<')[0][:5]}|list"):
+        pt.Lake(str(tmp_path)).create_table("t", {"id": "long", "p": type_}, format="parquet", partition_by=["p"])
+    assert pt.Lake(str(tmp_path)).tables() == []
+
+
+def test_a_new_table_is_not_put_among_the_files_of_others(tmp_path: Path) -> None:
+    write_file(tmp_path / "t" / "a.parquet", id=[1])
+    lake = pt.Lake(str(tmp_path))
+    with pytest.raises(TableError, match="has files already"):
+        lake.create_table("t", {"id": "long"}, format="parquet")
+    with pytest.raises(TableError, match="no properties"):
+        lake.create_table("u", {"id": "long"}, format="parquet", properties={"compression": "zstd"})
+    assert lake.tables() == []
