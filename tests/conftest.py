@@ -41,13 +41,18 @@ CONNECTOR_CONFIG = {
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 """The connectors that run on the JVM, which Partita doesn't need; the first run fetches them."""
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark interprets plans, as compiling one takes longer than running it over a few rows.
+
+Vectors run compiled too (`tests.spark.frames.session_mode`), and so do all operations in `tests/sessions`.
+"""
 
 # JVMs that run for minutes over a few rows spend their time on compiling and on threads that collect garbage.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC")
 
 # A test run gives one answer for one tree, so `quick` and `default` draw the same examples each time.
 # `prove` draws new ones, and prints what replays a failure.
-settings.register_profile("quick", max_examples=50, deadline=None, derandomize=True)
+settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
 settings.register_profile("default", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile(
     "prove",
@@ -81,6 +86,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
                 "spark.ui.showConsoleProgress": "false",
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.files.minPartitionNum": "2",
+                **INTERPRETED,
                 **CONNECTOR_CONFIG,
             },
         )

@@ -262,6 +262,7 @@ def test_one_thread_of_many_wins(storage: Storage) -> None:
     assert storage.get("log/0.json") == b"%d" % won.index(True)
 
 
+@pytest.mark.slow(reason="eight processes")
 def test_one_process_of_many_wins(disk: Storage) -> None:
     with multiprocessing.get_context("spawn").Pool(8) as pool:
         won = pool.starmap(put_all, [(disk, b"%d" % i) for i in range(8)])

@@ -355,6 +355,7 @@ def documents_with_one_odd_value(document: Any) -> Iterator[Any]:
             yield {**document, "\ud800": value}
 
 
+@pytest.mark.slow(reason="hundreds of documents that are nearly plans")
 def test_a_plan_that_is_loaded_can_be_shown_and_saved(lake: Lake, tmp_path: Path) -> None:
     lake.register(define("sales", DAYS))
     file = tmp_path / "plan.jsonl"

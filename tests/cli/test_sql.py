@@ -184,6 +184,7 @@ def test_a_cold_start_imports_nothing_heavy(words: list[str]) -> None:
     assert done.stderr.splitlines()[-1] == ""
 
 
+@pytest.mark.slow(reason="a process of its own")
 def test_what_needs_no_spark_does_not_import_it(tmp_path: Path) -> None:
     words = ["sql", "--lake", str(tmp_path), CREATE]
     done = subprocess.run(

@@ -30,6 +30,7 @@ def test_a_port_is_a_number(partita: CommandRunner, port: str) -> None:
     assert partita("ui", "--port", port).code == 2
 
 
+@pytest.mark.slow(reason="a server in a process of its own")
 def test_it_serves_and_stops(lake: Lake) -> None:
     command = [sys.executable, "-m", "partita.cli", "ui", "--lake", lake.uri, "--port", "0", "--no-open", "--json"]
     environment = {**os.environ, "PARTITA_TOKEN": "a-token-of-one-test"}

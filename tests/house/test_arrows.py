@@ -80,6 +80,7 @@ def test_no_arrow_points_both_ways() -> None:
     ] == []
 
 
+@pytest.mark.slow(reason="imports everything in a process of its own")
 def test_rooms_without_spark_import_without_spark() -> None:
     done = import_without_pyspark(sys.path, [name for name in package_modules(SRC) if needs_no_jvm(name)])
     assert done.returncode == 0, done.stderr

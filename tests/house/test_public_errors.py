@@ -124,12 +124,14 @@ def test_wrong_arguments_of_methods(name: str) -> None:
     try_wrong_arguments(METHODS[name])
 
 
+@pytest.mark.slow(reason="thousands of calls")
 @pytest.mark.parametrize("name", FORMATS)
 def test_wrong_arguments_of_tables(name: str, world: Path) -> None:
     for call in public_methods(pt.Lake(str(world)).table(f"sales.{name}")):
         try_wrong_arguments(call)
 
 
+@pytest.mark.slow(reason="thousands of calls")
 @pytest.mark.parametrize(
     "wrongs", [FEW_INVALID_ARGUMENTS, pytest.param(INVALID_ARGUMENTS, marks=pytest.mark.long)], ids=["few", "all"]
 )
@@ -178,11 +180,13 @@ def try_calls(world: Path, file: str, doing: str) -> None:
         check(f"{doing} {call.name}", call.make)
 
 
+@pytest.mark.slow(reason="hundreds of copies of a lake")
 @pytest.mark.parametrize("name", [*FORMATS, "catalog"])
 def test_a_damaged_file_of_a_table(world: Path, backup: Path, name: str) -> None:
     try_damages(world, backup, 2, lambda file: file.startswith((f"sales/{name}/", f"{name}.")))
 
 
+@pytest.mark.slow(reason="hundreds of copies of a lake")
 def test_a_damaged_file_of_a_lake(world: Path, backup: Path) -> None:
     try_damages(world, backup, 1, lambda file: file.startswith("_partita"))
 
@@ -218,6 +222,7 @@ def test_every_command_is_tried() -> None:
     assert set(ARGUMENTS) == set(COMMANDS) - {"ui", "demo"}
 
 
+@pytest.mark.slow(reason="hundreds of commands")
 @pytest.mark.parametrize("command", ARGUMENTS)
 def test_odd_words_of_a_command(
     command: str, world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -231,6 +236,7 @@ def test_odd_words_of_a_command(
     capsys.readouterr()
 
 
+@pytest.mark.slow(reason="hundreds of copies of a lake")
 @pytest.mark.parametrize("file", ["partita.toml", "plan.jsonl", "_partita", "sales"])
 def test_commands_in_a_broken_world(
     file: str, world: Path, backup: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

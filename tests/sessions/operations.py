@@ -1,7 +1,9 @@
 """A script that runs the same operations on a table of each format, in a session that Partita didn't start.
 
-Arguments: a folder for the lake, and settings of the session as `key=value`. After each operation the table is compared
-with a model in plain Python. Prints as JSON the problem of each operation of each format, null if there is none.
+Arguments: a folder for the lakes, and a JSON object of settings for each run of the operations. The session starts with
+the first settings; the later ones replace them, as a user's `SparkSession.builder.config(...)` does. After each
+operation the table is compared with a model in plain Python. Prints a JSON list with a report for each run: the problem
+of each operation of each format, null if there is none, and the settings that Partita changed.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -338,19 +340,32 @@ OPERATIONS: tuple[Callable[[OperationMatrix], ComparedResults], ...] = (
 )  # fmt: skip
 
 
-def main(folder: str, *conf: str) -> None:
+def main(folder: str, *settings_texts: str) -> None:
+    reports: list[dict[str, Any]] = []
+    previous: dict[str, str] = {}
+    for number, text in enumerate(settings_texts):
+        settings: dict[str, str] = json.loads(text)
+        spark = _session_with(settings, previous)
+        previous = settings
+        lake = pt.Lake(f"{folder}/{number}")
+        before = _settings(spark)
+        problems = {format_: OperationMatrix(spark, lake, format_).run() for format_ in FORMATS}
+        changed = sorted({str(pair) for pair in _settings(spark).items() ^ before.items()})
+        reports.append({"formats": problems, "settings": changed})
+    print(json.dumps(reports))  # noqa: T201 - read by the test
+
+
+def _session_with(settings: Mapping[str, str], previous: Mapping[str, str]) -> SparkSession:
+    """Start the session with some settings, or set them in the running one in place of the previous ones."""
     builder = SparkSession.builder
-    for setting in conf:
-        key, _, value = setting.partition("=")
+    for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    lake = pt.Lake(folder)
-    keys = [setting.partition("=")[0] for setting in conf]
-    before = _settings(spark)
-    problems: dict[str, Any] = {format_: OperationMatrix(spark, lake, format_).run() for format_ in FORMATS}
-    after = _settings(spark)
-    changed = sorted({str(pair) for pair in after.items() ^ before.items()})
-    print(json.dumps({"formats": problems, "settings": changed, "given": keys}))  # noqa: T201 - read by the test
+    for key in previous.keys() - settings.keys():
+        spark.conf.unset(key)
+    actual = {key: spark.conf.get(key) for key in settings}
+    assert actual == dict(settings), actual
+    return spark
 
 
 def _settings(spark: SparkSession) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 Users have sessions of their own; the other tests run in one that Partita started. Each test here starts a session in a
 process of its own, because a process has one JVM and one default session. `operations.py` runs the same operations in
-each, and compares the tables with a model.
+each, and compares the tables with a model. A normal run starts two: a session with everything unusual, whose settings
+then change to those of other sessions, and one of Spark Connect. A long run starts a session of each kind.
 
 Python workers run the `python3` of the machine, as from a shell without an activated environment.
 """
@@ -39,11 +40,13 @@ UNUSUAL = {
     f"{_SQL}shuffle.partitions": "3",
 }
 SESSIONS: dict[str, dict[str, str]] = {
-    "defaults": {},
-    "berlin": {f"{_SQL}session.timeZone": "Europe/Berlin"},
     "unusual": UNUSUAL,
+    "berlin": {f"{_SQL}session.timeZone": "Europe/Berlin"},
+    "defaults": {},
 }
+"""Settings that one session has in turn. Starting a JVM, and its first operations, take longer than all the others."""
 LONG_SESSIONS: dict[str, dict[str, str]] = {
+    **SESSIONS,
     "los angeles": {f"{_SQL}session.timeZone": "America/Los_Angeles"},
     "fixed offset": {f"{_SQL}session.timeZone": "+05:30"},
     "ansi off": {f"{_SQL}ansi.enabled": "false"},
@@ -66,28 +69,32 @@ LONG_SESSIONS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.jvm
-@pytest.mark.parametrize("name", SESSIONS)
-def test_session(tmp_path: Path, name: str) -> None:
-    check_report(run_operations(tmp_path, SESSIONS[name]))
+def test_settings_of_one_session(tmp_path: Path) -> None:
+    reports = run_operations(tmp_path, *SESSIONS.values())
+    for name, report in zip(SESSIONS, reports, strict=True):
+        check_report(report, name)
 
 
 @pytest.mark.jvm
 def test_connect(tmp_path: Path) -> None:
     """The process starts a Connect server; with SPARK_TESTING it has a port of its own."""
-    check_report(run_operations(tmp_path, {}, SPARK_REMOTE="local[2]", SPARK_TESTING="1"))
+    (report,) = run_operations(tmp_path, {}, SPARK_REMOTE="local[2]", SPARK_TESTING="1")
+    check_report(report, "connect")
 
 
 @pytest.mark.jvm
 @pytest.mark.long
 @pytest.mark.parametrize("name", LONG_SESSIONS)
 def test_long_session(tmp_path: Path, name: str) -> None:
-    check_report(run_operations(tmp_path, LONG_SESSIONS[name], **_cluster_environment(name)))
+    (report,) = run_operations(tmp_path, LONG_SESSIONS[name], **_cluster_environment(name))
+    check_report(report, name)
 
 
 @pytest.mark.jvm
 @pytest.mark.long
 def test_connect_with_everything_unusual(tmp_path: Path) -> None:
-    check_report(run_operations(tmp_path, UNUSUAL, SPARK_REMOTE="local[2]", SPARK_TESTING="1"))
+    (report,) = run_operations(tmp_path, UNUSUAL, SPARK_REMOTE="local[2]", SPARK_TESTING="1")
+    check_report(report, "connect, unusual")
 
 
 @pytest.mark.jvm
@@ -95,7 +102,8 @@ def test_connect_with_everything_unusual(tmp_path: Path) -> None:
 def test_standalone(tmp_path: Path) -> None:
     with run_standalone_cluster(tmp_path, 2) as url:
         settings = {"spark.master": url, "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
-        check_report(run_operations(tmp_path, settings, PYSPARK_PYTHON=sys.executable))
+        (report,) = run_operations(tmp_path, settings, PYSPARK_PYTHON=sys.executable)
+    check_report(report, "standalone")
 
 
 def _cluster_environment(name: str) -> dict[str, str]:
@@ -103,13 +111,16 @@ def _cluster_environment(name: str) -> dict[str, str]:
     return {"PYSPARK_PYTHON": sys.executable} if name == "local cluster" else {}
 
 
-def run_operations(folder: Path, settings: dict[str, str], **env: str) -> dict[str, Any]:
-    """Run `operations.py` in a session with these settings and environment variables, and return its report."""
+def run_operations(folder: Path, *settings: dict[str, str], **env: str) -> list[dict[str, Any]]:
+    """Run `operations.py` in a session that has these settings in turn, and return its reports.
+
+    `env` are environment variables of the process.
+    """
     environment = {key: value for key, value in os.environ.items() if key not in ("PYSPARK_PYTHON", "SPARK_REMOTE")}
     # The Python from which the virtual environment was created has none of its packages.
     path = f"{Path(sys.base_prefix, 'bin')}{os.pathsep}{environment.get('PATH', '')}"
     process = subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder / "lake"), *(f"{key}={value}" for key, value in settings.items())],
+        [sys.executable, str(SCRIPT), str(folder / "lake"), *map(json.dumps, settings)],
         env={**environment, "PATH": path, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", **env},
         cwd=folder,
         capture_output=True,
@@ -117,15 +128,17 @@ def run_operations(folder: Path, settings: dict[str, str], **env: str) -> dict[s
         check=False,
     )
     assert process.returncode == 0, f"{process.stdout}\n{process.stderr[-5000:]}"
-    report: dict[str, Any] = json.loads(process.stdout.strip().splitlines()[-1])
-    return report
+    reports: list[dict[str, Any]] = json.loads(process.stdout.strip().splitlines()[-1])
+    return reports
 
 
-def check_report(report: dict[str, Any]) -> None:
+def check_report(report: dict[str, Any], session: str) -> None:
     """Check that every operation succeeded, and that the session kept its settings."""
-    assert sorted(report["formats"]) == sorted(FORMATS)
+    assert sorted(report["formats"]) == sorted(FORMATS), session
     for format_, results in report["formats"].items():
-        assert list(results) == [operation.__name__ for operation in OPERATIONS], format_
+        assert list(results) == [operation.__name__ for operation in OPERATIONS], (session, format_)
         problems = {name: problem for name, problem in results.items() if problem is not None}
-        assert not problems, f"{format_}:\n" + "\n".join(f"{name}: {problem}" for name, problem in problems.items())
-    assert report["settings"] == []
+        assert not problems, f"{session}, {format_}:\n" + "\n".join(
+            f"{name}: {problem}" for name, problem in problems.items()
+        )
+    assert report["settings"] == [], session

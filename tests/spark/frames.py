@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
@@ -20,9 +21,11 @@ from partita.arrow.schema import to_arrow_type
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
+T = TypeVar("T")
 SESSION_MODES = tuple(product(("true", "false"), ("UTC", "America/New_York", "Asia/Kolkata")))
 """ANSI mode and the session's time zone."""
-MODE_SETTINGS = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.timeType.enabled")
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Spark's own settings, which the tests' session replaces by `INTERPRETED`."""
 
 # An example is a Spark job over many values, so a fiftieth of the usual number is enough.
 few_examples = settings(
@@ -31,11 +34,36 @@ few_examples = settings(
 )
 
 
+def draw_examples(strategy: st.SearchStrategy[T]) -> list[T]:
+    """Return as many examples as `few_examples` tries, for one Spark job over all of them."""
+    examples: list[T] = []
+
+    @settings(few_examples, phases=[Phase.generate])
+    @given(strategy)
+    def draw(example: T) -> None:
+        examples.append(example)
+
+    draw()
+    return examples
+
+
+def draw_by_mode(strategy: st.SearchStrategy[T]) -> dict[tuple[str, str], list[T]]:
+    """Return examples by the mode of the session that they are for."""
+    by_mode: dict[tuple[str, str], list[T]] = {}
+    for mode, example in draw_examples(st.tuples(st.sampled_from(SESSION_MODES), strategy)):
+        by_mode.setdefault(mode, []).append(example)
+    return by_mode
+
+
 @contextmanager
 def session_mode(spark: SparkSession, mode: tuple[str, str]) -> Iterator[None]:
-    """Set the ANSI mode and the time zone of a session."""
+    """Set the ANSI mode and the time zone of a session; plans in the first mode are compiled."""
+    ansi, time_zone = mode
+    settings = {"spark.sql.ansi.enabled": ansi, "spark.sql.session.timeZone": time_zone}
+    if mode == SESSION_MODES[0]:
+        settings |= COMPILED
     # TIME needs a setting in Spark 4.1.
-    with session_settings(spark, dict(zip(MODE_SETTINGS, (*mode, "true"), strict=True))):
+    with session_settings(spark, {**settings, "spark.sql.timeType.enabled": "true"}):
         yield
 
 
@@ -54,8 +82,15 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
 
 
 def typed_frame(spark: SparkSession, columns: Mapping[str, tuple[LogicalType, Sequence[object]]]) -> DataFrame:
-    """Return a DataFrame of typed columns, in one partition so that the rows keep their order."""
-    arrays = [pa.array(values, to_arrow_type(type_)) for type_, values in columns.values()]
+    """Return a DataFrame of typed columns, in one partition so that the rows keep their order.
+
+    Nulls follow in a column that has fewer values than another.
+    """
+    length = max(len(values) for _, values in columns.values())
+    arrays = [
+        pa.array([*values, *[None] * (length - len(values))], to_arrow_type(type_))
+        for type_, values in columns.values()
+    ]
     schema = spark_types.StructType([spark_types.StructField(n, spark_type(t)) for n, (t, _) in columns.items()])
     return spark.createDataFrame(pa.table(arrays, names=list(columns)), schema).coalesce(1)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
@@ -19,7 +19,7 @@ from partita.spark import apply
 from partita.spark.hashing import murmur3
 from tests.spark.frames import (
     SESSION_MODES,
-    few_examples,
+    draw_by_mode,
     physical_plan_text,
     session_mode,
     spark_type,
@@ -38,41 +38,49 @@ VECTORS = [row for row in load_vectors("murmur3")["rows"] if row["type"] != "uui
 
 @pytest.mark.parametrize("mode", SESSION_MODES)
 def test_vectors(spark: SparkSession, mode: tuple[str, str]) -> None:
-    types = [parse_type(row["type"]) for row in VECTORS]
-    typed = [typed_value(row["value"], type_) for row, type_ in zip(VECTORS, types, strict=True)]
+    values: dict[str, list[object]] = {}
+    for row in VECTORS:
+        values.setdefault(row["type"], []).append(typed_value(row["value"], parse_type(row["type"])))
+    types = {text: parse_type(text) for text in values}
+    length = max(map(len, values.values()))
     with session_mode(spark, mode):
-        df = typed_frame(spark, {f"c{i}": (type_, [typed[i], None]) for i, type_ in enumerate(types)})
-        hashes = df.select(*(murmur3(F.col(f"c{i}"), type_) for i, type_ in enumerate(types)))
-        found, nulls = hashes.collect()
-        for f, family, name in ((bucket("c", 16), "iceberg", "bucket_16"), (hash_of("c"), "lance", "hex")):
-            columns = (apply(f, f"c{i}", spark_type(type_), family=family) for i, type_ in enumerate(types))
-            assert df.select(*columns).first() == tuple(row[name] for row in VECTORS)
-    assert found == tuple(row["hash"] for row in VECTORS)
-    assert set(nulls) == {None}
+        # Each column ends with a null at least.
+        df = typed_frame(spark, {text: (types[text], [*values[text], None]) for text in values})
+        columns = []
+        for text, type_ in types.items():
+            column = F.col(f"`{text}`")
+            columns += [
+                murmur3(column, type_),
+                apply(bucket("c", 16), column, spark_type(type_), family="iceberg"),
+                apply(hash_of("c"), column, spark_type(type_), family="lance"),
+            ]
+        rows = df.select(*columns).collect()
+    assert len(rows) == length + 1
+    for number, text in enumerate(types):
+        expected = [(row["hash"], row["bucket_16"], row["hex"]) for row in VECTORS if row["type"] == text]
+        results = [tuple(row[3 * number : 3 * number + 3]) for row in rows]
+        assert results[: len(expected)] == expected, text
+        assert {hash_ for hash_, _, _ in results[len(expected) :]} == {None}, text
 
 
 def test_every_length_of_the_tail(spark: SparkSession) -> None:
     values = ["x" * n for n in range(70)] + [chr(0) * n for n in range(9)] + ["\U0010ffff" * n for n in range(9)]
-    for text, cast in (("string", str), ("binary", str.encode)):
-        type_ = parse_type(text)
-        typed = [cast(value) for value in values]
-        df = typed_frame(spark, {"c": (type_, typed)})
-        found = [row[0] for row in df.select(apply(hash_of("c"), "c", spark_type(type_), family="lance")).collect()]
-        assert found == [hash_of("c").apply(value, family="lance", type=type_) for value in typed]
+    assert_hashes(
+        spark,
+        [(parse_type("string"), list(values)), (parse_type("binary"), [value.encode() for value in values])],
+        SESSION_MODES[0],
+    )
 
 
-@pytest.mark.parametrize("precision", [1, 2, 3, 9, 18, 19, 20, 37, 38])
-def test_decimals_at_the_edges_of_bytes(spark: SparkSession, precision: int) -> None:
-    limit = 10**precision - 1
-    edges = {s * (2**n + d) for n in range(128) for d in (-1, 0, 1) for s in (1, -1)} | {limit, -limit}
-    type_ = parse_type(f"decimal({precision},{precision // 2})")
-    scale = -(precision // 2)
-    values = [Decimal(f"{n}E{scale}") for n in sorted(edges) if abs(n) <= limit]
-    for ansi in SESSION_MODES[0], SESSION_MODES[3]:
-        with session_mode(spark, ansi):
-            df = typed_frame(spark, {"c": (type_, values)})
-            found = [row[0] for row in df.select(apply(hash_of("c"), "c", spark_type(type_), family="lance")).collect()]
-        assert found == [hash_of("c").apply(value, family="lance", type=type_) for value in values]
+@pytest.mark.parametrize("mode", SESSION_MODES[::3])
+def test_decimals_at_the_edges_of_bytes(spark: SparkSession, mode: tuple[str, str]) -> None:
+    edges = sorted({s * (2**n + d) for n in range(128) for d in (-1, 0, 1) for s in (1, -1)})
+    columns: list[tuple[LogicalType, list[object]]] = []
+    for precision in (1, 2, 3, 9, 18, 19, 20, 37, 38):
+        limit, scale = 10**precision - 1, precision // 2
+        numbers = [n for n in edges if abs(n) < limit] + [limit, -limit]
+        columns.append((parse_type(f"decimal({precision},{scale})"), [Decimal(f"{n}E-{scale}") for n in numbers]))
+    assert_hashes(spark, columns, mode)
 
 
 def spark_has(type_: LogicalType) -> bool:
@@ -98,37 +106,39 @@ NESTED = [
 ]
 
 
-@pytest.mark.parametrize("text", NESTED)
-def test_nested_types(spark: SparkSession, text: str) -> None:
-    type_ = parse_type(text)
-
-    @few_examples
-    @given(st.lists(st.none() | values_of_type(type_), min_size=1, max_size=30), st.sampled_from(SESSION_MODES))
-    def equal(values: list[object], mode: tuple[str, str]) -> None:
-        assert_hashes(spark, type_, values, mode)
-
-    equal()
+def test_nested_types(spark: SparkSession) -> None:
+    columns: dict[tuple[str, str], list[tuple[LogicalType, list[object]]]] = {}
+    for type_ in map(parse_type, NESTED):
+        values = st.lists(st.none() | values_of_type(type_), min_size=1, max_size=30)
+        for mode, examples in draw_by_mode(values).items():
+            columns.setdefault(mode, []).append((type_, [value for example in examples for value in example]))
+    for mode, typed_values in columns.items():
+        assert_hashes(spark, typed_values, mode)
 
 
 def test_random_nested_types(spark: SparkSession) -> None:
     typed_values = nested_types.filter(spark_has).flatmap(
         lambda type_: st.tuples(st.just(type_), st.lists(st.none() | values_of_type(type_), min_size=1, max_size=6))
     )
-
-    @few_examples
-    @given(typed_values, st.sampled_from(SESSION_MODES))
-    def equal(drawn: tuple[LogicalType, list[object]], mode: tuple[str, str]) -> None:
-        assert_hashes(spark, *drawn, mode)
-
-    equal()
+    for mode, examples in draw_by_mode(typed_values).items():
+        assert_hashes(spark, examples, mode)
 
 
-def assert_hashes(spark: SparkSession, type_: LogicalType, values: list[object], mode: tuple[str, str]) -> None:
+def assert_hashes(
+    spark: SparkSession, columns: Sequence[tuple[LogicalType, list[object]]], mode: tuple[str, str]
+) -> None:
+    """Compare the hashes of typed values with the scalar ones, in one job."""
     f = hash_of("c")
     with session_mode(spark, mode):
-        df = typed_frame(spark, {"c": (type_, values)})
-        found = [row[0] for row in df.select(apply(f, "c", spark_type(type_), family="lance")).collect()]
-    assert found == [f.apply(value, family="lance", type=type_) for value in values]
+        df = typed_frame(spark, {f"c{number}": column for number, column in enumerate(columns)})
+        hashes = [
+            apply(f, f"c{number}", spark_type(type_), family="lance").alias(f"h{number}")
+            for number, (type_, _) in enumerate(columns)
+        ]
+        rows = df.select(*hashes).collect()
+    for number, (type_, values) in enumerate(columns):
+        for value, row in zip(values, rows, strict=False):
+            assert row[number] == f.apply(value, family="lance", type=type_), (mode, str(type_), value)
 
 
 def test_what_has_no_canonical_text(spark: SparkSession) -> None:

@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
@@ -20,7 +19,7 @@ from partita.spark import id_column, key_column, with_key
 from partita.spark.base64url import base64url_pieces
 from tests.spark.frames import (
     SESSION_MODES,
-    few_examples,
+    draw_by_mode,
     physical_plan_text,
     session_mode,
     session_settings,
@@ -101,18 +100,18 @@ def test_vectors(spark: SparkSession, mode: tuple[str, str], add_key: AddKey) ->
     assert [row.id for row in ids.collect()] == [row["id"] for row in VECTORS["valid"]]
 
 
-@pytest.mark.parametrize("add_key", ADD_KEY)
-def test_equal_the_scalar_keys(spark: SparkSession, add_key: AddKey) -> None:
-    @few_examples
-    @given(ROWS, st.sampled_from(SESSION_MODES))
-    def equal(rows: list[dict[str, Any]], mode: tuple[str, str]) -> None:
+def test_equal_the_scalar_keys(spark: SparkSession) -> None:
+    for mode, examples in draw_by_mode(ROWS).items():
+        rows = [row for example in examples for row in example]
         with session_mode(spark, mode):
             df = typed_frame(spark, {name: (type_, [row[name] for row in rows]) for name, type_ in COLUMNS.items()})
-            found = add_own_columns(df, add_key).select("key", id_column("orders", "key")).collect()
-        keys = [PartitionKey.of(row) for row in rows]
-        assert [tuple(row) for row in found] == [(str(key), key.id("orders")) for key in keys]
-
-    equal()
+            for add_key in ADD_KEY:
+                df = add_key(df, add_key.__name__, {name: name for name in COLUMNS})
+            names = [add_key.__name__ for add_key in ADD_KEY]
+            results = df.select(*names, *(id_column("orders", name) for name in names)).collect()
+        for row, result in zip(rows, results, strict=True):
+            key = PartitionKey.of(row)
+            assert tuple(result) == (str(key),) * len(names) + (key.id("orders"),) * len(names), (mode, row)
 
 
 def test_no_dimensions(spark: SparkSession) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.transforms import (
     BucketTransform,
@@ -31,6 +31,7 @@ from pyiceberg.types import (
 )
 from pyiceberg.types import DecimalType as IcebergDecimal
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 from partita.algebra import partition_functions
 from partita.algebra.physical_values import EPOCH_ORDINAL, is_in_range, to_physical_value
@@ -39,7 +40,7 @@ from partita.algebra.type_text import parse_type
 from partita.algebra.types import INTEGER_BITS, TIMESTAMP_KINDS, DecimalType, LogicalType, TypeKind
 from partita.errors import SpecError, TransformError
 from partita.spark import apply, with_partitions
-from tests.spark.frames import SESSION_MODES, few_examples, physical_plan_text, session_mode, spark_type, typed_frame
+from tests.spark.frames import SESSION_MODES, draw_by_mode, physical_plan_text, session_mode, spark_type, typed_frame
 from tests.value_strategies import ATOMIC_TYPES, decimal_from_unscaled, values_of_type
 
 if TYPE_CHECKING:
@@ -69,16 +70,23 @@ def functions_of(type_: LogicalType) -> Iterator[tuple[PartitionFunction, Transf
             yield f, family
 
 
-def assert_equal_scalar(spark: SparkSession, type_: LogicalType, values: Sequence[object]) -> None:
-    every = list(functions_of(type_))
-    columns = [apply(f, "c", spark_type(type_), family=family).alias(f"_{i}") for i, (f, family) in enumerate(every)]
-    rows = typed_frame(spark, {"c": (type_, values)}).select(*columns).collect()
-    for value, row in zip(values, rows, strict=True):
-        for (f, family), result in zip(every, row, strict=True):
+def assert_equal_scalar(spark: SparkSession, values_by_type: Mapping[LogicalType, Sequence[object]]) -> None:
+    """Compare every function of the types with its scalar definition, in one job."""
+    every = [(type_, f, family) for type_ in values_by_type for f, family in functions_of(type_)]
+    names = {type_: f"c{number}" for number, type_ in enumerate(values_by_type)}
+    columns = [
+        apply(f, names[type_], spark_type(type_), family=family).alias(f"_{number}")
+        for number, (type_, f, family) in enumerate(every)
+    ]
+    df = typed_frame(spark, {names[type_]: (type_, values) for type_, values in values_by_type.items()})
+    rows = df.select(*columns).collect()
+    for number, (type_, f, family) in enumerate(every):
+        for value, row in zip(values_by_type[type_], rows, strict=False):
+            result = row[number]
             expected = f.apply(value, family=family, type=type_)
             got = bytes(result) if isinstance(result, bytearray) else result
-            assert got == expected, f"{f} of {value!r} in {family}"
-            assert type(got) is type(expected)
+            assert got == expected, f"{f} of {value!r}, a {type_}, in {family}"
+            assert type(got) is type(expected), f"{f} of {value!r}, a {type_}, in {family}"
 
 
 def fits_truncated(type_: LogicalType, value: Any) -> bool:
@@ -90,19 +98,16 @@ def fits_truncated(type_: LogicalType, value: Any) -> bool:
     return all(is_in_range(plain - plain % width, type_) for width in WIDTHS)
 
 
-@pytest.mark.parametrize("type_", SPARK_ATOMS, ids=str)
-def test_equal_the_scalar_functions(spark: SparkSession, type_: LogicalType) -> None:
-    values = st.lists(
-        st.none() | values_of_type(type_).filter(lambda v: fits_truncated(type_, v)), min_size=1, max_size=60
-    )
-
-    @few_examples
-    @given(values, st.sampled_from(SESSION_MODES))
-    def equal(drawn: list[object], mode: tuple[str, str]) -> None:
+def test_equal_the_scalar_functions(spark: SparkSession) -> None:
+    values: dict[tuple[str, str], dict[LogicalType, list[object]]] = {}
+    for type_ in SPARK_ATOMS:
+        typed = values_of_type(type_).filter(partial(fits_truncated, type_))
+        for mode, examples in draw_by_mode(st.lists(st.none() | typed, min_size=1, max_size=60)).items():
+            values.setdefault(mode, {})[type_] = [value for example in examples for value in example]
+    assert {type_ for values_by_type in values.values() for type_ in values_by_type} == set(SPARK_ATOMS)
+    for mode, values_by_type in values.items():
         with session_mode(spark, mode):
-            assert_equal_scalar(spark, type_, drawn)
-
-    equal()
+            assert_equal_scalar(spark, values_by_type)
 
 
 LOWEST = [("byte", -128, 10), ("short", -32_768, 10), ("int", -(2**31), 10), ("long", -(2**63), 10), ("byte", -1, 1000)]
@@ -131,9 +136,8 @@ def test_a_truncated_decimal_below_its_type(
         df = typed_frame(spark, {"c": (type_, [decimal_from_unscaled(-(10**precision) + 1, scale)])})
         with pytest.raises(PySparkException):
             df.select(apply(partition_functions.truncate("c", 10), "c", spark_type(type_), family="iceberg")).collect()
-        assert_equal_scalar(
-            spark, type_, [decimal_from_unscaled(10**precision - 1, scale), decimal_from_unscaled(0, scale), None]
-        )
+        largest, zero = (decimal_from_unscaled(number, scale) for number in (10**precision - 1, 0))
+        assert_equal_scalar(spark, {type_: [largest, zero, None]})
 
 
 @pytest.mark.parametrize("mode", SESSION_MODES)
@@ -141,8 +145,8 @@ def test_gaps_and_overlaps_of_the_zone(spark: SparkSession, mode: tuple[str, str
     # New York skips 02:00 to 03:00 on 2025-03-09, has 01:00 to 02:00 twice on 2025-11-02; the rest are early offsets.
     naive = [datetime.fromisoformat(text) for text in EDGES]
     with session_mode(spark, mode):
-        assert_equal_scalar(spark, parse_type("timestamp_ntz"), naive)
-        assert_equal_scalar(spark, parse_type("timestamp"), [at.replace(tzinfo=UTC) for at in naive])
+        utc = [at.replace(tzinfo=UTC) for at in naive]
+        assert_equal_scalar(spark, {parse_type("timestamp_ntz"): naive, parse_type("timestamp"): utc})
 
 
 EDGES = (
@@ -180,14 +184,22 @@ SHARED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "name"), SHARED)
-def test_pyiceberg_agrees(spark: SparkSession, text: str, name: str) -> None:
-    type_, (iceberg_type, values) = parse_type(text), PYICEBERG[text]
-    f, transform = TRANSFORM_PAIRS[name]
-    df = typed_frame(spark, {"c": (type_, [_typed_plain(value, type_) for value in values])})
-    found = [row[0] for row in df.select(apply(f, "c", spark_type(type_), family="iceberg")).collect()]
-    theirs = transform.transform(iceberg_type)
-    assert found == [theirs(value) for value in values]
+def test_pyiceberg_agrees(spark: SparkSession) -> None:
+    types = {text: parse_type(text) for text in PYICEBERG}
+    frame_columns = {
+        f"c {text}": (types[text], [_typed_plain(value, types[text]) for value in values])
+        for text, (_, values) in PYICEBERG.items()
+    }
+    functions = [
+        apply(TRANSFORM_PAIRS[name][0], F.col(f"`c {text}`"), spark_type(types[text]), family="iceberg")
+        for text, name in SHARED
+    ]
+    rows = typed_frame(spark, frame_columns).select(*functions).collect()
+    for number, (text, name) in enumerate(SHARED):
+        iceberg_type, values = PYICEBERG[text]
+        theirs = TRANSFORM_PAIRS[name][1].transform(iceberg_type)
+        results = [row[number] for row in rows][: len(values)]
+        assert results == [theirs(value) for value in values], (text, name)
 
 
 def _typed_plain(value: Any, type_: LogicalType) -> object:

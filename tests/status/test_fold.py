@@ -145,6 +145,7 @@ def test_the_fold_equals_the_seeds_update_logic_in_order(events: list[Event]) ->
     assert found == expected_status_rows(events)
 
 
+@pytest.mark.slow(reason="many orders of many events")
 @FEWER
 @given(st.data(), event_histories())
 def test_any_order_duplication_and_split_folds_to_the_same_rows(data: st.DataObject, events: list[Event]) -> None:

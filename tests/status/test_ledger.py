@@ -68,6 +68,7 @@ def test_a_ledger_goes_to_other_processes(ledger: Ledger) -> None:
     assert len(events_in(ledger)) == 2
 
 
+@pytest.mark.slow(reason="hundreds of commits")
 def test_small_appends_are_put_together_and_none_is_lost(ledger: Ledger) -> None:
     given = []
     for number in range(205):
@@ -196,6 +197,7 @@ def small_appends(lake: Lake, numbers: range, run: str) -> None:
         lake.record("sales", {"n": number}, outcome="succeeded", run_id=f"{run}{number}")
 
 
+@pytest.mark.slow(reason="hundreds of commits")
 def test_the_tail_stays_short_though_the_ledgers_log_has_forgotten_the_fold(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def start(lake: Lake, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, str(SCRIPT), lake.uri, *words], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow(reason="processes that are killed")
 @pytest.mark.parametrize("seed", [1])
 def test_every_event_counts_once_though_a_process_is_killed(seed: int, lake: Lake) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret

@@ -204,6 +204,7 @@ WINDOWS: dict[str, tuple[pt.PartitionSet, Any, pt.PartitionKey, Iterable[int]]] 
 }
 
 
+@pytest.mark.slow(reason="twenty attempts and ten questions for each mapping")
 @pytest.mark.parametrize("name", WINDOWS)
 def test_a_mapping_says_which_upstream_partitions_count(name: str, lake: Lake) -> None:
     ours, mapping, key, expected = WINDOWS[name]

@@ -133,6 +133,7 @@ def giving(answer: Any) -> Any:
     return lambda _: answer
 
 
+@pytest.mark.slow(reason="two questions for each of many functions")
 @pytest.mark.parametrize(
     ("function", "said"),
     [

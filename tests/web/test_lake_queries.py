@@ -36,6 +36,7 @@ def plan_rows(plan: pt.RunPlan) -> tuple[list[object], ...]:
     return plan.partitions.to_pylist(), plan.blocked.to_pylist()
 
 
+@pytest.mark.slow(reason="dozens of questions to a lake and to its cache")
 def test_it_answers_as_the_lake_does_whatever_was_asked_before(chain: Lake) -> None:
     asking = LakeQueries(chain)
     asking.refresh()

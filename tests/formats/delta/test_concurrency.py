@@ -160,6 +160,7 @@ def start_process(*args: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow(reason="processes that commit at the same time")
 def test_two_processes_land_all_their_commits(tmp_path: Path) -> None:
     table = create_table(tmp_path)
     writers = [start_process(table.uri, "many", "0"), start_process(table.uri, "many", "1000")]
@@ -176,6 +177,7 @@ def test_two_processes_land_all_their_commits(tmp_path: Path) -> None:
 LEFT = {"before files": 0, "in a file": 2, "between files": 1, "before the log entry": 2, "after the log entry": 0}
 
 
+@pytest.mark.slow(reason="processes that are killed")
 @pytest.mark.parametrize("step", KILL_STEPS)
 def test_a_writer_that_dies(tmp_path: Path, step: str) -> None:
     table = fill_table(create_table(tmp_path))

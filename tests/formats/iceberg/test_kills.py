@@ -53,6 +53,7 @@ def killed_name() -> str:
     return "tests.formats.iceberg.killed_commit"
 
 
+@pytest.mark.slow(reason="processes that are killed")
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at(folders: dict[str, Path], step: str) -> None:
     table = sqlite_catalog(folders[step]).load_table("db.t")

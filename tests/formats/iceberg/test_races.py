@@ -268,6 +268,7 @@ for at in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.slow(reason="many commits at the same time")
 def test_two_processes_all_land(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     root = str(Path(__file__).parents[3])
@@ -279,6 +280,7 @@ def test_two_processes_all_land(tmp_path: Path) -> None:
     check_all_landed(table)
 
 
+@pytest.mark.slow(reason="many commits at the same time")
 def test_two_threads_all_land(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     failed: list[PartitaError] = []

@@ -59,6 +59,7 @@ def kill_at_step(table: pt.Table, last: int, *, after: bool, monkeypatch: pytest
     return None
 
 
+@pytest.mark.slow(reason="processes that are killed")
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_each_step_readers_count_all_or_nothing_and_the_next_open_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
@@ -85,6 +86,7 @@ def test_killed_at_each_step_readers_count_all_or_nothing_and_the_next_open_ends
     assert any(outcomes)
 
 
+@pytest.mark.slow(reason="processes that are killed")
 @pytest.mark.parametrize("last", [0, 2, 4, 6])
 def test_killed_by_the_system(tmp_path: Path, last: int) -> None:
     table = create_seed_table(tmp_path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import lance
 import pyarrow as pa
+import pytest
 
 import partita as pt
 from tests.formats.lance.concurrent_appender import LEAF_COUNT, ROUND_COUNT
@@ -38,6 +39,7 @@ def start_appenders(uri: str, begin: float) -> Iterator[subprocess.Popen[bytes]]
         )  # fmt: skip
 
 
+@pytest.mark.slow(reason="processes that commit at the same time")
 def test_four_processes_create_and_append_to_the_same_new_leaves(tmp_path: Path) -> None:
     table = create_lance_table(tmp_path, EVENT_SCHEMA, ["event_date", "country"])
     running = list(start_appenders(table.uri, time.time() + 3))

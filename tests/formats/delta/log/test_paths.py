@@ -97,6 +97,7 @@ def _spellings(folder: Path) -> list[str]:
             "%61.parquet", "p/../a.parquet"]  # fmt: skip
 
 
+@pytest.mark.slow(reason="hundreds of spellings of paths")
 @pytest.mark.parametrize("checkpointed", [False, True])
 @pytest.mark.parametrize("incremental", [False, True])
 def test_a_removed_file_is_gone_however_it_is_spelled(tmp_path: Path, *, checkpointed: bool, incremental: bool) -> None:

@@ -523,6 +523,7 @@ def test_an_end_that_cannot_be_read_is_not_taken_for_none() -> None:
     assert may_match_predicate(manifests, history, "id IS NULL").tolist() == [True, True]
 
 
+@pytest.mark.slow(reason="thousands of predicates on random manifests")
 @given(pruning_cases(predicates=4), st.integers(1, 4))
 @settings(suppress_health_check=list(HealthCheck))
 def test_no_manifest_of_a_file_that_may_match_is_left_out(case: PruningCase, size: int) -> None:
