@@ -1,8 +1,8 @@
 """Partition values as Spark Columns: stages 1 and 2 of `partita.formats.partition_texts` without a Python worker.
 
-Only the text of a float may differ from that of `partita.formats.partition_texts`: Java 17 formats some floats with more
-digits than they need (`4.9E-324`, `8.089999999999999E21`), and Spark has no other way. Such a text is parsed to the
-same number, so the driver shortens it when it writes the log, once per partition.
+Only the text of a float may differ from that of `partita.formats.partition_texts`: Java 17 formats some floats with
+more digits than they need (`4.9E-324`, `8.089999999999999E21`), and Spark has no other way. Such a text is parsed to
+the same number, so the driver shortens it when it writes the log, once per partition.
 """
 
 from __future__ import annotations
