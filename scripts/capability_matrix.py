@@ -18,23 +18,34 @@ _BLOCK = re.compile(f"(?<={re.escape(_START)}).*?(?={re.escape(_END)})", re.DOTA
 def capability_matrix() -> str:
     """Return Markdown: a table with a row per operation and a column per format, and a note about each gap."""
     formats = table_formats()
-    lines = [f"| | {' | '.join(f.title for f in formats)} |", f"|---|{'---|' * len(formats)}"]
-    notes: list[str] = []
+    # Formats and operations with the same gap share a note.
+    operations: dict[Gap, list[str]] = {}
+    titles: dict[Gap, list[str]] = {}
+    rows = [f"| | {' | '.join(f.title for f in formats)} |", f"|---|{'---|' * len(formats)}"]
     for operation in Operation:
         name = operation.value.replace("_", " ")
-        gaps = {f.title: f.gaps[operation] for f in formats if not f.supports(operation)}
-        # Formats with the same gap share a note.
-        titles_by_gap: dict[Gap, list[str]] = {}
-        for title, gap in gaps.items():
-            titles_by_gap.setdefault(gap, []).append(title)
-        numbers = {gap: len(notes) + index for index, gap in enumerate(titles_by_gap, start=1)}
-        notes += [
-            f"{numbers[gap]}. *{name}*: {_with_article(' or '.join(titles))} table {gap.reason}; {gap.way_out}."
-            for gap, titles in titles_by_gap.items()
-        ]
-        cells = (f"no ({numbers[gaps[f.title]]})" if f.title in gaps else "yes" for f in formats)
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *notes]) + "\n"
+        cells = ["yes"] * len(formats)
+        for column, table_format in enumerate(formats):
+            gap = table_format.gaps.get(operation)
+            if gap is not None:
+                _append_new(operations.setdefault(gap, []), name)
+                _append_new(titles.setdefault(gap, []), table_format.title)
+                cells[column] = f"no ({list(operations).index(gap) + 1})"
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+    notes = [
+        f"{number}. *{', '.join(names)}*: {_with_article(_alternatives(titles[gap]))} table {gap.reason}; {gap.way_out}."
+        for number, (gap, names) in enumerate(operations.items(), start=1)
+    ]
+    return "\n".join([*rows, "", *notes]) + "\n"
+
+
+def _append_new(texts: list[str], text: str) -> None:
+    if text not in texts:
+        texts.append(text)
+
+
+def _alternatives(nouns: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(nouns[:-1]), nouns[-1]]))
 
 
 def _with_article(noun: str) -> str:

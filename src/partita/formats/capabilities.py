@@ -41,7 +41,7 @@ class Gap:
 # Gaps that more than one format has.
 FIXED_PARTITIONING = Gap(
     "keeps the partitioning that it was made with",
-    "make a new table with the other one, and append this one's rows to it, or use format='iceberg'",
+    "create a table with the new partitioning and append this table's rows to it, or use format='iceberg'",
 )
 COLUMN_PARTITIONING = Gap(
     "is partitioned by columns", "add a column that holds the value and name that, or use another format"
