@@ -384,7 +384,7 @@ def test_files_of_manifests_that_are_not_opened_dont_count(where: str, tmp_path:
     def pairs(state: IcebergTableVersion) -> set[tuple[str, str]]:
         kept_places = plan_files(state, where).file_indices
         paths, others = state.files["path"].to_pylist(), state.delete_entries["path"].to_pylist()
-        return {(paths[p["place"]], others[p["delete"]]) for p in state.delete_index(kept_places).to_pylist()}
+        return {(paths[p["file"]], others[p["delete"]]) for p in state.delete_index(kept_places).to_pylist()}
 
     whole, part = current_table_version(table), current_table_version(table, where)
     assert pairs(part) == pairs(whole)
