@@ -33,7 +33,7 @@ def capability_matrix() -> str:
                 cells[column] = f"no ({list(operations).index(gap) + 1})"
         rows.append(f"| {name} | {' | '.join(cells)} |")
     notes = [
-        f"{number}. *{', '.join(names)}*: {_with_article(_alternatives(titles[gap]))} table {gap.reason}; {gap.way_out}."
+        f"{number}. *{', '.join(names)}*: {_subject(titles[gap])} {gap.reason}; {gap.way_out}."
         for number, (gap, names) in enumerate(operations.items(), start=1)
     ]
     return "\n".join([*rows, "", *notes]) + "\n"
@@ -44,12 +44,9 @@ def _append_new(texts: list[str], text: str) -> None:
         texts.append(text)
 
 
-def _alternatives(nouns: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(nouns[:-1]), nouns[-1]]))
-
-
-def _with_article(noun: str) -> str:
-    return f"{'an' if noun[0] in 'AEIOU' else 'a'} {noun}"
+def _subject(titles: list[str]) -> str:
+    formats = " or ".join(filter(None, [", ".join(titles[:-1]), titles[-1]]))
+    return f"{'an' if formats[0] in 'AEIOU' else 'a'} {formats} table"
 
 
 def with_matrix(page: str) -> str:
