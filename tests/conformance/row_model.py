@@ -65,8 +65,9 @@ def files_on_disk(lake: pt.Lake) -> dict[str, str]:
 
 
 def data_files(lake: pt.Lake) -> set[str]:
-    """Return the paths of the files below a lake's folder that may hold rows."""
-    return {path for path in files_on_disk(lake) if path.endswith((".parquet", ".lance", ".arrow", ".bin"))}
+    """Return the digests of the files below a lake's folder that may hold rows, as a commit may move them."""
+    suffixes = (".parquet", ".lance", ".arrow", ".bin", ".staged")
+    return {digest for path, digest in files_on_disk(lake).items() if path.endswith(suffixes)}
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def open_table(  # noqa: PLR0913 - each by its name
     """Open an existing table, whoever created it.
 
     Args:
-        uri: the folder of a Delta or Lance table, on a disk or in an object store; the name of an Iceberg table in its
+        uri: the folder of the table, on a disk or in an object store; the name of an Iceberg table in its
             catalog, as in `open_table("db.t", catalog={"type": "sql", "uri": "..."}, format="iceberg")`.
         format: the name of the table's format.
         options: settings of the object store, by obstore's names.
