@@ -25,15 +25,19 @@ if TYPE_CHECKING:
     from partita.formats.parquet.state import ParquetTableVersion
 
 
+def needs_check(change: TableChange) -> bool:
+    """Return whether a change depends on what the table had: an append doesn't."""
+    return change.read_scope is not None or bool(len(change.removed_file_indices) + len(change.read_file_indices))
+
+
 def check_conflict(base: ParquetTableVersion, now: ParquetTableVersion, change: TableChange) -> None:
     """Raise `CommitConflict` if the folder, as it is now, contradicts a change of it as it was."""
-    used = np.concatenate([change.removed_file_indices, change.read_file_indices])
-    if base.data_files == now.data_files or (change.read_scope is None and not len(used)):
+    if base.data_files == now.data_files:
         return
     if (base.schema, base.spec) != (now.schema, now.spec):
         raise CommitConflict(change.operation, "files that were added or removed changed the columns of the table")
     stored = set(now.data_files)
-    for index in used.tolist():
+    for index in np.concatenate([change.removed_file_indices, change.read_file_indices]).tolist():
         if base.data_files[index] not in stored:
             raise CommitConflict(change.operation, f"another writer removed or replaced {base.data_files[index].path}")
     known = set(base.data_files)

@@ -106,7 +106,7 @@ def _partition_texts(storage: Storage, files: Sequence[StoredFile]) -> tuple[tup
         if names is None and own_names is not None:
             check_distinct_names(own_names)
             names = own_names
-        if pairs is None or own_names is None or _folded(own_names) != _folded(names or ()):
+        if pairs is None or own_names is None or casefold_names(own_names) != casefold_names(names or ()):
             raise TableError(
                 f"the files of {storage.uri} are not partitioned alike: {files[0].path} and {file.path}; "
                 "open the folders apart from each other"
@@ -117,7 +117,8 @@ def _partition_texts(storage: Storage, files: Sequence[StoredFile]) -> tuple[tup
     return names or (), columns
 
 
-def _folded(names: Iterable[str]) -> list[str]:
+def casefold_names(names: Iterable[str]) -> list[str]:
+    """Return names in the form in which they are compared without regard to case."""
     return [name.casefold() for name in names]
 
 

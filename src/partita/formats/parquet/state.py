@@ -21,9 +21,9 @@ from partita.arrow.schema import to_arrow_type
 from partita.errors import CommitConflict, PartitionValueError, TableError, TableMissing
 from partita.formats.column_partitioning import identity_spec
 from partita.formats.parquet.commit import CommitLog, FolderCommit, FolderFile, list_table_files
-from partita.formats.parquet.conflicts import check_conflict
+from partita.formats.parquet.conflicts import check_conflict, needs_check
 from partita.formats.parquet.create import TableDefinition, check_partition_column, read_definition
-from partita.formats.parquet.files import ParquetTarget, PartitionedFiles, find_data_files
+from partita.formats.parquet.files import ParquetTarget, PartitionedFiles, casefold_names, find_data_files
 from partita.formats.parquet.footers import unified_schema
 from partita.formats.parquet.statistics import file_statistics, row_counts
 from partita.formats.parquet.values import inferred_type, typed_partitions
@@ -80,11 +80,12 @@ class ParquetTableVersion(TableVersion):
             if change.transaction is not None and latest.transactions.get(application, -1) >= number:
                 self.storage.delete(staged)
                 break
-            try:
-                check_conflict(self, load_table_version(self.storage), change)
-            except CommitConflict:
-                self.storage.delete(staged)
-                raise
+            if needs_check(change):
+                try:
+                    check_conflict(self, load_table_version(self.storage), change)
+                except CommitConflict:
+                    self.storage.delete(staged)
+                    raise
             commit = log.begin(latest, staged, removed, change.transaction)
             if commit is not None:
                 log.finish(commit)
@@ -136,7 +137,7 @@ def load_table_version(storage: Storage, definition: TableDefinition | None = No
         if not found.files:
             raise TableMissing(storage.uri)
         definition = _inferred_definition(storage, found)
-    elif found.files and _folded(found.partition_names) != _folded(definition.partition_names):
+    elif found.files and casefold_names(found.partition_names) != casefold_names(definition.partition_names):
         raise TableError(
             f"the files of {storage.uri} are partitioned by {', '.join(found.partition_names) or 'nothing'}, and by "
             f"its definition they are by {', '.join(definition.partition_names) or 'nothing'}"
@@ -181,10 +182,6 @@ def _inferred_definition(storage: Storage, found: PartitionedFiles) -> TableDefi
     for field in partitions:
         check_partition_column(field)
     return TableDefinition("", Schema((*stored.fields, *partitions)), found.partition_names)
-
-
-def _folded(names: Sequence[str]) -> list[str]:
-    return [name.casefold() for name in names]
 
 
 def _take(files: Sequence[FolderFile], indices: np.ndarray | None) -> Sequence[FolderFile]:

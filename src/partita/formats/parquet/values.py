@@ -153,7 +153,7 @@ def partition_folder(texts: Sequence[str | None], fields: Sequence[Field]) -> st
     values = parse_partition(dict(zip(schema.names, texts, strict=True)), schema)
     segments = []
     for field, value in validate_partition_values(values, schema, UTC):
-        segment = _VISIBLE_START.sub(_escaped, directory_segment(field.name, _folder_text(value, field)))
+        segment = _VISIBLE_START.sub(_percent_escape, directory_segment(field.name, _folder_text(value, field)))
         if len(segment.encode()) > MAX_NAME_BYTES:
             expected = f"a value whose folder has a name of at most {MAX_NAME_BYTES} bytes"
             raise PartitionValueError(field.name, expected, f"{len(segment.encode())} bytes")
@@ -165,7 +165,7 @@ _VISIBLE_START = re.compile(r"^[._]")
 """Readers would ignore a folder whose name begins so, some of them even if it has a `=`."""
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _percent_escape(match: re.Match[str]) -> str:
     return f"%{ord(match[0]):02X}"
 
 
