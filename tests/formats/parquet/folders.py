@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +33,13 @@ def open_folder(folder: Path) -> pt.Table:
 
 def load_version(folder: Path | str) -> ParquetTableVersion:
     return load_table_version(Storage.from_uri(folder))
+
+
+def bounds_of(folder: Path, name: str) -> dict[str, list[Any]]:
+    """Return the lower and the upper bounds, the null counts and the row counts of a column, by file."""
+    statistics = load_version(folder).statistics([name], None)[name]
+    arrays = {kind: getattr(statistics, kind) for kind in ("lower", "upper", "null_count", "row_count")}
+    return {kind: [] if array is None else array.to_pylist() for kind, array in arrays.items()}
 
 
 def stage_files(version: ParquetTableVersion, rows_by_partition: Mapping[tuple[str | None, ...], pa.Table]) -> pa.Table:

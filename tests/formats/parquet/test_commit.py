@@ -63,7 +63,7 @@ def read_ids(version: ParquetTableVersion) -> list[int]:
 
 
 def ids_of_others(version: ParquetTableVersion) -> list[Any]:
-    return sorted(row["id"] for row in visible_rows(Path(version.uri)))  # type: ignore[type-var]
+    return sorted(row["id"] for row in visible_rows(Path(version.uri)))
 
 
 def reload(version: ParquetTableVersion) -> ParquetTableVersion:

@@ -14,7 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import partita as pt
-from tests.formats.parquet.folders import load_version, open_folder, write_file
+from partita.formats.parquet import footers
+from partita.formats.parquet.commit import FolderFile
+from partita.formats.parquet.footers import Footer
+from partita.storage import Storage
+from tests.formats.parquet.folders import bounds_of, open_folder, write_file
 
 if TYPE_CHECKING:
     import pytest
@@ -53,7 +57,8 @@ def is_true(value: Any, operator: str, bound: Any) -> bool:
         return (number != number, 0 if number != number else number) if isinstance(number, float) else number  # noqa: PLR0124
 
     a, b = rank(value), rank(bound)
-    return {"<": a < b, "<=": a <= b, "=": a == b, "!=": a != b, ">": a > b, ">=": a >= b}[operator]
+    truths = {"<": a < b, "<=": a <= b, "=": a == b, "!=": a != b, ">": a > b, ">=": a >= b}
+    return bool(truths[operator])
 
 
 @settings(max_examples=60, deadline=None)
@@ -72,10 +77,10 @@ def test_pruning_loses_no_row(data: st.DataObject, files: list[tuple[str | None,
     }[operator]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         for number, (p, rows) in enumerate(files):
-            path = Path(folder) / partition_folder([p], [Field("p", STRING)]) / f"{number}.parquet"
-            path.parent.mkdir(exist_ok=True)
+            file = Path(folder) / partition_folder([p], [Field("p", STRING)]) / f"{number}.parquet"
+            file.parent.mkdir(exist_ok=True)
             statistics = data.draw(st.sampled_from([True, False, ["i", "s"]]))
-            pq.write_table(pa.Table.from_pylist(rows, ROW), path, row_group_size=2, write_statistics=statistics)
+            pq.write_table(pa.Table.from_pylist(rows, ROW), file, row_group_size=2, write_statistics=statistics)
         table = open_folder(Path(folder))
         kept = set(table.plan(predicate).files["path"].to_pylist())
         plan = table.plan(predicate)
@@ -104,40 +109,38 @@ def test_bounds_of_each_kind(tmp_path: Path) -> None:
          "dec": Decimal("-1.25"), "ntz": datetime(2000, 1, 1), "b": True, "u": 0},  # noqa: DTZ001
     ]  # fmt: skip
     pq.write_table(pa.Table.from_pylist(rows, ROW), tmp_path / "a.parquet", row_group_size=1)
-    statistics = load_version(tmp_path).statistics(ROW.names, None)
     for name in ROW.names:
-        assert statistics[name].null_count.to_pylist() == [1]
-        assert statistics[name].row_count.to_pylist() == [3]
+        bounds = bounds_of(tmp_path, name)
+        assert (bounds["null_count"], bounds["row_count"]) == ([1], [3])
         if name != "f":
-            values = sorted(row[name] for row in rows[1:])
-            assert [statistics[name].lower.to_pylist(), statistics[name].upper.to_pylist()] == [values[:1], values[1:]]
+            values: list[Any] = sorted((row[name] for row in rows[1:]), key=lambda value: value)  # type: ignore[arg-type,return-value] # of one type
+            assert (bounds["lower"], bounds["upper"]) == (values[:1], values[1:])
 
 
 def test_a_row_group_without_bounds_leaves_none_for_the_file(tmp_path: Path) -> None:
     with pq.ParquetWriter(tmp_path / "a.parquet", pa.schema([("f", pa.float64()), ("i", pa.int32())])) as writer:
         writer.write_table(pa.table({"f": [float("nan")], "i": pa.array([1], pa.int32())}))
         writer.write_table(pa.table({"f": [1.0], "i": pa.array([None], pa.int32())}))
-    statistics = load_version(tmp_path).statistics(["f", "i"], None)
-    assert statistics["f"].lower.to_pylist() == [None]
-    assert statistics["i"].lower.to_pylist() == statistics["i"].upper.to_pylist() == [1]
+    assert bounds_of(tmp_path, "f")["lower"] == [None]
+    bounds = bounds_of(tmp_path, "i")
+    assert bounds["lower"] == bounds["upper"] == [1]
 
 
 def test_old_timestamps_and_the_old_calendar_have_no_bounds(tmp_path: Path) -> None:
     times = pa.array([datetime(1500, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001
     pq.write_table(pa.table({"t": times}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
     assert str(open_folder(tmp_path).schema.find_field("t").type) == "timestamp"
-    assert load_version(tmp_path).statistics(["t"], None)["t"].lower.to_pylist() == [None]
+    assert bounds_of(tmp_path, "t")["lower"] == [None]
     for key, value in ((b"org.apache.spark.version", b"2.4.8"), (b"org.apache.spark.legacyDateTime", b"")):
         days = pa.table({"d": [date(1500, 1, 1)], "i": [1]}).replace_schema_metadata({key: value})
         pq.write_table(days, tmp_path / "a.parquet")
-        statistics = load_version(tmp_path).statistics(["d", "i"], None)
-        assert statistics["d"].lower.to_pylist() == [None]
-        assert statistics["i"].lower.to_pylist() == [1]
+        assert bounds_of(tmp_path, "d")["lower"] == [None]
+        assert bounds_of(tmp_path, "i")["lower"] == [1]
 
 
 def test_values_beyond_pythons_calendar_have_no_bounds(tmp_path: Path) -> None:
     write_file(tmp_path / "a.parquet", d=pa.array([-1_000_000, 0], pa.int32()).cast(pa.date32()))
-    assert load_version(tmp_path).statistics(["d"], None)["d"].lower.to_pylist() == [None]
+    assert bounds_of(tmp_path, "d")["lower"] == [None]
     assert open_folder(tmp_path).plan("d < DATE '0001-01-01'").files.num_rows == 1
 
 
@@ -145,10 +148,13 @@ def test_no_footer_is_read_for_partitions_alone(tmp_path: Path, monkeypatch: pyt
     for number in range(50):
         write_file(tmp_path / f"p={number}" / "a.parquet", number, id=[number])
     read: list[str] = []
-    from partita.formats.parquet import footers
-
     real = footers._read_footer
-    monkeypatch.setattr(footers, "_read_footer", lambda storage, file: read.append(file.path) or real(storage, file))
+
+    def count_reads(storage: Storage, file: FolderFile) -> Footer:
+        read.append(file.path)
+        return real(storage, file)
+
+    monkeypatch.setattr(footers, "_read_footer", count_reads)
     table = open_folder(tmp_path)
     assert len(read) == footers.SCHEMA_FOOTERS
     assert table.plan("p < 10").file_indices.size == 10

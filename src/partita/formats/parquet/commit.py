@@ -197,12 +197,13 @@ def list_table_files(storage: Storage) -> tuple[FolderCommit, list[StoredFile], 
     A listing during which the newest commit changed is done again.
     """
     log = CommitLog(storage)
-    before = log.wait_for_latest(_READER_PATIENCE)
+    before, files = log.wait_for_latest(_READER_PATIENCE), list(storage.list_files())
     for _ in range(_MAX_LOOKS):
-        files, commit = storage.list_files(), log.latest()
+        commit = log.latest()
         if commit == before:
             break
         before = commit if commit.is_finished else log.wait_for_latest(_READER_PATIENCE)
+        files = list(storage.list_files())
     return before, files, visible_files(files, before)
 
 
