@@ -93,8 +93,9 @@ def readers(spark: SparkSession, folder: Path) -> dict[str, Any]:
     partitioning = ds.partitioning(pa.schema([("p", pa.string())]), flavor="hive")
     return {
         "spark": spark.read.schema("id BIGINT, n BIGINT, p STRING").parquet(str(folder)),
-        "duckdb": duckdb.read_parquet(
-            f"{folder}/**/*.parquet", hive_partitioning=True, hive_types_autocast=False
+        "duckdb": duckdb.execute(
+            "SELECT id, n, p FROM read_parquet(?, hive_partitioning = true, hive_types_autocast = false)",
+            [f"{folder}/**/*.parquet"],
         ).to_arrow_table(),
         "pyarrow": ds.dataset(folder, format="parquet", partitioning=partitioning).to_table(),
     }
@@ -128,6 +129,7 @@ def test_typed_partitions_are_spelled_as_spark_spells_them(spark: SparkSession, 
     columns = {n: pa.array([*v, None]) for n, v in zip(names, TYPED.values(), strict=True)}
     columns["c1"], columns["c3"] = columns["c1"].cast(pa.int32()), columns["c3"].cast(pa.decimal128(10, 2))
     rows = spark.createDataFrame(pa.table({"id": pa.array([1, 2, 3], pa.int64()), **columns}))
+    rows = rows.withColumn("c6", rows["c6"].cast("timestamp_ntz"))
     table.append(rows)
     rows.write.partitionBy(*names).parquet(str(tmp_path / "spark"))
     folders = {path.rpartition("/")[0] for path in table.plan().files["path"].to_pylist()}

@@ -113,7 +113,7 @@ def test_bounds_of_each_kind(tmp_path: Path) -> None:
         bounds = bounds_of(tmp_path, name)
         assert (bounds["null_count"], bounds["row_count"]) == ([1], [3])
         if name != "f":
-            values: list[Any] = sorted((row[name] for row in rows[1:]), key=lambda value: value)  # type: ignore[arg-type,return-value] # of one type
+            values: list[Any] = sorted((row[name] for row in rows[1:]), key=lambda value: value)
             assert (bounds["lower"], bounds["upper"]) == (values[:1], values[1:])
 
 
