@@ -93,9 +93,9 @@ def readers(spark: SparkSession, folder: Path) -> dict[str, Any]:
     partitioning = ds.partitioning(pa.schema([("p", pa.string())]), flavor="hive")
     return {
         "spark": spark.read.schema("id BIGINT, n BIGINT, p STRING").parquet(str(folder)),
-        "duckdb": duckdb.execute(
+        "duckdb": duckdb.sql(
             "SELECT id, n, p FROM read_parquet(?, hive_partitioning = true, hive_types_autocast = false)",
-            [f"{folder}/**/*.parquet"],
+            params=[f"{folder}/**/*.parquet"],
         ).to_arrow_table(),
         "pyarrow": ds.dataset(folder, format="parquet", partitioning=partitioning).to_table(),
     }
@@ -139,7 +139,7 @@ def test_typed_partitions_are_spelled_as_spark_spells_them(spark: SparkSession, 
     assert sorted_rows(plain) == sorted_rows(table.read()) == sorted_rows(rows)
     inferred = open_folder(tmp_path / "spark").schema
     assert [str(inferred.find_field(name).type) for name in names] == [
-        "string", "int", "long", "string", "string", "date", "timestamp_ntz", "string",
+        "string", "int", "long", "string", "double", "date", "timestamp_ntz", "string",
     ]  # fmt: skip
 
 
