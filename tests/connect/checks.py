@@ -5,9 +5,7 @@ from __future__ import annotations
 from tests.connect.delta_table import check_delta_table
 from tests.connect.iceberg_table import check_iceberg_table
 from tests.connect.renderings import check_renderings
-from tests.connect.shipped_code import check_shipped_code
 
 check_renderings()
 check_delta_table()
 check_iceberg_table()
-check_shipped_code()

@@ -1,4 +1,4 @@
-"""Executors get Partita and the code of a project as archives; `tests/connect` has those of Spark Connect."""
+"""Executors get Partita and the code of a project as archives."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from partita.spark.artifacts import add_code_artifacts, make_archive, needs_artifacts
 from tests.cli.terminal import PARTITA_COMMAND
+from tests.conftest import RunInConnect
 from tests.spark.standalone_cluster import run_standalone_cluster
 
 if TYPE_CHECKING:
@@ -92,6 +93,40 @@ def test_a_run_on_two_workers_that_have_no_partita(tmp_path: Path) -> None:
     assert all("partita-shipped-partita-" in place for place in places), places
     for worker in ("worker-0", "worker-1"):
         assert [place for place in places if f"/{worker}/" in place], places
+
+
+CONNECT = """
+import os
+import sys
+from partita.spark import spark_session
+from partita.spark.artifacts import add_code_artifacts
+
+spark = spark_session()
+assert not add_code_artifacts(spark, sys.argv[1])
+# As if the server ran on another machine.
+local = os.environ.pop("SPARK_LOCAL_REMOTE")
+names = add_code_artifacts(spark, sys.argv[1])
+assert names == add_code_artifacts(spark, sys.argv[1])
+spark.conf.set("spark.sql.execution.pyspark.udf.faulthandler.enabled", "false")
+
+def place(_):
+    import far_away
+    return far_away.__file__
+
+from pyspark.sql import functions as F
+print(spark.range(1).select(F.udf(place)("id")).first()[0])
+os.environ["SPARK_LOCAL_REMOTE"] = local
+"""
+
+
+def test_a_connect_server_gets_the_code(run_in_connect: RunInConnect, tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "far_away.py").write_text("")
+    script = tmp_path / "script.py"
+    script.write_text(CONNECT)
+    path = run_in_connect(script, str(code)).strip().splitlines()[-1]
+    assert "partita-shipped-code-" in path
 
 
 def test_a_local_spark_gets_nothing(spark: SparkSession) -> None:
