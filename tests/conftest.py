@@ -77,7 +77,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One classic Spark session, as Partita makes it, shared by all, with the connectors that ours is held to."""
     from partita.spark import spark_session
 
-    with _session_start_lock():
+    with _session_start_lock(), pytest.MonkeyPatch.context() as environment:
+        # Where the JVM finds the module of the workers' daemon.
+        environment.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
         running = spark_session(
             "partita-tests",
             **{
@@ -87,6 +89,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.files.minPartitionNum": "2",
                 **INTERPRETED,
+                "spark.python.daemon.module": "tests.preloaded_workers",
                 **CONNECTOR_CONFIG,
             },
         )

@@ -25,9 +25,13 @@ SCHEMA = "date date, region string, n long"
 
 @dataclass
 class Shop:
-    """Partitions that fail, partitions that get no rows, and rows outside of the requested partitions."""
+    """Partitions that fail, partitions that get no rows, and rows outside of the requested partitions.
+
+    `poisoned` fail in their Spark job, `refused` already in the asset's function.
+    """
 
     poisoned: set[pt.PartitionKey] = field(default_factory=set)
+    refused: set[pt.PartitionKey] = field(default_factory=set)
     empty: set[pt.PartitionKey] = field(default_factory=set)
     stray: list[tuple[date, str, int]] = field(default_factory=list)
     times: int = 1
@@ -43,6 +47,8 @@ class Shop:
                   code_version=version, retries=retries, tags=["raw"])  # fmt: skip
         def orders(ctx: Any) -> Any:
             shop.calls.append(("orders", len(ctx.keys)))
+            if shop.refused & set(ctx.keys):
+                raise ValueError("refused")
             rows = [
                 (k["date"], k["region"], shop.times * (i + 1))
                 for k in ctx.keys
@@ -92,3 +98,9 @@ def partitions_not_current(lake: Lake, assets: Iterable[str] = ("orders", "daily
                 if r["asset_key"] == asset and r["display_status"] != "MATERIALIZED"]
         for asset in assets
     }  # fmt: skip
+
+
+def attempt_history(lake: Lake, asset: str, key: pt.PartitionKey) -> list[tuple[str, int]]:
+    """Return the kind and the attempt of each event of a partition."""
+    rows = lake.history(asset, key).to_pylist()
+    return [(row["kind"], row["attempt"]) for row in rows]

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pytest
 
 PARTITA_COMMAND = Path(sys.executable).with_name("partita")
+TESTS_FOLDER = Path(__file__).parents[1]
+SPARK_ENVIRONMENT = {"SPARK_CONF_DIR": str(TESTS_FOLDER / "spark_conf"), "PYTHONPATH": str(TESTS_FOLDER.parent)}
+"""With this, the Spark of a command forks its workers from `tests.preloaded_workers`, as that of the tests does."""
 
 
 class CommandOutcome(NamedTuple):

@@ -15,7 +15,7 @@ import partita as pt
 from partita.cli import demo_inspection
 from partita.cli.demo_session import PROJECT_FILES, DemoSession
 from partita.errors import ProjectError
-from tests.cli.terminal import CommandRunner, run_installed_command
+from tests.cli.terminal import SPARK_ENVIRONMENT, CommandRunner, run_installed_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.jvm
-def test_the_demo_lives_through_its_story(tmp_path: Path) -> None:
+def test_the_demo_runs_all_its_steps(tmp_path: Path, partita: CommandRunner) -> None:
     folder = tmp_path / "shop"
-    done = run_installed_command(
-        "demo", "--size", "2000", "--folder", str(folder), COLUMNS="100", PARTITA_LAKE="/nowhere"
-    )
+    environment = {**SPARK_ENVIRONMENT, "COLUMNS": "100", "PARTITA_LAKE": "/nowhere"}
+    done = run_installed_command("demo", "--size", "2000", "--folder", str(folder), **environment)
     assert done.code == 0, f"{done.out}\n{done.err}"
     for said in (
         "$ partita evolve raw.events --add region",
@@ -56,10 +55,10 @@ def test_the_demo_lives_through_its_story(tmp_path: Path) -> None:
     assert kept.tables() == [
         "catalog.products", "raw.events", "shop.change", "shop.daily", "shop.embeddings", "shop.monthly", "shop.orders",
     ]  # fmt: skip
-    assert run_installed_command("demo", "--folder", str(folder)).code == 2
+    assert partita("demo", "--folder", str(folder)).code == 2
 
 
-def test_a_stage_says_what_is_run_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_demo_session_prints_commands_and_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = Path.cwd(), list(sys.path)
     with DemoSession(tmp_path / "shop") as stage:
         assert Path.cwd() == tmp_path / "shop"
@@ -84,7 +83,7 @@ def test_a_stage_says_what_is_run_and_checked(tmp_path: Path, capsys: pytest.Cap
     ]
 
 
-def test_a_command_that_goes_wrong_ends_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_fails_ends_the_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with DemoSession(tmp_path, as_json=True) as stage:
         stage.begin_step("First", "A step.")
         stage.run_partita("status", "nobody")
@@ -138,7 +137,7 @@ def test_keys_and_ids_are_those_of_the_library(spark: SparkSession) -> None:
         assert row["id"] == pt.PartitionKey.parse(row["key"]).id("raw.events")
 
 
-def test_what_is_skipped_and_why(lake: Lake, spark: SparkSession) -> None:
+def test_skipped_files_are_counted_by_reason(lake: Lake, spark: SparkSession) -> None:
     assert spark is not None
     table = lake.create_table(
         "t", pa.schema([("d", pa.int64()), ("n", pa.int64())]), format="delta", partition_by=["d"]

@@ -12,7 +12,7 @@ from tests.cli.projects import change_directory
 from tests.cli.terminal import CommandRunner
 
 
-def test_it_says_what_comes_next(partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_commands_are_printed(partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change_directory(tmp_path, monkeypatch)
     done = partita("init", "my shop")
     assert (done.code, done.err) == (0, "")
@@ -25,7 +25,7 @@ def test_it_says_what_comes_next(partita: CommandRunner, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("name", ["partita.toml", "pipeline.py"])
-def test_what_is_there_stays(partita: CommandRunner, tmp_path: Path, name: str) -> None:
+def test_existing_files_are_kept(partita: CommandRunner, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
     done = partita("init", str(tmp_path))
     assert (done.code, done.out) == (2, "")
@@ -34,7 +34,7 @@ def test_what_is_there_stays(partita: CommandRunner, tmp_path: Path, name: str) 
     assert (tmp_path / name).read_text() == "mine"
 
 
-def test_a_folder_that_cannot_be(partita: CommandRunner, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(partita: CommandRunner, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = partita("init", str(tmp_path / "file" / "below"))
     assert done.code == 2

@@ -133,7 +133,7 @@ def test_words(partita: CommandRunner, words: str) -> None:
 
 
 @pytest.mark.parametrize("words", WORDS)
-def test_words_on_a_line(partita: CommandRunner, words: str) -> None:
+def test_words_on_standard_input(partita: CommandRunner, words: str) -> None:
     assert partita("key", "encode", stdin=words).out == f"{WORDS[words]}\n"
 
 

@@ -47,7 +47,7 @@ def test_a_plan_of_all(shop: Lake, partita: CommandRunner) -> None:
     assert shop.partitions_of("sums") is not None
 
 
-def test_what_is_asked_for(shop: Lake, partita: CommandRunner) -> None:
+def test_options_narrow_the_plan(shop: Lake, partita: CommandRunner) -> None:
     partita("plan")
     for day in (1, 2, 3):
         shop.record("orders", {"date": date(2025, 1, day)}, outcome="succeeded", code_version="1")

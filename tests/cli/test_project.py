@@ -54,7 +54,7 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def test_all_that_a_file_may_say(tmp_path: Path) -> None:
+def test_every_setting_is_read(tmp_path: Path) -> None:
     said = read_project(written(tmp_path, WHOLE))
     assert (said.lake_uri, said.tenant, said.workspace) == (str(tmp_path / "warehouse"), "acme", "prod")
     assert said.time_zone == "Europe/Berlin"
@@ -99,7 +99,7 @@ def test_a_uri_that_is_not_relative_stays(tmp_path: Path, uri: str) -> None:
         ("[run", None, "TOML"),
     ],
 )
-def test_what_a_file_may_not_say(tmp_path: Path, text: str, key: str | None, words: str) -> None:
+def test_invalid_settings_are_refused(tmp_path: Path, text: str, key: str | None, words: str) -> None:
     file = written(tmp_path, text)
     with pytest.raises(ProjectError) as raised:
         read_project(file)
@@ -215,7 +215,7 @@ def test_every_command_with_a_lake_reads_the_file(
         (("sc://said", []), None, SparkSettings("sc://said", {"a": "1"})),
     ],
 )
-def test_which_spark(
+def test_spark_settings_by_precedence(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     said: tuple[str | None, list[tuple[str, str]]],

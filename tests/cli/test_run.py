@@ -18,10 +18,12 @@ import pytest
 from partita.cli.signals import interrupt_on_signals
 from partita.lake import Lake
 from tests.cli.projects import PROJECT_TOML, change_directory, write_project
-from tests.cli.terminal import PARTITA_COMMAND, CommandRunner
+from tests.cli.terminal import PARTITA_COMMAND, SPARK_ENVIRONMENT, CommandRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_run_plans_and_makes_all(shop: Lake, partita: CommandRunner) -> None:
+def test_a_run_plans_and_materializes_everything(shop: Lake, partita: CommandRunner) -> None:
     done = partita("run")
     lines = done.out.splitlines()
     assert done.code == 0, done.out + done.err
@@ -52,7 +54,7 @@ def test_a_run_plans_and_makes_all(shop: Lake, partita: CommandRunner) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_fails_and_what_is_skipped_for_it_is_exit_code_1(
+def test_failed_and_skipped_partitions_exit_with_1(
     shop: Lake, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POISON", "2025-01-03")
@@ -77,7 +79,7 @@ def test_what_fails_and_what_is_skipped_for_it_is_exit_code_1(
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_plan_is_run_later_unless_the_world_has_moved(shop: Lake, partita: CommandRunner) -> None:
+def test_a_stored_plan_runs_unless_its_inputs_changed(shop: Lake, partita: CommandRunner) -> None:
     partita("plan", "--out", "plan.jsonl", "--select", "orders", "--where", "date = '2025-01-01'")
     assert partita("run", "plan.jsonl").code == 0
     moved = partita("run", "plan.jsonl")
@@ -89,7 +91,7 @@ def test_a_plan_is_run_later_unless_the_world_has_moved(shop: Lake, partita: Com
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_another_recorded_since_the_plan_is_planned_again(
+def test_partitions_recorded_since_the_plan_are_planned_again(
     shop: Lake, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from partita.cli import run
@@ -111,7 +113,7 @@ def test_what_another_recorded_since_the_plan_is_planned_again(
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_is_held_back_does_not_start_spark(
+def test_a_plan_of_held_back_partitions_starts_no_spark(
     shop: Lake, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from partita.cli import run
@@ -121,14 +123,14 @@ def test_what_is_held_back_does_not_start_spark(
     assert (done.code, done.out, done.err) == (0, "", "nothing to run, 4 held back\n")
 
 
-def test_a_run_is_of_now(partita: CommandRunner) -> None:
+def test_a_run_takes_no_now(partita: CommandRunner) -> None:
     done = partita("run", "--now", "2025-01-02")
     assert done.code == 2
     assert "unrecognized arguments: --now" in done.err
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_cannot_be_resumed(shop: Lake, partita: CommandRunner) -> None:
+def test_an_unknown_run_cannot_be_resumed(shop: Lake, partita: CommandRunner) -> None:
     assert "there is nothing to resume" in partita("run", "--resume").err
     assert "'nonsense' is not the id of a run" in partita("run", "--resume", "nonsense").err
 
@@ -158,13 +160,16 @@ def slowly(batches):
 """
 
 
-@pytest.mark.jvm
+# An interrupt is handled as a termination is; `test_both_signals_interrupt_and_are_as_before_after` has both.
 @pytest.mark.parametrize("how", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
-def test_a_signal_cancels_and_the_run_is_resumed(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_signal_cancels_and_the_run_is_resumed(
+    tmp_path: Path, spark: SparkSession, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    """What is cancelled is a process; what resumes its run is another one, that of the tests."""
     shop = write_project(tmp_path / "shop", PROJECT_TOML + "batch_partitions = 1\n", SLOW)
     at_work = tmp_path / "at_work"
     (shop / "stop").touch()
-    environ = {**os.environ, "AT_WORK": str(at_work)}
+    environ = {**os.environ, **SPARK_ENVIRONMENT, "AT_WORK": str(at_work)}
     environ.pop("PARTITA_LAKE", None)
     with subprocess.Popen(
         [PARTITA_COMMAND, "run", "--json"],
@@ -183,11 +188,10 @@ def test_a_signal_cancels_and_the_run_is_resumed(tmp_path: Path, how: signal.Sig
     history = Lake(str(shop / "lake")).history("orders", "date=d:2025-01-02").to_pylist()
     assert [event["kind"] for event in history] == ["started", "cancelled"]
     (shop / "stop").unlink()
-    done = subprocess.run(
-        [PARTITA_COMMAND, "run", "--resume"], cwd=shop, env=environ, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"run {run_id}: 3 partitions made" in done.stdout
+    change_directory(shop, monkeypatch)
+    done = partita("run", "--resume")
+    assert done.code == 0, done.out + done.err
+    assert f"run {run_id}: 3 partitions made" in done.out
     assert Lake(str(shop / "lake")).table("orders").partitions()["rows"].to_pylist() == [1, 1, 1]
 
 
@@ -210,7 +214,7 @@ def test_a_terminal_gets_a_live_display(tmp_path: Path) -> None:
     with subprocess.Popen(
         [PARTITA_COMMAND, "run"],
         cwd=shop,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        env={**os.environ, **SPARK_ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100"},
         stdout=theirs,
         stderr=theirs,
     ) as running:

@@ -107,7 +107,7 @@ def test_statements_on_spark(partita: CommandRunner, tmp_path: Path, spark: Spar
         ("ALTER TABLE sales.orders ADD PARTITION FIELD id", "partita: no table at "),
     ],
 )
-def test_what_is_wrong_is_told(partita: CommandRunner, tmp_path: Path, statement: str, message: str) -> None:
+def test_an_invalid_statement_is_refused(partita: CommandRunner, tmp_path: Path, statement: str, message: str) -> None:
     lake = ("sql", "--lake", str(tmp_path))
     for done in (partita(*lake, statement), partita(*lake, stdin=statement)):
         assert (done.code, done.out) == (2, "")
@@ -171,7 +171,7 @@ def test_names_that_json_can_not_tell_apart(capsys: pytest.CaptureFixture[str]) 
         (Done(None, {"rows_deleted": 0}), "no rows changed"),
     ],
 )
-def test_what_was_done(capsys: pytest.CaptureFixture[str], done: Any, said: str) -> None:
+def test_the_result_of_a_change_is_printed(capsys: pytest.CaptureFixture[str], done: Any, said: str) -> None:
     sql_report.print_result(done, 5)
     assert capsys.readouterr().out == f"{said}\n"
 

@@ -31,7 +31,7 @@ def test_a_port_is_a_number(partita: CommandRunner, port: str) -> None:
 
 
 @pytest.mark.slow(reason="a server in a process of its own")
-def test_it_serves_and_stops(lake: Lake) -> None:
+def test_the_server_answers_and_stops_at_an_interrupt(lake: Lake) -> None:
     command = [sys.executable, "-m", "partita.cli", "ui", "--lake", lake.uri, "--port", "0", "--no-open", "--json"]
     environment = {**os.environ, "PARTITA_TOKEN": "a-token-of-one-test"}
     with subprocess.Popen(
@@ -55,7 +55,7 @@ def test_it_serves_and_stops(lake: Lake) -> None:
     assert "a-token-of-one-test" not in said
 
 
-def test_a_port_that_is_taken_is_said(lake: Lake, partita: CommandRunner) -> None:
+def test_a_port_in_use_is_refused(lake: Lake, partita: CommandRunner) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -221,7 +221,7 @@ def test_the_tail_stays_short_though_the_ledgers_log_has_forgotten_the_fold(
     assert status_rows(lake.status()) == everything
 
 
-def test_a_fold_of_which_no_marks_are_found_is_asked_of_the_ledgers_log(lake: Lake) -> None:
+def test_a_fold_without_file_digests_reads_the_log_of_the_ledger(lake: Lake) -> None:
     lake.record("sales", {"n": 1}, outcome="succeeded")
     lake.fold()
     lake.record("sales", {"n": 2}, outcome="succeeded")

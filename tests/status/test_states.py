@@ -71,15 +71,17 @@ HISTORIES: dict[str, tuple[list[tuple[str, float]], str, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", HISTORIES)
-def test_running_failed_and_cancelled_stand_beside_the_display_status(name: str, lake: Lake) -> None:
-    history, display, beside = HISTORIES[name]
-    for number, (outcome, hours) in enumerate(history):
-        lake.record("sales", KEY, outcome=outcome, run_id=f"r{number}", at=hours_after_start(hours))
-    (found,) = lake.status("sales").to_pylist()
-    assert found["display_status"] == display
-    assert {flag for flag in ("running", "failed", "cancelled") if found[flag]} == beside
-    assert compute_display_status(found).value == display
+def test_running_failed_and_cancelled_stand_beside_the_display_status(lake: Lake) -> None:
+    for name, (history, _, _) in HISTORIES.items():
+        for number, (outcome, hours) in enumerate(history):
+            lake.record(name, KEY, outcome=outcome, run_id=f"r{number}", at=hours_after_start(hours))
+    rows = {row["asset_key"]: row for row in lake.status().to_pylist()}
+    assert set(rows) == set(HISTORIES)
+    for name, (_, display, beside) in HISTORIES.items():
+        row = rows[name]
+        assert row["display_status"] == display, name
+        assert {flag for flag in ("running", "failed", "cancelled") if row[flag]} == beside, name
+        assert compute_display_status(row).value == display, name
 
 
 def test_marks_have_an_order_of_precedence_and_of_severity() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from tests.cli.terminal import SPARK_ENVIRONMENT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -53,7 +55,8 @@ class UiServer:
 def run_ui_server(*words: str, folder: Path | None = None) -> Iterator[UiServer]:
     """`partita ui` with these words, in a folder."""
     command = [sys.executable, "-m", "partita.cli", "ui", "--port", "0", "--no-open", *words]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PARTITA_")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PARTITA_")}
+    environment = {**inherited, **SPARK_ENVIRONMENT}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder) as server:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
@@ -97,16 +100,38 @@ class WatchedPage:
 
 
 @contextmanager
-def signed_in_page(browser: Browser, url: str) -> Iterator[WatchedPage]:
-    """A fresh browser that has entered; at the end, nothing was wrong with what it saw."""
+def watched_page(browser: Browser, base: str, cookies: Sequence[Any] = ()) -> Iterator[WatchedPage]:
+    """A fresh browser that has these cookies and no page yet; at the end, nothing was wrong with what it saw."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light", locale="en-US")
     context.set_default_timeout(BROWSER_TIMEOUT_MILLIS)
-    parts = urlsplit(url)
-    seen = WatchedPage(context.new_page(), f"{parts.scheme}://{parts.netloc}")
-    seen.open(f"/?{parts.query}")
+    context.add_cookies(cookies)
+    seen = WatchedPage(context.new_page(), base)
     yield seen
     seen.check()
     context.close()
+
+
+@dataclass(frozen=True)
+class SignedInBrowser:
+    """A browser that signed in once; its cookies sign in every page that it opens."""
+
+    browser: Browser
+    base: str
+    cookies: Sequence[Any]
+
+    @classmethod
+    def of(cls, browser: Browser, url: str) -> SignedInBrowser:
+        """Sign in by the URL that the server printed."""
+        parts = urlsplit(url)
+        base = f"{parts.scheme}://{parts.netloc}"
+        with watched_page(browser, base) as seen:
+            seen.open(f"/?{parts.query}")
+            cookies = seen.page.context.cookies()
+        return cls(browser, base, cookies)
+
+    def open_page(self) -> AbstractContextManager[WatchedPage]:
+        """A fresh page that is signed in."""
+        return watched_page(self.browser, self.base, self.cookies)
 
 
 def _is_inside(url: str, base: str) -> bool:

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 
 import partita as pt
 from partita.lake import Lake
-from tests.web.browser_session import WatchedPage, serve_lake, signed_in_page
+from tests.web.browser_session import SignedInBrowser, WatchedPage, serve_lake, watched_page
 from tests.web.lakes import ERROR_TEXT, HOSTILE_ASSET, HOSTILE_TEXT
 
 if TYPE_CHECKING:
@@ -32,10 +32,15 @@ def address(sample_lake: Lake) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def signed_in(browser: Browser, address: str) -> SignedInBrowser:
+    return SignedInBrowser.of(browser, address)
+
+
 @pytest.fixture
-def seen(browser: Browser, address: str) -> Iterator[WatchedPage]:
-    """A fresh browser that has entered; at the end, nothing was wrong with what it saw."""
-    with signed_in_page(browser, address) as seen:
+def seen(signed_in: SignedInBrowser) -> Iterator[WatchedPage]:
+    """A fresh page that is signed in; at the end, nothing was wrong with what it saw."""
+    with signed_in.open_page() as seen:
         yield seen
 
 
@@ -45,9 +50,12 @@ def asset(seen: WatchedPage, name: str = "daily_sales", **query: str | list[str]
     return seen.page
 
 
-def test_the_token_leaves_the_url(seen: WatchedPage) -> None:
-    assert seen.page.url == f"{seen.base}/"
-    assert seen.page.evaluate("document.cookie") == ""
+def test_the_token_leaves_the_url(browser: Browser, address: str) -> None:
+    parts = urlsplit(address)
+    with watched_page(browser, f"{parts.scheme}://{parts.netloc}") as seen:
+        seen.open(f"/?{parts.query}")
+        assert seen.page.url == f"{seen.base}/"
+        assert seen.page.evaluate("document.cookie") == ""
 
 
 def test_without_the_token_the_browser_is_refused(browser: Browser, address: str) -> None:
@@ -62,6 +70,7 @@ def test_without_the_token_the_browser_is_refused(browser: Browser, address: str
 
 def test_the_overview(seen: WatchedPage) -> None:
     page = seen.page
+    seen.open("/")
     expect(page.get_by_text("6 of 7 assets need attention.")).to_be_visible()
     assert page.locator("table tbody tr").count() == 7
     assert page.locator(".graph a").count() == 4
@@ -72,6 +81,7 @@ def test_the_overview(seen: WatchedPage) -> None:
 
 def test_search_narrows_as_one_types(seen: WatchedPage) -> None:
     page = seen.page
+    seen.open("/")
     page.get_by_role("searchbox").press_sequentially("sal")
     expect(page.locator("table tbody tr")).to_have_count(1)
     expect(page.locator("table tbody th")).to_have_text("daily_sales")
@@ -314,6 +324,7 @@ def test_a_partition_has_history_and_files(seen: WatchedPage) -> None:
 
 def test_hostile_values_are_text(seen: WatchedPage) -> None:
     page = seen.page
+    seen.open("/")
     expect(page.locator("tbody th").first).to_contain_text(HOSTILE_ASSET)
     seen.open(f"/partition?{urlencode(HOSTILE_PARTITION)}")
     expect(page.locator("pre.error")).to_have_text(ERROR_TEXT)
@@ -377,6 +388,7 @@ def test_a_phone_shows_all_of_it(seen: WatchedPage) -> None:
 
 def test_what_has_the_focus_shows_it(seen: WatchedPage) -> None:
     page = seen.page
+    seen.open("/")
     for _ in range(6):
         page.keyboard.press("Tab")
         ring = page.evaluate("""() => {
@@ -388,6 +400,7 @@ def test_what_has_the_focus_shows_it(seen: WatchedPage) -> None:
 
 
 def test_the_button_has_the_lake_read_anew(seen: WatchedPage) -> None:
+    seen.open("/")
     with seen.page.expect_response("**/api/refresh") as answered:
         seen.page.get_by_role("button", name="Refresh").click()
     assert answered.value.status == 200

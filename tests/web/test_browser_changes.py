@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 import partita as pt
 from partita.lake import Lake
-from tests.web.browser_session import WatchedPage, serve_lake, signed_in_page
+from tests.web.browser_session import SignedInBrowser, WatchedPage, serve_lake
 from tests.web.lakes import fill_dense_lake
 
 if TYPE_CHECKING:
@@ -52,9 +52,14 @@ def address(moving: Lake) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def signed_in(browser: Browser, address: str) -> SignedInBrowser:
+    return SignedInBrowser.of(browser, address)
+
+
 @pytest.fixture
-def seen(browser: Browser, address: str) -> Iterator[WatchedPage]:
-    with signed_in_page(browser, address) as seen:
+def seen(signed_in: SignedInBrowser) -> Iterator[WatchedPage]:
+    with signed_in.open_page() as seen:
         yield seen
 
 

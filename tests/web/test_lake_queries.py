@@ -37,7 +37,7 @@ def plan_rows(plan: pt.RunPlan) -> tuple[list[object], ...]:
 
 
 @pytest.mark.slow(reason="dozens of questions to a lake and to its cache")
-def test_it_answers_as_the_lake_does_whatever_was_asked_before(chain: Lake) -> None:
+def test_cached_relations_answer_as_the_lake_does(chain: Lake) -> None:
     asking = LakeQueries(chain)
     asking.refresh()
     opened = asking._cached_reader
@@ -50,7 +50,7 @@ def test_it_answers_as_the_lake_does_whatever_was_asked_before(chain: Lake) -> N
     assert asking._cached_reader is opened
 
 
-def test_what_is_recorded_counts_at_once(chain: Lake) -> None:
+def test_recorded_events_count_at_once(chain: Lake) -> None:
     asking = LakeQueries(chain)
     assert len(asking.plan(PlanRequest(select=("third",), states=("missing",)))) == 0
     chain.record("second", {"n": 2}, outcome="succeeded", code_version="1")
@@ -67,7 +67,7 @@ def test_relations_that_are_old_are_opened_anew(chain: Lake, monkeypatch: pytest
     assert asking.plan(PlanRequest(select=("third",))).made_at > before.made_at
 
 
-def test_one_who_asks_meanwhile_does_not_wait_and_an_error_is_not_kept(chain: Lake) -> None:
+def test_a_borrowed_reader_blocks_no_other_query_and_errors_are_not_cached(chain: Lake) -> None:
     asking = LakeQueries(chain)
     with asking._borrow_reader() as held:
         assert asking.why("second", ONE).document() == chain.why("second", ONE).document()

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from partita.lake import Lake
-from tests.web.browser_session import UiServer, WatchedPage, run_ui_server, signed_in_page
+from tests.web.browser_session import SignedInBrowser, UiServer, WatchedPage, run_ui_server
 from tests.web.lakes import HOSTILE_TEXT
 
 if TYPE_CHECKING:
@@ -73,13 +73,18 @@ def server(project: Path) -> Iterator[UiServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def signed_in(browser: Browser, server: UiServer) -> SignedInBrowser:
+    return SignedInBrowser.of(browser, server.url)
+
+
 @pytest.fixture
-def seen(browser: Browser, server: UiServer) -> Iterator[WatchedPage]:
-    with signed_in_page(browser, server.url) as seen:
+def seen(signed_in: SignedInBrowser) -> Iterator[WatchedPage]:
+    with signed_in.open_page() as seen:
         yield seen
 
 
-def run_shown(page: Page) -> None:
+def start_shown_plan(page: Page) -> None:
     """Press the button of a plan by key, and see the page of its run."""
     button = page.get_by_role("button", name="Run this plan")
     button.focus()
@@ -87,12 +92,12 @@ def run_shown(page: Page) -> None:
     page.wait_for_url("**/run")
 
 
-def is_over(page: Page, state: str = "ended") -> None:
+def wait_for_end(page: Page, state: str = "ended") -> None:
     expect(page.locator("#run")).to_have_attribute("data-state", state, timeout=SPARK)
     expect(page.locator("#outcome .banner")).to_be_visible()
 
 
-def ask(server: UiServer, path: str, method: str = "GET", **query: Any) -> str:
+def request_text(server: UiServer, path: str, method: str = "GET", **query: Any) -> str:
     request = urllib.request.Request(  # noqa: S310 - ours
         f"{server.base}{path}?{urlencode(query, doseq=True)}",
         headers={"Authorization": f"Bearer {server.token}"},
@@ -102,9 +107,9 @@ def ask(server: UiServer, path: str, method: str = "GET", **query: Any) -> str:
         return str(answer.read().decode())
 
 
-def the_end(told: str) -> dict[str, Any]:
+def last_event(stream_text: str) -> dict[str, Any]:
     """What a stream says of a run last."""
-    *_, name, data = told.strip().splitlines()
+    *_, name, data = stream_text.strip().splitlines()
     assert name == "event: over"
     return dict(json.loads(data.removeprefix("data: ")))
 
@@ -121,9 +126,9 @@ def test_from_an_asset_to_its_plan_to_its_run(seen: WatchedPage, project: Path) 
     expect(page.locator("#plan-summary")).to_have_text("2 partitions would run, in 1 batch.")
     expect(page.get_by_role("region", name="Partitions of orders")).to_contain_text(HOSTILE_TEXT[:30])
     seen.shoot("plan", full_page=True)
-    run_shown(page)
+    start_shown_plan(page)
     expect(page.locator("#progress-text")).to_have_attribute("aria-live", "polite")
-    is_over(page)
+    wait_for_end(page)
     expect(page.locator("#outcome")).to_contain_text("All partitions succeeded.")
     expect(page.locator("#progress-text")).to_have_text("ended: 2 of 2 partitions")
     expect(page.locator("#log li").last).to_contain_text("2 partitions made, in ")
@@ -131,7 +136,7 @@ def test_from_an_asset_to_its_plan_to_its_run(seen: WatchedPage, project: Path) 
     assert counts(project, "orders")["current"] == 2
     lines = page.locator("#log li").count()
     page.reload()
-    is_over(page)
+    wait_for_end(page)
     expect(page.locator("#log li")).to_have_count(lines)
     assert page.title() != "owned"
 
@@ -156,8 +161,8 @@ def test_failures_are_shown_as_text(seen: WatchedPage, project: Path) -> None:
     page.get_by_role("checkbox", name="missing", exact=True).check()
     page.get_by_role("button", name="Plan", exact=True).click()
     page.wait_for_url("**need=missing*")
-    run_shown(page)
-    is_over(page)
+    start_shown_plan(page)
+    wait_for_end(page)
     expect(page.locator("#outcome")).to_contain_text("Not all partitions succeeded.")
     expect(page.locator("#outcome pre.error")).to_contain_text(f"ValueError: no {HOSTILE_TEXT}")
     expect(page.locator("#log li.error").first).to_contain_text("could not be made")
@@ -171,45 +176,45 @@ def test_failures_are_shown_as_text(seen: WatchedPage, project: Path) -> None:
 def test_a_run_is_cancelled(seen: WatchedPage, project: Path) -> None:
     page = seen.page
     seen.open("/plan?select=slow")
-    run_shown(page)
+    start_shown_plan(page)
     expect(page.locator("#log")).to_contain_text("slow: 2 partitions started", timeout=SPARK)
     expect(page.locator("#progress-text")).to_contain_text("running: 0 of 2 partitions")
     seen.shoot("run-at-work")
     page.get_by_role("button", name="Cancel").click()
-    is_over(page)
+    wait_for_end(page)
     expect(page.locator("#outcome")).to_contain_text("The run was cancelled.")
     expect(page.locator("#outcome")).to_contain_text("partita run --resume")
     found = counts(project, "slow")
     assert (found["cancelled"], found["running"], found["failed"]) == (2, 0, 0)
 
 
-def test_a_plan_that_the_world_moved_away_from_is_refused(seen: WatchedPage, project: Path) -> None:
+def test_an_outdated_plan_is_refused(seen: WatchedPage, project: Path) -> None:
     page = seen.page
     seen.open("/plan?select=counts")
     Lake(str(project / "lake")).record("counts", {"region": "eu"}, outcome="failed", error="elsewhere")
-    run_shown(page)
-    is_over(page, "refused")
+    start_shown_plan(page)
+    wait_for_end(page, "refused")
     expect(page.locator("#outcome")).to_contain_text("PlanOutdated")
     seen.shoot("run-refused")
 
 
 def test_by_the_api(server: UiServer, project: Path) -> None:
-    plan = json.loads(ask(server, "/api/plan", select="counts"))
+    plan = json.loads(request_text(server, "/api/plan", select="counts"))
     assert (plan["partitions"], plan["may_run"]) == (2, True)
-    begun = json.loads(ask(server, "/api/run", "POST", plan=plan["plan"]))
+    begun = json.loads(request_text(server, "/api/run", "POST", plan=plan["plan"]))
     assert begun["total"] == 2
-    told = ask(server, "/api/run/events")
-    assert the_end(told)["state"] == "ended"
-    assert '"event": "succeeded"' in told
-    ended = json.loads(ask(server, "/api/run"))
+    stream_text = request_text(server, "/api/run/events")
+    assert last_event(stream_text)["state"] == "ended"
+    assert '"event": "succeeded"' in stream_text
+    ended = json.loads(request_text(server, "/api/run"))
     assert (ended["ok"], ended["succeeded"]) == (True, 2)
     assert counts(project, "counts")["current"] == 2
 
 
 def test_the_end_of_the_server_cancels_the_run_and_waits(server: UiServer, project: Path, browser: Browser) -> None:
     """The last of these: there is no server after it."""
-    plan = json.loads(ask(server, "/api/plan", select="slow"))
-    ask(server, "/api/run", "POST", plan=plan["plan"])
+    plan = json.loads(request_text(server, "/api/plan", select="slow"))
+    request_text(server, "/api/run", "POST", plan=plan["plan"])
     page = browser.new_page()
     page.goto(server.url)
     page.goto(f"{server.base}/run")
@@ -222,7 +227,7 @@ def test_the_end_of_the_server_cancels_the_run_and_waits(server: UiServer, proje
                 break
         server.process.terminate()
         rest = stream.read().decode()
-    end = the_end(rest)
+    end = last_event(rest)
     assert (end["state"], end["cancelled"]) == ("ended", 2), "who looks on hears the end"
     expect(page.locator("#outcome")).to_contain_text("The run was cancelled.")
     server.process.wait(60)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 import partita as pt
-from partita.algebra.ulid import new_ulid
-from partita.display.bins import bin_partitions
-from partita.display.status_snapshot import StatusSnapshot, snapshot_from_status, take_snapshot
+from partita.display.status_snapshot import StatusSnapshot
 from partita.errors import StorageError
 from partita.lake import Lake
-from partita.status.events import events_from_arrow, repeat_event
 from partita.web import snapshot_refresh as watching
-from partita.web.asset_view import AssetView
-from partita.web.partition_list import list_partitions
 from partita.web.snapshot_refresh import SnapshotRefresher
 
 
@@ -39,7 +33,7 @@ def made(snapshot: StatusSnapshot) -> int:
     return snapshot.asset("counted").state_counts["current"]
 
 
-def test_what_is_recorded_is_seen_and_what_was_seen_stays(counted: Lake) -> None:
+def test_a_recorded_event_refreshes_the_snapshot(counted: Lake) -> None:
     watch = SnapshotRefresher(counted, poll_seconds=0.01)
     watch.start()
     before = watch.latest
@@ -51,7 +45,7 @@ def test_what_is_recorded_is_seen_and_what_was_seen_stays(counted: Lake) -> None
     assert watch.latest.ledger_version > before.ledger_version
 
 
-def test_time_going_by_is_seen(counted: Lake) -> None:
+def test_a_snapshot_is_refreshed_by_its_age(counted: Lake) -> None:
     watch = SnapshotRefresher(counted, poll_seconds=0.01, max_age_seconds=0.0)
     watch.start()
     first = watch.latest
@@ -60,7 +54,7 @@ def test_time_going_by_is_seen(counted: Lake) -> None:
     assert watch.latest.ledger_version == first.ledger_version
 
 
-def test_nothing_is_taken_anew_when_nothing_happened(counted: Lake) -> None:
+def test_a_snapshot_is_not_due_without_new_events(counted: Lake) -> None:
     watch = SnapshotRefresher(counted, max_age_seconds=1e9)
     first = watch.refresh()
     watch._refreshed_at -= 1_000 * first.build_seconds
@@ -69,7 +63,7 @@ def test_nothing_is_taken_anew_when_nothing_happened(counted: Lake) -> None:
     assert watch._is_due()
 
 
-def test_a_busy_ledger_does_not_keep_it_busy(counted: Lake) -> None:
+def test_a_busy_ledger_does_not_refresh_at_once(counted: Lake) -> None:
     watch = SnapshotRefresher(counted, max_age_seconds=0.0)
     watch.refresh()
     watch._refreshed_at += 3_600
@@ -77,7 +71,7 @@ def test_a_busy_ledger_does_not_keep_it_busy(counted: Lake) -> None:
     assert not watch._is_due()
 
 
-def test_who_asks_gets_one_soon(counted: Lake) -> None:
+def test_a_requested_refresh_comes_soon(counted: Lake) -> None:
     watch = SnapshotRefresher(counted, poll_seconds=3_600)
     watch.start()
     first = watch.latest
@@ -90,7 +84,9 @@ def broken(_: Lake) -> StatusSnapshot:
     raise StorageError("the disk is gone")
 
 
-def test_what_went_wrong_is_said_and_the_last_snapshot_stays(counted: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_refresh_is_reported_and_the_last_snapshot_stays(
+    counted: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch = SnapshotRefresher(counted)
     first = watch.refresh()
     monkeypatch.setattr(watching, "take_snapshot", broken)
@@ -114,91 +110,7 @@ def test_a_lake_that_is_gone_is_a_problem_and_not_empty(counted: Lake) -> None:
     assert watch.problem is None
 
 
-def test_the_first_snapshot_must_be_had(counted: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_snapshot_that_fails_is_an_error(counted: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "take_snapshot", broken)
     with pytest.raises(StorageError, match="gone"):
         SnapshotRefresher(counted).start()
-
-
-def test_a_lake_without_anything_has_a_snapshot(lake: Lake) -> None:
-    snapshot = take_snapshot(lake)
-    assert (dict(snapshot.assets), snapshot.ledger_version) == ({}, -1)
-
-
-def test_an_answer_about_status_is_a_snapshot_too(counted: Lake) -> None:
-    counted.record("counted", [{"n": 1}, {"n": 2}], outcome="succeeded")
-    whole, part = take_snapshot(counted), snapshot_from_status(counted.status("counted", "n < 3"))
-    assert whole.asset("counted").mark_counts[:4] == (2, 0, 0, 1)
-    assert part.asset("counted").mark_counts[:4] == (2, 0, 0, 0)
-
-
-def test_partitions_without_a_place_are_counted(lake: Lake) -> None:
-    lake.record("days", [{"other": 1}, {"date": None}], outcome="succeeded", at=datetime(2026, 2, 1, tzinfo=UTC))
-    lake.register(pt.asset(name="days", partitions=pt.daily("date", start="2026-01-01", end="2026-01-03"))(print))
-    facts = take_snapshot(lake).asset("days")
-    assert (facts.partition_count, facts.layout.unplaced_count) == (4, 2)
-
-
-@pytest.mark.parametrize(
-    ("partitions", "across", "down"),
-    [
-        (pt.daily("d", start="2026-01-01", end="2026-03-01"), ("day of the month", 0, 30), ("month", 672, 673)),
-        (pt.hourly("h", start="2026-01-01", end="2026-01-02"), ("hour of the day", 0, 23), ("day", 20454, 20454)),
-        (pt.monthly("m", start="2024-06-01", end="2026-01-01"), ("month of the year", 0, 11), ("year", 2024, 2025)),
-        (pt.weekly("w", start="2026-01-05", end="2026-02-02"), ("week of the year", 0, 52), ("year", 2026, 2026)),
-        (
-            pt.weekly("w", start="2026-01-05", end="2026-02-02") * pt.static("s", ["a", "b"]),
-            ("week", 2923, 2926),
-            ("value", 0, 1),
-        ),
-        (pt.static("a", ["x"]) * pt.static("b", range(10)), ("value", 0, 9), ("value", 0, 0)),
-        (pt.static("a", range(51)), ("place", 0, 49), ("value", 0, 1)),
-        (None, ("place", 0, 0), ("value", 0, 0)),
-    ],
-)
-def test_where_partitions_lie(
-    lake: Lake, partitions: pt.PartitionSet | None, across: tuple[str, int, int], down: tuple[str, int, int]
-) -> None:
-    lake.register(pt.asset(name="a", partitions=partitions)(print))
-    snapshot = take_snapshot(lake)
-    layout = snapshot.asset("a").layout
-    assert (layout.across.unit, layout.across.first, layout.across.last) == across
-    assert (layout.down.unit, layout.down.first, layout.down.last) == down
-    placed = snapshot.fetch_rows("SELECT x, y FROM partitions")
-    assert len(set(placed)) == len(placed) == snapshot.asset("a").partition_count
-    assert layout.unplaced_count == 0
-
-
-@pytest.mark.parametrize(
-    ("values", "unit"),
-    [
-        ([date(2026, 1, 1), date(2026, 1, 3)], "day of the month"),
-        ([datetime(2026, 1, 1, 5, tzinfo=UTC)], "hour of the day"),
-        ([datetime(2026, 1, 1, 5, 30, tzinfo=UTC)], "minute of the day"),
-        ([datetime(2026, 1, 1, 5, 30, 1, tzinfo=UTC)], "place"),
-        ([1, 2], "place"),
-        ([date(2026, 1, 1), 2], "place"),
-    ],
-)
-def test_without_a_definition_time_is_what_looks_like_it(lake: Lake, values: list[object], unit: str) -> None:
-    lake.record("a", [{"v": value} for value in values], outcome="succeeded")
-    assert take_snapshot(lake, datetime.now(UTC) + timedelta(days=1)).asset("a").layout.across.unit == unit
-
-
-def test_keys_that_others_wrote_are_text_and_never_sql(lake: Lake) -> None:
-    lake.record("a", {"n": 1}, outcome="succeeded", at=datetime(2026, 1, 1, tzinfo=UTC))
-    odd = ["0');DROP TABLE partitions;--=i:1", "\\1=d:2026-01-01", "=", "d=d:9999-99-99", "n=i:x", "zz'='"]
-    event = events_from_arrow(lake.history("a", {"n": 1}))[0]
-    rows = repeat_event(event, {"partition_key": odd, "event_id": [new_ulid() for _ in odd], "run_id": list("abcdef")})
-    lake._workspace.ledger.append_rows(rows)
-    snapshot = take_snapshot(lake)
-    assert {key for (key,) in snapshot.fetch_rows("SELECT partition_key FROM partitions")} == {*odd, "n=i:1"}
-    assert bin_partitions(snapshot, "a").partition_count + snapshot.asset("a").layout.unplaced_count == 7
-    assert list_partitions(snapshot, AssetView("a"))["total"] == 7
-
-
-def test_values_stand_in_the_order_that_people_expect(lake: Lake) -> None:
-    lake.register(pt.asset(name="a", partitions=pt.static("n", [10, 9, -1, None, 100]))(print))
-    snapshot = take_snapshot(lake)
-    placed = snapshot.fetch_rows("SELECT partition_key FROM partitions ORDER BY x")
-    assert [key for (key,) in placed] == ["n=n:null", "n=i:-1", "n=i:9", "n=i:10", "n=i:100"]

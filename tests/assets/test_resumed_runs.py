@@ -18,7 +18,7 @@ from tests.assets.shop import Shop, day_key, partitions_not_current, table_rows
 pytestmark = pytest.mark.usefixtures("spark")
 
 TABLES = ("shop.orders", "shop.daily", "shop.monthly")
-POISONED = {day_key(31, "us")}
+REFUSED = {day_key(31, "us")}
 FEW = pt.daily("date", start="2025-01-31", end="2025-02-02")
 
 
@@ -46,7 +46,7 @@ def partitions_committed_twice(lake: Lake) -> list[str]:
 
 
 def create_shop_lake(folder: Path, format_name: str) -> tuple[Lake, Shop]:
-    shop = Shop(poisoned=set(POISONED), days=FEW)
+    shop = Shop(refused=set(REFUSED), days=FEW)
     lake = Lake(str(folder))
     lake.register(*shop.assets(format_name))
     return lake, shop
@@ -67,8 +67,9 @@ def uninterrupted_runs(tmp_path_factory: pytest.TempPathFactory, spark: Any) -> 
     return runs
 
 
+# One random step of each format runs always; more steps prove the same again, so only `make prove` takes them.
 CASES = [
-    pytest.param(format_name, number, marks=() if number < 2 else pytest.mark.long)
+    pytest.param(format_name, number, marks=() if number == 0 else pytest.mark.long)
     for format_name in ("delta", "iceberg", "lance")
     for number in range(4)
 ]
@@ -87,7 +88,7 @@ def test_killed_at_a_random_step_and_resumed(
         lake.run(plan, parallel=1)
     assert steps.dead
     resumed = Lake(lake.uri)
-    resumed.register(*Shop(poisoned=set(POISONED), days=FEW).assets(format_name))
+    resumed.register(*Shop(refused=set(REFUSED), days=FEW).assets(format_name))
     with suppress_nothing_left():
         resumed.resume(parallel=1)
     assert outcome(resumed) == expected, f"killed at step {last} of {count}"
@@ -102,7 +103,7 @@ def suppress_nothing_left() -> Any:
 def killed_at_its_first_rows(folder: Path) -> tuple[Lake, Shop]:
     """Return a lake whose run over orders was killed at its second commit, the first after creating the table."""
     lake, shop = create_shop_lake(folder / "lake", "delta")
-    shop.poisoned = set()
+    shop.refused = set()
     plan = lake.plan(select="orders")
     with kill_at_step(StepCounter(2, only="DeltaLog.write_commit")) as steps, suppress(ProcessKilled):
         lake.run(plan, parallel=1)
@@ -110,7 +111,7 @@ def killed_at_its_first_rows(folder: Path) -> tuple[Lake, Shop]:
     return lake, shop
 
 
-def test_what_was_running_when_it_died_is_recorded_as_failed(tmp_path: Path) -> None:
+def test_open_attempts_of_a_killed_run_are_recorded_as_failed(tmp_path: Path) -> None:
     lake, _ = killed_at_its_first_rows(tmp_path)
     assert lake.status("orders", state="running").num_rows == 4
     assert lake.resume().ok
@@ -123,7 +124,7 @@ def test_what_was_running_when_it_died_is_recorded_as_failed(tmp_path: Path) -> 
         lake.resume()
 
 
-def test_what_a_dead_run_began_is_settled_by_the_next_and_not_made_again(tmp_path: Path) -> None:
+def test_the_next_run_settles_the_attempts_of_a_killed_run(tmp_path: Path) -> None:
     lake, shop = killed_at_its_first_rows(tmp_path)
     lake.record("orders", day_key(31, "us"), outcome="started", run_id="elsewhere")
     result = lake.run(lake.plan())
@@ -141,7 +142,7 @@ def test_what_a_dead_run_began_is_settled_by_the_next_and_not_made_again(tmp_pat
     assert not partitions_committed_twice(lake)
 
 
-def test_what_others_made_since_is_not_shown_as_failed_by_a_resume(tmp_path: Path) -> None:
+def test_a_resume_keeps_partitions_that_others_made_since(tmp_path: Path) -> None:
     lake, shop = killed_at_its_first_rows(tmp_path)
     lake.record("orders", day_key(31, "us"), outcome="succeeded", run_id="elsewhere", code_version="1")
     assert lake.resume().ok
@@ -151,7 +152,7 @@ def test_what_others_made_since_is_not_shown_as_failed_by_a_resume(tmp_path: Pat
     assert kinds == ["started", "failed", "succeeded"]
 
 
-def test_a_run_without_such_an_id(lake: Lake) -> None:
+def test_an_unknown_run_id_is_refused(lake: Lake) -> None:
     with pytest.raises(pt.PlanError, match="no run '01J"):
         lake.resume("01JZZZZZZZZZZZZZZZZZZZZZZZ")
     with pytest.raises(pt.PlanError, match="is a ULID"):
