@@ -91,12 +91,14 @@ def test_folders_of_other_writers_are_read(
 
 def readers(spark: SparkSession, folder: Path) -> dict[str, Any]:
     partitioning = ds.partitioning(pa.schema([("p", pa.string())]), flavor="hive")
+    found_by_duckdb = duckdb.sql(
+        "SELECT id, n, p FROM read_parquet(?, hive_partitioning = true, hive_types_autocast = false)",
+        params=[f"{folder}/**/*.parquet"],
+    )
+    assert found_by_duckdb is not None
     return {
         "spark": spark.read.schema("id BIGINT, n BIGINT, p STRING").parquet(str(folder)),
-        "duckdb": duckdb.sql(
-            "SELECT id, n, p FROM read_parquet(?, hive_partitioning = true, hive_types_autocast = false)",
-            params=[f"{folder}/**/*.parquet"],
-        ).to_arrow_table(),
+        "duckdb": found_by_duckdb.to_arrow_table(),
         "pyarrow": ds.dataset(folder, format="parquet", partitioning=partitioning).to_table(),
     }
 
