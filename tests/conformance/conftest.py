@@ -66,10 +66,14 @@ def _called_table_methods(error: Exception) -> Iterator[str]:
         traceback = traceback.tb_next
 
 
-def _missing_operations(function: pytest.Function) -> list[Operation]:
+def _declared_gaps(function: pytest.Function) -> dict[Operation, Gap]:
+    """Return the gaps of a test's format among the operations that the test needs."""
     format_name = function.callspec.params.get("format_name") if hasattr(function, "callspec") else None
-    needed = [operation for mark in function.iter_markers("needs") for operation in mark.args]
-    return [] if format_name is None else [op for op in needed if op in table_format(format_name).gaps]
+    if not isinstance(format_name, str):
+        return {}
+    gaps = table_format(format_name).gaps
+    needed = (operation for mark in function.iter_markers("needs") for operation in mark.args)
+    return {operation: gaps[operation] for operation in needed if operation in gaps}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -89,13 +93,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Turn the refusal of a declared gap into `RefusedAsDeclared`; any other error stays what it is."""
-    missing = _missing_operations(pyfuncitem)
     try:
         return (yield)
     except Exception as error:
-        gaps = table_format(pyfuncitem.callspec.params["format_name"]).gaps if missing else {}
-        for operation in missing:
-            if is_refused_as_declared(error, operation, gaps[operation]):
+        for operation, gap in _declared_gaps(pyfuncitem).items():
+            if is_refused_as_declared(error, operation, gap):
                 raise RefusedAsDeclared(f"{operation}: {error}") from error
         raise
 

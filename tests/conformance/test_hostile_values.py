@@ -11,7 +11,7 @@ import pytest
 import partita as pt
 from partita.errors import PartitaError
 from partita.formats.capabilities import Operation
-from tests.conformance.row_model import ROWS, arrow_rows, read_rows, refusal_of
+from tests.conformance.row_model import ROWS, Row, arrow_rows, read_rows, refusal_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ REFUSED_OR_TAKEN_NAMES = ["a b", "a.b", "a`b", "a,b;c{}()=", "\n\t", " "]
 
 @pytest.mark.needs(Operation.APPEND)
 def test_hostile_partition_values(table: pt.Table) -> None:
-    model = [{"id": 100 + number, "p": text, "n": number} for number, text in enumerate(HOSTILE_VALUES)]
+    model: list[Row] = [{"id": 100 + number, "p": text, "n": number} for number, text in enumerate(HOSTILE_VALUES)]
     table.append(arrow_rows(model))
     assert read_rows(table) == ROWS + model
     partitions = table.partitions()
@@ -48,7 +48,7 @@ def test_hostile_partition_values(table: pt.Table) -> None:
 
 @pytest.mark.needs(Operation.OVERWRITE_PARTITIONS)
 def test_hostile_partition_values_are_overwritten(table: pt.Table) -> None:
-    model = [{"id": 100 + number, "p": text, "n": number} for number, text in enumerate(HOSTILE_VALUES)]
+    model: list[Row] = [{"id": 100 + number, "p": text, "n": number} for number, text in enumerate(HOSTILE_VALUES)]
     table.append(arrow_rows(model))
     table.overwrite_partitions(arrow_rows([row | {"n": -1} for row in model[::2]]))
     assert read_rows(table) == ROWS + [row | {"n": -1} if row["id"] % 2 == 0 else row for row in model]
@@ -62,14 +62,21 @@ def new_table(folder: Path, format_name: str, names: list[str]) -> pt.Table:
 
 def check_names(table: pt.Table, names: list[str]) -> None:
     """Check that rows go in and come out under their names."""
-    rows = pa.table({"id": pa.array([1, 2], pa.int64()), **{name: [f"a {name}", None] for name in names}})
+    values = {name: [f"v{number}", None] for number, name in enumerate(names)}
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), **values})
     table.append(rows)
     assert sorted(table.read().toArrow().to_pylist(), key=lambda row: row["id"]) == rows.to_pylist()
     assert table.spec.names == tuple(names[::2])
     for name in names:
-        condition = pt.col(name) == f"a {name}"
-        assert sum(table.plan(condition).files["rows"].to_pylist()) == 1, name
-    assert table.read(condition, [names[0], "id"]).toArrow().to_pylist() == [{names[0]: f"a {names[0]}", "id": 1}]
+        condition = f"{quoted_name(name)} = '{values[name][0]}'"
+        # Not every format knows the bounds of a file's columns, or of a name with a dot.
+        assert 1 in table.plan(condition).files["rows"].to_pylist(), (name, table.plan(condition))
+    conditions = [f"{quoted_name(name)} = '{value}'" for name, (value, _) in values.items()]
+    assert table.read(" AND ".join(conditions), [names[0], "id"]).toArrow().to_pylist() == [{names[0]: "v0", "id": 1}]
+
+
+def quoted_name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 @pytest.mark.needs(Operation.APPEND)

@@ -102,7 +102,7 @@ REFUSED = [
 def test_what_is_no_partition_of_the_table_is_not_read(table: pt.Table) -> None:
     for partitions, problem in REFUSED:
         with pytest.raises((pt.PartitionsError, pt.SpecError), match=problem):
-            table.read_partitions(partitions)  # type: ignore[arg-type]
+            table.read_partitions(partitions)
 
 
 @pytest.mark.needs(Operation.REPLACE_PARTITIONS)
@@ -110,7 +110,7 @@ def test_what_is_no_partition_of_the_table_is_not_replaced(day_lake: pt.Lake, ta
     with assert_nothing_written(day_lake):
         for partitions, problem in REFUSED:
             with pytest.raises((pt.PartitionsError, pt.SpecError), match=problem):
-                table.replace_partitions(day_rows(), partitions)  # type: ignore[arg-type]
+                table.replace_partitions(day_rows(), partitions)
 
 
 def test_types_that_hold_the_same_values_are_taken(table: pt.Table) -> None:

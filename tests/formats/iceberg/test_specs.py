@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
+import pytest
 from pyiceberg.partitioning import PartitionField as IcebergField
 from pyiceberg.partitioning import PartitionSpec as IcebergSpec
 from pyiceberg.schema import Schema as IcebergSchema
@@ -18,16 +20,42 @@ from pyiceberg.transforms import (
     TruncateTransform,
     parse_transform,
 )
-from pyiceberg.types import IntegerType, LongType, NestedField, StringType, StructType, TimestampNanoType, TimestampType
+from pyiceberg.types import (
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzType,
+)
 
-from partita.algebra.partition_functions import bucket, day, identity
+from partita.algebra.partition_functions import bucket, day, hour, identity, truncate
 from partita.algebra.schema import Schema
 from partita.algebra.transforms import IdentityTransform as OurIdentity
 from partita.algebra.transforms import VoidTransform
 from partita.algebra.types import INT, LONG, STRING, TIMESTAMP_NTZ, TypeKind
 from partita.arrow.prune import prune
-from partita.formats.iceberg.specs import is_source_dropped, partition_arrow_type, spec_history
+from partita.errors import SchemaError
+from partita.formats.iceberg.spec_evolution import evolve_spec
+from partita.formats.iceberg.specs import (
+    find_compatible_schema,
+    is_source_dropped,
+    partition_arrow_type,
+    partition_type,
+    spec_history,
+)
 from tests.formats.iceberg.handwritten_snapshots import new_table, reopen_table
+from tests.formats.iceberg.snapshot_tables import (
+    REGION_SPEC,
+    append_files,
+    data_file,
+    live_files,
+    partition_spec,
+    table_ids,
+)
+from tests.formats.iceberg.snapshot_tables import new_table as new_files_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -196,3 +224,50 @@ def _metadata(fields: list[IcebergField]) -> TableMetadata:
     metadata: Any = new_table_metadata(schema, IcebergSpec(), UNSORTED_SORT_ORDER, "/nowhere", {"format-version": "3"})
     spec = IcebergSpec(*fields, spec_id=0)
     return cast("TableMetadata", metadata.model_copy(update={"partition_specs": [spec]}))
+
+
+# --- the schema and the type of a spec, also when its columns are gone
+
+
+def test_void_fields_of_required_columns_are_null(tmp_path: Path) -> None:
+    schema = IcebergSchema(
+        NestedField(1, "id", LongType(), required=True), NestedField(2, "region", StringType(), required=True)
+    )
+    table = new_files_table(tmp_path, schema, REGION_SPEC, version=1)
+    append_files(table, data_file(table, [{"id": 1, "region": "eu"}]))
+    evolve_spec(table, drop=["region"])
+    append_files(table, data_file(table, [{"id": 2, "region": "eu"}]))
+    assert [(spec_id, values) for _, spec_id, values in sorted(live_files(table), key=lambda line: line[1])] == [
+        (0, ("eu",)), (1, (None,)),
+    ]  # fmt: skip
+    assert table_ids(table) == [1, 2]
+
+
+def test_the_schema_of_a_spec_is_the_newest_that_has_its_columns(tmp_path: Path) -> None:
+    table = new_files_table(tmp_path)
+    old = table.spec()
+    evolve_spec(table, drop=["region"])
+    with table.update_schema() as update:
+        update.add_column("note", StringType())
+    with table.update_schema() as update:
+        update.delete_column("region")
+    with table.update_schema() as update:
+        update.add_column("place", LongType())
+    assert find_compatible_schema(table.metadata, table.spec()).schema_id == table.metadata.current_schema_id
+    assert find_compatible_schema(table.metadata, old).schema_id == 1
+    assert str(partition_type(table.metadata, old).fields[0].field_type) == "string"
+    without_old_schemas = table.metadata.model_copy(update={"schemas": [table.schema()]})
+    with pytest.raises(SchemaError, match="no schema of the table has all columns that partition spec 0"):
+        find_compatible_schema(without_old_schemas, old)
+
+
+def test_days_and_hours_are_told_by_type(tmp_path: Path) -> None:
+    schema = IcebergSchema(NestedField(1, "id", LongType()), NestedField(2, "ts", TimestamptzType()))
+    table = new_files_table(tmp_path, schema, partition_spec((2, "day", "ts_day")))
+    evolve_spec(table, drop=[day("ts")], add=[hour("ts"), truncate("id", 10)])
+    moment = datetime(2025, 1, 15, 7, tzinfo=UTC)
+    append_files(
+        table, data_file(table, [{"id": 11, "ts": moment}], 0), data_file(table, [{"id": 12, "ts": moment}], 1)
+    )
+    assert {values for _, _, values in live_files(table)} == {(date(2025, 1, 15),), (482479, 10)}
+    assert table_ids(table) == [11, 12]
