@@ -18,7 +18,7 @@ from tests.cli.projects import change_directory
 from tests.cli.terminal import CommandRunner
 from tests.cli.test_command import HEAVY, WHAT_IS_LOADED
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "runs.md"
 WHOLE = """
 [lake]
 uri = "warehouse"
