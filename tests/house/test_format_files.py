@@ -27,20 +27,19 @@ JOBS = {
 
 LACKING = {
     ("delta", "values"): "the texts of partition values are those of plain folders: formats/partition_texts",
-    ("iceberg", "conflicts"): "a part of its transactions: iceberg/transaction/conflicts.py",
     ("lance", "statistics"): "Lance keeps them and prunes by itself",
 }
 
 MORE = {
     "delta": {"allowed_functions", "columns", "expressions", "log"},
     "iceberg": {
-        "catalogs", "columns", "delete_file_index", "field_ids", "history", "import_guard", "isolation", "locations",
-        "manifests", "metrics", "object_store", "other_tables", "properties", "row_deletes", "spark_schema", "specs",
-        "targets", "transaction",
+        "catalogs", "columns", "commit_retries", "delete_file_index", "field_ids", "history", "import_guard", "isolation",
+        "locations", "manifests", "metrics", "object_store", "other_tables", "properties", "row_deletes",
+        "snapshot_change", "snapshot_summary", "spark_schema", "spec_evolution", "specs", "targets", "validation",
     },
     "lance": {
-        "columns", "definition", "filters", "leaf_changes", "leaf_dataset", "leaf_partitions", "log", "namespace",
-        "operations", "optimize", "partitions", "repair", "scan_tasks", "schema_json", "search", "table",
+        "alter", "columns", "filters", "lance_table", "leaf_dataset", "leaf_operations", "log", "namespace", "optimize",
+        "repair", "scan_tasks", "schema_json", "search",
     },
     "parquet": {"footers"},
 }  # fmt: skip

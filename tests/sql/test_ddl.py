@@ -83,7 +83,7 @@ def test_partition_fields_evolve(lake: pt.Lake) -> None:
         ("ALTER TABLE sales.orders ADD PARTITION FIELD days(ts) AS again", pt.PartitaError, "twice"),
         ("ALTER TABLE sales.others ADD PARTITION FIELD id", pt.TableMissing, "others"),
         ("ALTER TABLE `../orders` ADD PARTITION FIELD id", pt.TableError, "not a table name"),
-        ("CREATE TABLE a.b (x INT) USING parquet", pt.TableError, "parquet"),
+        ("CREATE TABLE a.b (x INT) USING orc", pt.TableError, "orc"),
         ("CREATE TABLE a.b (x INTERVAL) USING delta", pt.SchemaError, "INTERVAL"),
         ("CREATE TABLE a.b (x INT) USING delta PARTITIONED BY (bucket(4, x))", pt.PartitaError, "bucket"),
         ("CREATE TABLE a.b (x INT) USING iceberg PARTITIONED BY (y)", pt.PartitaError, "y"),
