@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import partita as pt
-from partita.errors import CommitConflict
+from partita.errors import CommitConflict, StorageError, TableError
 from partita.formats.parquet import commit as commit_module
 from partita.formats.parquet.commit import CommitLog
 from partita.formats.parquet.state import ParquetTableVersion, load_table_version
@@ -26,7 +26,9 @@ from partita.storage import LocalStorage, Storage
 from tests.formats.parquet.folders import load_version, stage_files, visible_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from partita.storage import StoredFile
 
 SCHEMA = pt.Schema.of({"id": "long", "p": "string"})
 
@@ -78,6 +80,83 @@ def test_staged_files_are_invisible_and_published_ones_lie_in_their_partitions(t
     version.commit(change)
     assert read_ids(reload(version)) == ids_of_others(version) == [1, 2, 3, 4, 5]
     assert {path.split("/")[0] for path in reload(version).files["path"].to_pylist()} == {"p=a", "p=b", "p=c"}
+
+
+def test_staged_files_that_are_gone_are_not_committed(tmp_path: Path) -> None:
+    version = new_table(tmp_path)
+    change = overwrite_change(version, {"a": [10], "b": [11]})
+    assert len(pt.Lake(str(tmp_path)).table("t").remove_orphans(timedelta(0))) == 2
+    with pytest.raises(TableError, match="was deleted before its commit"):
+        version.commit(change)
+    assert read_ids(reload(version)) == ids_of_others(version) == [1, 2, 3, 4]
+
+
+def test_a_commit_that_could_not_be_carried_out_says_that_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = new_table(tmp_path)
+
+    def fail(self: LocalStorage, path: str, new_path: str) -> None:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "move", fail)
+        with pytest.raises(TableError, match="don't write the rows again: the disk is full"):
+            version.commit(append_change(version, {"a": [5]}))
+    monkeypatch.setattr(commit_module, "may_be_alive", lambda _: False)
+    assert read_ids(reload(version)) == [1, 2, 3, 4, 5]
+    now = reload(version)
+    now.commit(append_change(now, {"a": [6]}))
+    assert read_ids(reload(version)) == ids_of_others(version) == [1, 2, 3, 4, 5, 6]
+
+
+def list_partitions_before(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], None], times: int) -> None:
+    """Let something happen within each of the next listings of a folder, after its partitions were listed."""
+    calls: list[str] = []
+    real = LocalStorage.list_files
+
+    def list_files(self: LocalStorage, prefix: str = "") -> Sequence[StoredFile]:
+        if prefix or len(calls) >= 2 * times or len(calls) % 2:
+            return real(self, prefix)
+        calls.append("listing")
+        partitions = [file for file in real(self) if file.path.startswith("p=")]
+        happen()
+        calls.append("listed")
+        others = [file for file in real(self) if not file.path.startswith("p=")]
+        return [*others, *partitions]
+
+    monkeypatch.setattr(LocalStorage, "list_files", list_files)
+
+
+def test_files_that_are_moved_while_they_are_listed_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = new_table(tmp_path)
+    change, log = append_change(version, {"a": [5], "b": [6]}), CommitLog(version.storage)
+    begun = log.begin(log.latest(), change.added_files["path"].to_pylist(), (), None)
+    assert begun is not None
+    monkeypatch.setattr(commit_module, "_READER_PATIENCE", 0.05)
+
+    def move_first_file() -> None:
+        version.storage.move(begun.added[0], commit_module.published_path(begun.added[0]))
+
+    list_partitions_before(monkeypatch, move_first_file, 1)
+    assert read_ids(reload(version)) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_listing_within_which_others_commit_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = new_table(tmp_path)
+
+    def overwrite() -> None:
+        now = reload(version)
+        now.commit(overwrite_change(now, {p: [max(read_ids(now)) + 1] for p in "abc"}))
+
+    list_partitions_before(monkeypatch, overwrite, 8)
+    assert read_ids(reload(version)) == [12, 12, 12]
+    list_partitions_before(monkeypatch, overwrite, 8)
+    monkeypatch.setattr(commit_module, "_WRITER_PATIENCE", 0.0)
+    with pytest.raises(TableError, match="faster than it can be listed"):
+        reload(version)
 
 
 class Killed(Exception):

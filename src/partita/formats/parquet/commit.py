@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
+from partita.errors import TableError
 from partita.formats.parquet.create import TABLE_FOLDER
 from partita.formats.parquet.values import is_hidden
 from partita.formats.run_transactions import expired_applications
@@ -35,6 +36,8 @@ from partita.storage import Storage, StoredFile
 from partita.untrusted_input import parse_json_object, translate_read_errors
 
 STAGING_FOLDER = f"{TABLE_FOLDER}/staging"
+_STAGED_FOLDER_DEPTH = STAGING_FOLDER.count("/") + 2
+"""How many segments the path of one write's staging folder has."""
 STAGED_SUFFIX = ".staged"
 """Without it, DuckDB and polars would find the files by `**/*.parquet`."""
 _COMMITS_FOLDER = f"{TABLE_FOLDER}/commits"
@@ -42,7 +45,6 @@ _WRITER_PATIENCE, _READER_PATIENCE = 60.0, 5.0
 """For how many seconds a writer and a reader wait for a commit of a process that may be alive."""
 _POLL_SECONDS = 0.02
 _MAX_THREADS = 16
-_MAX_LOOKS = 5
 
 
 def staged_path(path: str, write_id: str) -> str:
@@ -144,11 +146,16 @@ class CommitLog:
         removed: Iterable[StoredFile],
         transaction: tuple[str, int] | None,
     ) -> FolderCommit | None:
-        """Decide a commit after the newest one; None, and nothing is decided, if another process was first."""
+        """Decide a commit after the newest one; None, and nothing is decided, if another process was first.
+
+        Raises `TableError` if a staged file is gone: to move it would be skipped, and what it replaces be deleted.
+        """
+        staged_files = tuple(added)
+        self._check_staged_files(staged_files)
         transactions = {**previous.transactions, **dict([transaction] if transaction else [])}
         for application in expired_applications(transactions):
             del transactions[application]
-        commit = FolderCommit(previous.number + 1, tuple(added), tuple(removed), transactions)
+        commit = FolderCommit(previous.number + 1, staged_files, tuple(removed), transactions)
         path = _commit_path(commit.number)
         if not self.storage.put_if_absent(path, commit.to_json()):
             # An object store may answer a retried request with "exists": then the commit is our own.
@@ -159,6 +166,16 @@ class CommitLog:
             self.storage.delete([path])
             return None
         return commit
+
+    def _check_staged_files(self, staged_files: Sequence[str]) -> None:
+        folders = {"/".join(path.split("/")[:_STAGED_FOLDER_DEPTH]) for path in staged_files}
+        stored = {path for folder in folders for path, _ in self.storage.list_paths(folder)}
+        missing = next((path for path in staged_files if path not in stored), None)
+        if missing is not None:
+            raise TableError(
+                f"{missing} in {self.storage.uri} was deleted before its commit; nothing was changed, write again, and "
+                "let remove_orphans leave files that are younger than the longest write"
+            )
 
     def finish(self, commit: FolderCommit) -> FolderCommit:
         """Carry out a commit, or what is left of it, and return it as finished."""
@@ -194,17 +211,26 @@ def _for_each(storage: Storage, action: Callable[[str], None], paths: Sequence[s
 def list_table_files(storage: Storage) -> tuple[FolderCommit, list[StoredFile], list[FolderFile]]:
     """List a folder: its newest commit, all that it has, and the files that are visible once that commit is in place.
 
-    A listing during which the newest commit changed is done again.
+    A listing during which files came, went or moved by a commit is done again, for it may lack some on both sides.
+    Raises `TableError` if that lasts.
     """
-    log = CommitLog(storage)
-    before, files = log.wait_for_latest(_READER_PATIENCE), list(storage.list_files())
-    for _ in range(_MAX_LOOKS):
-        commit = log.latest()
-        if commit == before:
-            break
-        before = commit if commit.is_finished else log.wait_for_latest(_READER_PATIENCE)
+    log, deadline = CommitLog(storage), time.monotonic() + _WRITER_PATIENCE
+    commit = log.wait_for_latest(_READER_PATIENCE)
+    while True:
         files = list(storage.list_files())
-    return before, files, visible_files(files, before)
+        newest = log.latest()
+        if newest == commit and not _has_moved_files(storage, commit, files):
+            return commit, files, visible_files(files, commit)
+        if time.monotonic() > deadline:
+            raise TableError(f"others write to {storage.uri} faster than it can be listed; try again later")
+        commit = newest if newest.is_finished else log.wait_for_latest(_READER_PATIENCE)
+
+
+def _has_moved_files(storage: Storage, commit: FolderCommit, files: Sequence[StoredFile]) -> bool:
+    """Return whether files of an unfinished commit exist that a listing missed, because they were moved meanwhile."""
+    paths = {file.path for file in files}
+    missed = (path for path in commit.added if path not in paths and published_path(path) not in paths)
+    return any(storage.exists(path) or storage.exists(published_path(path)) for path in missed)
 
 
 def visible_files(files: Sequence[StoredFile], commit: FolderCommit) -> list[FolderFile]:

@@ -18,7 +18,7 @@ from partita.algebra.spec import SpecHistory
 from partita.algebra.types import Field
 from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_arrow_type
-from partita.errors import CommitConflict, PartitionValueError, TableError, TableMissing
+from partita.errors import CommitConflict, PartitionValueError, StorageError, TableError, TableMissing
 from partita.formats.column_partitioning import identity_spec
 from partita.formats.parquet.commit import CommitLog, FolderCommit, FolderFile, list_table_files
 from partita.formats.parquet.conflicts import check_conflict, needs_check
@@ -88,9 +88,18 @@ class ParquetTableVersion(TableVersion):
                     raise
             commit = log.begin(latest, staged, removed, change.transaction)
             if commit is not None:
-                log.finish(commit)
+                self._carry_out(log, commit, change.operation)
                 break
         return load_table_version(self.storage).version
+
+    def _carry_out(self, log: CommitLog, commit: FolderCommit, operation: str) -> None:
+        try:
+            log.finish(commit)
+        except StorageError as error:
+            raise TableError(
+                f"{operation}: the commit is made and Partita reads it, but not all files of {self.uri} are in their "
+                f"places, which the next write will do; don't write the rows again: {error}"
+            ) from error
 
     def written_partitions(self, written_files: pa.Table) -> pa.Table:
         """Parse the partition texts of written files."""
