@@ -88,7 +88,16 @@ def test_folders_of_other_writers(folder: str, texts: object) -> None:
 
 @pytest.mark.parametrize(
     ("path", "hidden"),
-    [("_a", True), ("a/_b/c", True), ("a/.b", True), ("_p=1/a", False), ("a_b/c.d", False), ("_a/p=1/b", True)],
+    [
+        ("_a", True),
+        ("a/_b/c", True),
+        ("a/.b", True),
+        ("_p=1/a", False),
+        ("a_b/c.d", False),
+        ("_a/p=1/b", True),
+        ("a._COPYING_", True),
+        ("a._COPYING_.c", False),
+    ],
 )
 def test_hidden_paths(path: str, hidden: bool) -> None:
     assert is_hidden(path) is hidden

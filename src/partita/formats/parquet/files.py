@@ -3,6 +3,7 @@
 | in the folder | what it is |
 |---|---|
 | a file whose name, or that of a folder above it, begins with `.`, or with `_` and has no `=` | ignored |
+| a file whose name ends in `._COPYING_` | ignored: Hadoop is still writing it |
 | a file with no bytes | ignored: it has no rows |
 | `*.parquet`, `*.parq`, `*.pq`, or any other file that begins with `PAR1` | a data file |
 | any other file | ignored, but a folder of nothing else is refused |

@@ -170,8 +170,11 @@ def _percent_escape(match: re.Match[str]) -> str:
 
 
 def is_hidden(path: str) -> bool:
-    """Return whether readers ignore a file: it or a folder above it begins with `.`, or with `_` and isn't `_c=1`."""
+    """Return whether readers ignore a file, as Spark does.
+
+    It or a folder above it begins with `.`, or with `_` and isn't `_c=1`, or Hadoop is copying the file.
+    """
     return _HIDDEN_SEGMENT.search(path) is not None
 
 
-_HIDDEN_SEGMENT = re.compile(r"(^|/)(\.|_[^/=]*(/|$))")
+_HIDDEN_SEGMENT = re.compile(r"(^|/)(\.|_[^/=]*(/|$))|\._COPYING_$")
