@@ -29,6 +29,20 @@ def table_formats_in(paths: Iterable[str]) -> frozenset[str]:
     )
 
 
+def enclosing_table_folder(folder: Storage) -> str | None:
+    """Return the folder of the table that a folder of partitions or of data files is a part of; None if it is none."""
+    match = _PART_OF_TABLE.fullmatch(folder.uri)
+    if match is None:
+        return None
+    outer = match["outer"]
+    return outer if is_table_folder(folder.with_uri(outer)) else None
+
+
+_PART_OF_TABLE = re.compile(
+    r"(?P<outer>([a-z0-9]+:/)?/.*?[^/:])((/data)?(/[^/=]+=[^/]*)+|/data)/?", re.DOTALL | re.IGNORECASE
+)
+
+
 def is_table_folder(folder: Storage) -> bool:
     """Return whether a folder is a table of any format; it costs one listing for each marker folder."""
     markers = [marker for format_ in table_formats() for marker in format_.marker_folders]

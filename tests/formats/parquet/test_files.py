@@ -9,7 +9,9 @@ import pytest
 
 import partita as pt
 from partita.errors import SpecError, TableError, TableExists, TableMissing
+from partita.formats.nested_tables import enclosing_table_folder
 from partita.formats.parquet import declare_table
+from partita.storage import LocalStorage
 from tests.formats.parquet.folders import bounds_of, load_version, open_folder, write_file
 
 if TYPE_CHECKING:
@@ -59,6 +61,33 @@ def test_what_is_no_plain_folder_is_refused(tmp_path: Path, other: str, text: st
     write_file(tmp_path / other, id=[2])
     with pytest.raises(TableError, match=text):
         open_folder(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["p=1", "p=1/q=2", "data", "data/p=1"])
+@pytest.mark.parametrize("log", ["_delta_log/00000000000000000000.json", "metadata/v1.metadata.json"])
+def test_a_part_of_a_table_is_refused(tmp_path: Path, part: str, log: str) -> None:
+    write_file(tmp_path / part / "a.parquet", id=[1])
+    assert open_folder(tmp_path / part).plan().files.num_rows == 1
+    (tmp_path / log).parent.mkdir()
+    (tmp_path / log).write_text("{}")
+    with pytest.raises(TableError, match=f"a part of the table {tmp_path}, which"):
+        open_folder(tmp_path / part)
+
+
+@pytest.mark.parametrize(
+    ("uri", "outer"),
+    [
+        ("/data", None),
+        ("s3://data", None),
+        ("s3://bucket/p=1", "s3://bucket"),
+        ("/lake/a=b/t", None),
+        ("/lake/t/p=1/q=2", "/lake/t"),
+        ("memory:///t/data/p=1", "memory:///t"),
+    ],
+)
+def test_the_folder_that_another_may_be_a_part_of(monkeypatch: pytest.MonkeyPatch, uri: str, outer: str | None) -> None:
+    monkeypatch.setattr("partita.formats.nested_tables.is_table_folder", lambda _: True)
+    assert enclosing_table_folder(LocalStorage(uri)) == outer
 
 
 def test_links_are_refused(tmp_path: Path) -> None:
@@ -138,6 +167,8 @@ def test_a_definition_says_the_types(tmp_path: Path) -> None:
         ({"id": "long", "p": "int"}, ["p"], "the text 'x'"),
         ({"id": "long", "q": "int"}, ["q"], "are partitioned by p"),
         ({"id": "long", "p": "string"}, [], "are partitioned by p"),
+        ({"id": "timestamp", "p": "string"}, ["p"], "'id' is long in p=x/a.parquet, and timestamp in the table"),
+        ({"ID": "int", "p": "string"}, ["p"], "'ID' is long in p=x/a.parquet, and int in the table"),
     ],
 )
 def test_a_definition_that_does_not_fit_the_files_is_refused(

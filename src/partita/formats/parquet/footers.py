@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partita.algebra.schema import Schema, check_distinct_names
-from partita.algebra.types import BINARY, Field, LogicalType, TypeKind
+from partita.algebra.types import BINARY, NESTED_KINDS, Field, LogicalType, TypeKind
 from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_logical_type
 from partita.cache import LruCache
@@ -118,6 +118,23 @@ def unified_schema(storage: Storage, files: Sequence[FolderFile], partition_name
     if not sources and files:
         raise SchemaError(f"the files of {storage.uri} have no column besides those of its folders")
     return Schema(tuple(field for field, _ in sources.values()))
+
+
+def check_sampled_types(storage: Storage, files: Sequence[FolderFile], columns: Schema) -> None:
+    """Raise `TableError` if a sampled file has another type for one of the columns that aren't nested."""
+    sampled = sampled_files(files)
+    for file, footer in zip(sampled, read_footers(storage, sampled), strict=True):
+        for field in columns:
+            name = stored_name(field.name, footer)
+            if name is not None and field.type.kind not in NESTED_KINDS:
+                check_file_type(field, footer.types[name], file)
+
+
+def stored_name(name: str, footer: Footer) -> str | None:
+    """Return what a file calls a column, found without regard to case, as Spark finds it; None if it lacks it."""
+    if name in footer.types:
+        return name
+    return next((stored for stored in footer.types if stored.casefold() == name.casefold()), None)
 
 
 def check_file_type(field: Field, type_: LogicalType, file: FolderFile) -> None:

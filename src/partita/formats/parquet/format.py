@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from partita.algebra.transforms import TransformFamily
+from partita.errors import TableError
 from partita.formats.capabilities import (
     COLUMN_PARTITIONING,
     EMPTY_TEXT_IS_NULL,
@@ -99,10 +100,18 @@ class ParquetFormat(TableFormat):
         catalog: CatalogProperties | None,  # noqa: ARG002 - a folder says where the table is
         location: str | None,
     ) -> ParquetTableStore:
-        """Open the table in a folder, whoever wrote its files."""
+        """Open the table in a folder, whoever wrote its files; raise `TableError` if it is a part of another table."""
+        from partita.formats.nested_tables import enclosing_table_folder
         from partita.formats.parquet.store import ParquetTableStore
 
-        return ParquetTableStore(self._table_folder(uri, options, location))
+        folder = self._table_folder(uri, options, location)
+        enclosing_folder = enclosing_table_folder(folder)
+        if enclosing_folder is not None:
+            raise TableError(
+                f"{folder.uri} is a part of the table {enclosing_folder}, which alone says which of its files count; "
+                "open that one, and read the partition with a predicate"
+            )
+        return ParquetTableStore(folder)
 
 
 PARQUET = ParquetFormat()

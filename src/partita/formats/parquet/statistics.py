@@ -21,7 +21,7 @@ from partita.algebra.types import NESTED_KINDS, TIMESTAMP_KINDS, Field, TypeKind
 from partita.arrow.prune import ColumnStatistics
 from partita.arrow.schema import to_arrow_type
 from partita.formats.parquet.commit import FolderFile
-from partita.formats.parquet.footers import Footer, check_file_type, read_footers
+from partita.formats.parquet.footers import Footer, check_file_type, read_footers, stored_name
 from partita.storage import Storage
 
 _CALENDAR_KINDS = TIMESTAMP_KINDS | {TypeKind.DATE}
@@ -54,7 +54,7 @@ _Bounds = tuple[Any, Any, int | None]
 
 
 def _file_bounds(field: Field, footer: Footer, file: FolderFile) -> _Bounds:
-    name = _own_name(field.name, footer)
+    name = stored_name(field.name, footer)
     if name is None:
         return None, None, footer.metadata.num_rows
     check_file_type(field, footer.types[name], file)
@@ -69,13 +69,6 @@ def _file_bounds(field: Field, footer: Footer, file: FolderFile) -> _Bounds:
     if not bounded or any(least is None or greatest is None for least, greatest, _ in bounded):
         return None, None, null_count
     return min(least for least, _, _ in bounded), max(greatest for _, greatest, _ in bounded), null_count
-
-
-def _own_name(name: str, footer: Footer) -> str | None:
-    """Return what a file calls a column, found without regard to case, as Spark finds it."""
-    if name in footer.types:
-        return name
-    return next((own for own in footer.types if own.casefold() == name.casefold()), None)
 
 
 def _chunk_bounds(chunk: Any) -> _Bounds:
