@@ -17,7 +17,8 @@ from partita.formats.containment import absolute_paths
 if TYPE_CHECKING:
     import numpy as np
 
-    from partita.algebra.predicate import PredicateLike, UnboundPredicate
+    from partita.algebra.predicate import Predicate, PredicateLike, UnboundPredicate
+    from partita.formats.file_plan import FilePlan
     from partita.formats.partition_selection import PartitionSelection
     from partita.formats.table_change import TableChange
     from partita.formats.table_rows import TableRows
@@ -68,6 +69,10 @@ class TableVersion(ABC):
 
     def check_writable(self, *, removes: bool) -> None:  # noqa: B027 - most formats have nothing to check
         """Raise `TableError` if the table can't be written; `removes` says that rows are deleted or updated."""
+
+    def stays_matched(self, predicate: Predicate, plan: FilePlan) -> bool:  # noqa: ARG002 - of the interface
+        """Return whether all rows of the planned files match, whenever the files are read."""
+        return bool(plan.must_match.all())
 
     @abstractmethod
     def has_transaction(self, transaction: tuple[str, int]) -> bool:

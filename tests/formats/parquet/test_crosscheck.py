@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import partita as pt
-from partita.errors import PartitionValueError, UnsupportedOperation
+from partita.errors import PartitionValueError, TableError, UnsupportedOperation
 from tests.formats.parquet.folders import open_folder, write_file
 
 if TYPE_CHECKING:
@@ -159,6 +159,29 @@ def test_a_missing_column_is_null_and_names_ignore_case(spark: SparkSession, tmp
     assert sorted_rows(table.read("note IS NULL")) == [{"id": 1, "note": None, "p": 1}]
     table.append(pa.table({"id": [3], "p": pa.array([3], pa.int32())}))
     assert table.partitions()["key"].to_pylist() == ["p=i:1", "p=i:2", "p=i:3"]
+
+
+def test_a_file_that_is_written_anew_after_its_plan_is_filtered(spark: SparkSession, tmp_path: Path) -> None:
+    write_file(tmp_path / "p=1" / "a.parquet", id=[1])
+    rows = open_folder(tmp_path).read("id < 10")
+    partition = open_folder(tmp_path).read("p = 1", columns=["id"])
+    write_file(tmp_path / "p=1" / "a.parquet", id=[100])
+    assert rows.collect() == []
+    assert partition.count() == 1
+    assert "Filter" not in partition._jdf.queryExecution().optimizedPlan().toString()
+
+
+def test_a_type_that_no_sampled_footer_has_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(100):
+        write_file(tmp_path / f"p={number}" / "a.parquet", number, id=[number], n=[1])
+    write_file(tmp_path / "p=50" / "a.parquet", 50, id=[datetime(2024, 1, 1)], n=[1])  # noqa: DTZ001
+    table = open_folder(tmp_path)
+    assert str(table.schema.find_field("id").type) == "long"
+    for where in (None, "p > 40"):
+        with pytest.raises(TableError, match=r"'id' is timestamp_ntz in p=50/a\.parquet, and long in the table"):
+            table.read(where)
+    assert table.read("p < 40").count() == 40
+    assert table.read(columns=["n", "p"]).count() == 100
 
 
 def test_values_that_no_name_holds_are_refused_before_anything_is_visible(spark: SparkSession, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def read_rows(
     plan = plan_files(table_version, predicate)
     names = resolve_column_names(schema, columns, spark)
     session, table_rows = resolve_session(spark), table_version.rows()
-    if predicate is None or plan.must_match.all():
+    if predicate is None or table_version.stays_matched(predicate, plan):
         return table_rows.scan(session, plan.file_indices, names)
     scanned_names = list(dict.fromkeys([*names, *referenced_columns(predicate, schema)]))
     rows = table_rows.scan(session, plan.file_indices, scanned_names, where=predicate)

@@ -144,14 +144,14 @@ def declare_table(
     Its partition columns are those of the folders' names, and other columns that `schema` lacks are not read. Raises
     `TableExists` if the folder has a definition, and `TableError` if its files don't fit this one.
     """
-    from partita.formats.parquet.footers import check_sampled_types
+    from partita.formats.parquet.footers import check_file_types, sampled_files
     from partita.formats.parquet.state import load_table_version
 
     storage, columns = Storage.from_uri(uri, options), to_schema(schema)
     names = [columns.find_field(name).name for name in partition_by]
     check_columns(columns, names)
     table_version = load_table_version(storage, TableDefinition("", columns, tuple(names)))
-    check_sampled_types(storage, table_version.data_files, table_version.stored_columns)
+    check_file_types(storage, sampled_files(table_version.data_files), table_version.stored_columns)
     if not storage.put_if_absent(DEFINITION_PATH, _definition_json(columns, names)):
         raise TableExists(storage.uri)
 

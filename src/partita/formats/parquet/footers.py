@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partita.algebra.schema import Schema, check_distinct_names
-from partita.algebra.types import BINARY, NESTED_KINDS, Field, LogicalType, TypeKind
+from partita.algebra.types import BINARY, Field, ListType, LogicalType, MapType, StructType, TypeKind
 from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_logical_type
 from partita.cache import LruCache
@@ -120,13 +120,16 @@ def unified_schema(storage: Storage, files: Sequence[FolderFile], partition_name
     return Schema(tuple(field for field, _ in sources.values()))
 
 
-def check_sampled_types(storage: Storage, files: Sequence[FolderFile], columns: Schema) -> None:
-    """Raise `TableError` if a sampled file has another type for one of the columns that aren't nested."""
-    sampled = sampled_files(files)
-    for file, footer in zip(sampled, read_footers(storage, sampled), strict=True):
-        for field in columns:
+def check_file_types(storage: Storage, files: Sequence[FolderFile], columns: Iterable[Field]) -> None:
+    """Raise `TableError` if a file has another type for one of the columns.
+
+    Spark would read some of them all the same: a timestamp as a number, or bytes as a damaged text.
+    """
+    fields = list(columns)
+    for file, footer in zip(files, read_footers(storage, files) if fields else (), strict=bool(fields)):
+        for field in fields:
             name = stored_name(field.name, footer)
-            if name is not None and field.type.kind not in NESTED_KINDS:
+            if name is not None:
                 check_file_type(field, footer.types[name], file)
 
 
@@ -138,9 +141,20 @@ def stored_name(name: str, footer: Footer) -> str | None:
 
 
 def check_file_type(field: Field, type_: LogicalType, file: FolderFile) -> None:
-    """Raise `TableError` if a file has another type for a column than the table."""
-    if type_ != field.type and type_.kind is not TypeKind.NULL:
+    """Raise `TableError` if a file has another type for a column than the table; fields of a struct may be missing."""
+    if not _is_same_type(type_, field.type):
         raise _type_conflict(field.name, type_, file, field.type, f"and {field.type} in the table")
+
+
+def _is_same_type(stored: LogicalType, type_: LogicalType) -> bool:
+    if isinstance(stored, StructType) and isinstance(type_, StructType):
+        types = {field.name.casefold(): field.type for field in type_.fields}
+        return all(_is_same_type(f.type, types.get(f.name.casefold(), f.type)) for f in stored.fields)
+    if isinstance(stored, ListType) and isinstance(type_, ListType):
+        return _is_same_type(stored.element, type_.element)
+    if isinstance(stored, MapType) and isinstance(type_, MapType):
+        return _is_same_type(stored.key, type_.key) and _is_same_type(stored.value, type_.value)
+    return stored == type_ or stored.kind is TypeKind.NULL
 
 
 def _type_conflict(name: str, type_: LogicalType, file: FolderFile, other: LogicalType, where: str) -> TableError:

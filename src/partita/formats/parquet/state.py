@@ -13,6 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from partita.algebra.predicate import Predicate
 from partita.algebra.schema import Schema
 from partita.algebra.spec import SpecHistory
 from partita.algebra.types import Field
@@ -20,6 +21,7 @@ from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_arrow_type
 from partita.errors import CommitConflict, PartitionValueError, StorageError, TableError, TableMissing
 from partita.formats.column_partitioning import identity_spec
+from partita.formats.file_plan import FilePlan, prune_files
 from partita.formats.parquet.commit import CommitLog, FolderCommit, FolderFile, list_table_files
 from partita.formats.parquet.conflicts import check_conflict, needs_check
 from partita.formats.parquet.create import TableDefinition, check_partition_column, read_definition
@@ -68,6 +70,13 @@ class ParquetTableVersion(TableVersion):
         """Return whether a commit has recorded that number of the application, or a later one."""
         application, number = transaction
         return self.latest_commit.transactions.get(application, -1) >= number
+
+    def stays_matched(self, predicate: Predicate, plan: FilePlan) -> bool:
+        """Return whether all rows match by their partitions: a file that is written anew may have other rows."""
+        if not plan.must_match.all():
+            return False
+        must_match = prune_files(self.without_statistics(), predicate).must_match
+        return bool(must_match.to_numpy(zero_copy_only=False)[plan.file_indices].all())
 
     def commit(self, change: TableChange) -> int:
         """Decide a commit, move the staged files to their places, and delete those that are replaced."""

@@ -15,6 +15,7 @@ from partita.algebra.types import TypeKind
 from partita.formats.capabilities import Operation
 from partita.formats.containment import FolderLocation, check_no_links_outside
 from partita.formats.operations.paths import spark_file_path
+from partita.formats.parquet.footers import check_file_types
 from partita.formats.parquet.format import PARQUET
 from partita.formats.parquet.state import ParquetTableVersion
 from partita.formats.partition_texts.spark import partition_text
@@ -102,11 +103,12 @@ class ParquetRows(TableRows):
     def _scan_files(self, file_indices: np.ndarray, names: Sequence[str]) -> ScanFiles:
         storage, schema = self.table_version.storage, self.spark_schema()
         files = [self.table_version.data_files[index] for index in file_indices.tolist()]
+        constants = [name for name in names if name in self.table_version.spec.names]
+        stored = tuple(name for name in names if name not in constants)
+        check_file_types(storage, files, [self.table_version.schema.find_field(name) for name in stored])
         location = FolderLocation.from_uri(storage.uri)
         check_no_links_outside(location, (f"{storage.uri}/{file.location}" for file in files))
         locations = [storage.hadoop_location(file.location) for file in files]
-        constants = [name for name in names if name in self.table_version.spec.names]
-        stored = tuple(name for name in names if name not in constants)
         return ScanFiles(
             locations,
             [spark_file_path(location) for location in locations],
