@@ -35,15 +35,15 @@ def check_conflict(base: ParquetTableVersion, now: ParquetTableVersion, change: 
     if base.data_files == now.data_files:
         return
     if (base.schema, base.spec) != (now.schema, now.spec):
-        raise CommitConflict(change.operation, "files that were added or removed changed the columns of the table")
+        raise CommitConflict(change.operation, "changed the columns of the table by the files that it added or removed")
     stored = set(now.data_files)
     for index in np.concatenate([change.removed_file_indices, change.read_file_indices]).tolist():
         if base.data_files[index] not in stored:
-            raise CommitConflict(change.operation, f"another writer removed or replaced {base.data_files[index].path}")
+            raise CommitConflict(change.operation, f"removed or replaced {base.data_files[index].path}")
     known = set(base.data_files)
     for index in () if change.read_scope is None else _matching_indices(now, change.read_scope).tolist():
         if now.data_files[index] not in known:
-            raise CommitConflict(change.operation, f"another writer added {now.data_files[index].path}")
+            raise CommitConflict(change.operation, f"added {now.data_files[index].path}")
 
 
 def _matching_indices(table_version: ParquetTableVersion, read_scope: Predicate | PartitionSelection) -> np.ndarray:
