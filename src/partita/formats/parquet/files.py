@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import cast
 from uuid import uuid4
@@ -35,6 +36,7 @@ from partita.storage import Storage, StoredFile
 
 _PARQUET_NAME = re.compile(r"\.(parquet|parq|pq)$", re.IGNORECASE)
 _PARQUET_MAGIC = b"PAR1"
+_MAX_THREADS = 32
 _HUDI_FOLDER = ".hoodie/"
 _is_parquet_cache: LruCache[tuple[str, FolderFile], bool] = LruCache(100_000)
 
@@ -62,7 +64,7 @@ def find_data_files(
         raise TableError(
             f"{link} in {storage.uri} is a symbolic link, which is not followed; put the files it leads to in its place"
         )
-    files = [file for file in visible if _is_parquet(storage, file)]
+    files = _parquet_files(storage, visible)
     if visible and not files:
         raise TableError(f"{storage.uri} has no Parquet files, only others such as {visible[0].path}")
     names, texts = _partition_texts(storage, files)
@@ -83,9 +85,18 @@ def _check_other_formats(storage: Storage, paths: Sequence[str], format_name: st
         raise TableError(f"{storage.uri} has another table in it, {nested}; open that one, or move it elsewhere")
 
 
-def _is_parquet(storage: Storage, file: FolderFile) -> bool:
-    if _PARQUET_NAME.search(file.path):
-        return True
+def _parquet_files(storage: Storage, files: Sequence[FolderFile]) -> list[FolderFile]:
+    """Return the Parquet files; those whose names don't say it are opened, many at once."""
+    unnamed = [file for file in files if not _PARQUET_NAME.search(file.path)]
+    if not unnamed:
+        return list(files)
+    with ThreadPoolExecutor(min(_MAX_THREADS, len(unnamed))) as threads:
+        answers = threads.map(lambda file: _has_parquet_magic(storage, file), unnamed)
+        others = {file.path for file, is_parquet in zip(unnamed, answers, strict=True) if not is_parquet}
+    return [file for file in files if file.path not in others]
+
+
+def _has_parquet_magic(storage: Storage, file: FolderFile) -> bool:
     key = (storage.uri, file)
     cached = _is_parquet_cache.get(key)
     if cached is not None:
