@@ -120,6 +120,10 @@ class Storage(ABC):
     def modified_time(self, path: str) -> float:
         """Return when a file was last written, in seconds since 1970."""
 
+    def arrival_time(self, file: StoredFile) -> float:
+        """Return when a file came to its path, in seconds since 1970, as far as the store tells that from its age."""
+        return file.modified_time
+
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files. Missing files, and files behind a symbolic link, are skipped."""

@@ -105,6 +105,13 @@ class LocalStorage(Storage):
         with self.translate_errors("find", path):
             return self._resolve_path(path).stat().st_mtime
 
+    def arrival_time(self, file: StoredFile) -> float:
+        with self.translate_errors("find", file.path):
+            try:
+                return max(file.modified_time, self._resolve_path(file.path).lstat().st_ctime)
+            except FileNotFoundError:
+                return file.modified_time
+
     def delete(self, paths: Iterable[str]) -> None:
         names = tuple(paths)
         with self.translate_errors("delete", ", ".join(names[:3])):

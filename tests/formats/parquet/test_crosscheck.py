@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -222,6 +223,19 @@ def test_an_adopted_folder_is_a_source_whose_late_files_make_others_stale(tmp_pa
     lake.record(daily, {"p": "007"}, outcome="succeeded")
     late.unlink()
     assert states() == {"p=s:MQ": "MATERIALIZED", "p=s:MDA3": "STALE"}
+
+
+def test_a_file_counts_from_when_it_was_put_in_its_place(tmp_path: Path) -> None:
+    write_file(tmp_path / "p=1" / "a.parquet", 1_700_000_000, id=[1])
+    written = write_file(tmp_path / "_temporary" / "0" / "b.parquet", id=[2])
+    written_time, table = written.stat().st_mtime, open_folder(tmp_path)
+    assert [commit.committed_at.timestamp() for commit in table.change_feed().commits] == [1_700_000_000]
+    cursor = table.change_feed().cursor
+    time.sleep(0.1)
+    before = time.time() - 0.01  # the disk's clock has ticks
+    written.rename(tmp_path / "p=1" / "b.parquet")
+    (commit,) = table.change_feed(cursor).commits
+    assert written_time < before <= commit.committed_at.timestamp() <= time.time()
 
 
 def test_an_asset_is_made_as_a_plain_folder(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ whose digest differs was changed, whoever did it.
 
 | the newest file of a changed partition | it counts as changed |
 |---|---|
-| is later than that of the cursor | when that file was written |
+| is later than that of the cursor | when that file was written, or on a disk when one was moved to its place |
 | isn't: files were deleted, or put there with an earlier time | when it was noticed |
+
+Spark's tasks write files that its job moves to their places at its end, with the times at which they were written.
 
 Changes with less than two seconds between them are one commit, at the time of the latest, unless the names of their
 newest files say that they are of different writes, as the names of Spark's and Partita's files do. Files that were
@@ -56,8 +58,9 @@ def read_change_feed(table_version: ParquetTableVersion, after: str | None) -> C
     states = _partition_states(table_version.data_files, len(fields))
     known = _known_states(after, table)
     now = datetime.now(UTC).timestamp()
+    arrival_times = {} if after is None else _arrival_times(table_version, states, known)
     changed = {
-        folder: state[1] if folder not in known or state[1] > known[folder][1] else now
+        folder: arrival_times.get(folder, state[1]) if folder not in known or state[1] > known[folder][1] else now
         for folder, state in states.items()
         if folder not in known or known[folder][0] != state[0]
     }
@@ -87,6 +90,19 @@ def _partition_states(files: Sequence[StoredFile], depth: int) -> dict[str, _Par
     for file in files:
         by_folder.setdefault(_partition_folder(file, depth), []).append(file)
     return {folder: (_digest(group), max(f.modified_time for f in group)) for folder, group in by_folder.items()}
+
+
+def _arrival_times(
+    table_version: ParquetTableVersion, states: Mapping[str, _PartitionState], known: Mapping[str, _PartitionState]
+) -> dict[str, float]:
+    """Return when the last file of each changed partition came to its place."""
+    storage, depth, times = table_version.storage, len(table_version.partition_fields), dict[str, float]()
+    for file in table_version.data_files:
+        folder = _partition_folder(file, depth)
+        if folder not in known or known[folder][0] != states[folder][0]:
+            time = storage.arrival_time(StoredFile(file.location, file.size, file.modified_time))
+            times[folder] = max(time, times.get(folder, 0.0))
+    return times
 
 
 def _partition_folder(file: StoredFile, depth: int) -> str:
