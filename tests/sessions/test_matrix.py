@@ -19,8 +19,9 @@ from typing import Any
 
 import pytest
 
+from partita.formats.registry import FORMATS
 from tests.conftest import CONNECTOR_EXTENSIONS, CONNECTOR_PACKAGES
-from tests.sessions.operations import FORMATS, OPERATIONS
+from tests.sessions.operations import OPERATIONS
 from tests.spark.standalone_cluster import run_standalone_cluster
 
 SCRIPT = Path(__file__).with_name("operations.py")
