@@ -154,7 +154,7 @@ def test_an_error_points_at_the_place(text: str, position: int) -> None:
 
 
 @pytest.mark.parametrize("text", [None, 3, b"a=i:1"])
-def test_what_is_not_text_does_not_parse(text: Any) -> None:
+def test_only_text_is_parsed(text: Any) -> None:
     with pytest.raises(KeyFormatError, match="a key is text"):
         PartitionKey.parse(text)
 

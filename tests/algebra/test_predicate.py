@@ -143,7 +143,7 @@ RESIDUAL = [
 
 
 @pytest.mark.parametrize("text", RESIDUAL)
-def test_what_the_tree_cannot_hold_is_residual(text: str) -> None:
+def test_unsupported_conjuncts_are_residual(text: str) -> None:
     predicate = parsed(text)
     parts = predicate.operands if isinstance(predicate, And) else (predicate,)
     assert isinstance(parts[-1], Residual)
@@ -160,7 +160,7 @@ def test_a_number_that_no_double_holds_is_not_infinite(text: str) -> None:
     assert parsed(text) == Residual(text)
 
 
-def test_infinity_is_said_by_its_name() -> None:
+def test_infinity_is_written_by_name() -> None:
     assert parsed("x < 'Infinity'") == parsed(col("x") < float("inf")) == Comparison("x", "<", float("inf"))
     assert isinstance(parsed(col("x") < Decimal("1e400")), Residual)
 
@@ -229,7 +229,7 @@ def test_python_expressions_make_the_same_tree() -> None:
     assert parsed(col("i") == 2.5) == Residual("`i` = CAST('2.5' AS DOUBLE)")
 
 
-def test_what_python_expressions_refuse() -> None:
+def test_refused_python_expressions() -> None:
     with pytest.raises(PredicateError, match="no truth"):
         bool(col("i") == 1)
     with pytest.raises(PredicateError, match="no truth"):
@@ -327,7 +327,7 @@ def test_deep_nesting_is_an_error_and_long_chains_are_not() -> None:
     assert isinstance(parsed(" OR ".join(f"i = {n}" for n in range(2_000))), Or)
 
 
-def test_sqlglot_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_sqlglot_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(PredicateError, match="a single predicate"):
         parsed("ALTER x")
     assert not caplog.records

@@ -40,7 +40,7 @@ types = st.recursive(
 
 
 @given(structs(types).map(Schema))
-def test_what_is_written_reads_back(schema: Schema) -> None:
+def test_schemas_are_read_back(schema: Schema) -> None:
     assert schema_from_json(schema_to_json(schema)) == schema
 
 
@@ -94,12 +94,12 @@ def of(*fields: Any) -> dict[str, Any]:
     return {"type": "struct", "fields": list(fields)}
 
 
-def test_what_may_be_left_out() -> None:
+def test_optional_fields() -> None:
     assert schema_from_json(of({"name": "a", "type": "integer"})) == Schema.of({"a": "int"})
     assert schema_from_json(of(field(metadata=None))) == Schema.of({"a": "int"})
 
 
-def test_what_partita_does_not_know_is_an_other_type() -> None:
+def test_unknown_types_are_other_types() -> None:
     udt = {"type": "udt", "class": "x.Point", "sqlType": "string"}
     schema = schema_from_json(of(field(type="variant"), field(type=udt), field(type="decimal(50,2)")))
     assert [f.type for f in schema] == [other_type("variant"), other_type("udt"), other_type("decimal(50,2)")]

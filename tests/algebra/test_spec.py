@@ -42,7 +42,7 @@ def described(spec: PartitionSpec) -> list[tuple[str, str, str, int]]:
     return [(f.name, f.source, str(f.transform), f.field_id) for f in spec.fields]
 
 
-def test_text_says_functions_columns_and_names() -> None:
+def test_text_is_parsed_into_functions_columns_and_names() -> None:
     spec = parse_spec("day(ts), bucket(16, user_id), truncate(3, name) AS letters, COUNTRY", SCHEMA, "iceberg")
     assert (spec.spec_id, spec.family) == (0, "iceberg")
     assert described(spec) == [
@@ -71,7 +71,7 @@ def test_other_spellings(text: str, same: str) -> None:
 @pytest.mark.parametrize(
     "text", ["day(ts), bucket(16, user_id), truncate(3, name) AS `the letters`, country", "`odd name`", "place.city"]
 )
-def test_a_spec_prints_the_text_that_says_it(text: str) -> None:
+def test_the_text_of_a_spec_parses_to_it(text: str) -> None:
     spec = parse_spec(text, SCHEMA, "iceberg")
     assert parse_spec(str(spec), SCHEMA, "iceberg") == spec
 
@@ -154,7 +154,7 @@ def test_a_type_that_a_function_does_not_take_is_refused_by_name(
         ('[{"name": "name", "function": "hash", "properties": {"hash": "xxhash"}}]', "xxhash"),
     ],
 )
-def test_text_that_says_no_spec(text: str, says: str) -> None:
+def test_invalid_spec_texts(text: str, says: str) -> None:
     with pytest.raises(SpecFormatError) as caught:
         parse_spec(text, SCHEMA, "lance")
     assert says in str(caught.value)
@@ -217,7 +217,7 @@ def test_a_spec_that_the_table_has_had_becomes_current_again() -> None:
     assert (back.current_spec_id, len(back.specs)) == (0, 2)
 
 
-def test_what_evolution_refuses() -> None:
+def test_refused_evolutions() -> None:
     table = history("day(ts), country")
     with pytest.raises(SpecError, match="country is a partition field twice"):
         table.evolve(add=["country"])

@@ -133,7 +133,7 @@ def test_years_outside_the_calendar_have_no_text(days: int) -> None:
 
 
 @given(st.lists(st.binary(max_size=70), max_size=60), st.integers(0, 5))
-def test_runs_of_bytes_hash_as_mmh3_says(values: list[bytes], start: int) -> None:
+def test_hashes_of_bytes_equal_those_of_mmh3(values: list[bytes], start: int) -> None:
     runs = BinaryBuffers.from_array(pa.array(values, pa.binary())[start:])
     assert murmur3_binary(runs).tolist() == [mmh3.hash(value, 0, signed=False) for value in values[start:]]
 
@@ -146,7 +146,7 @@ def test_few_long_runs_among_many_short_ones() -> None:
 
 
 @given(st.lists(int64s))
-def test_longs_hash_as_mmh3_says(values: list[int]) -> None:
+def test_hashes_of_longs_equal_those_of_mmh3(values: list[int]) -> None:
     expected = [mmh3.hash(value.to_bytes(8, "little", signed=True), 0, signed=False) for value in values]
     assert murmur3_longs(np.array(values, np.int64)).tolist() == expected
 

@@ -111,16 +111,16 @@ SCHEMA = Schema((Field("id", parse_type("long"), nullable=False), Field("ts", pa
     ],
     ids=lambda source: type(source).__name__,
 )
-def test_whatever_says_a_schema(source: object) -> None:
+def test_objects_that_become_a_schema(source: object) -> None:
     assert to_schema(source) == SCHEMA
 
 
-def test_a_mapping_says_a_schema() -> None:
+def test_a_mapping_becomes_a_schema() -> None:
     assert to_schema({"a": "int", "b": parse_type("date")}) == Schema.of({"a": "int", "b": "date"})
 
 
 @pytest.mark.parametrize("source", [None, 3, "id long", [("id", "long")], pa.int64()])
-def test_what_says_no_schema(source: object) -> None:
+def test_invalid_schemas_are_refused(source: object) -> None:
     with pytest.raises(SchemaError):
         to_schema(source)
 
@@ -204,7 +204,7 @@ def test_a_spark_type_that_is_no_struct_is_no_schema() -> None:
         to_schema(SparkLike("integer"))
 
 
-def test_pyspark_says_it_so() -> None:
+def test_schemas_equal_those_of_pyspark() -> None:
     from pyspark.sql import types
 
     schema = types.StructType(
@@ -309,7 +309,7 @@ def test_values_that_do_not_fit_are_refused(array: Any, type_: str) -> None:
         to_physical_array(array, parse_type(type_))
 
 
-def test_what_stands_under_a_null_does_not_count() -> None:
+def test_values_under_a_null_are_ignored() -> None:
     hidden = pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.array([5, 2**40]).buffers()[1]])
     assert listed(to_physical_array(hidden, parse_type("byte"))) == [5, None]
 

@@ -97,7 +97,7 @@ def test_a_command_that_fails_ends_the_demo(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().out == ""
 
 
-def test_a_project_that_is_there_stays(tmp_path: Path) -> None:
+def test_an_existing_project_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "pipeline.py").write_text("mine")
     with pytest.raises(ProjectError, match="nothing was written"):
         DemoSession(tmp_path).__enter__()

@@ -62,7 +62,7 @@ def test_options_narrow_the_plan(shop: Lake, partita: CommandRunner) -> None:
     assert partita("plan", "--where", "no_such = 1").code == 2
 
 
-def test_batches_are_as_the_project_says(
+def test_batch_limits_come_from_the_project(
     tmp_path: Path, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change_directory(write_project(tmp_path, PROJECT_TOML + "batch_partitions = 3\n"), monkeypatch)
@@ -106,7 +106,7 @@ def test_a_lake_without_a_project_is_planned_from_what_was_registered(
     assert "there is no partita.toml here or above; `partita init` creates one" in done.err
 
 
-def test_what_the_pipeline_has_no_more_is_left_out_and_can_be_retired(shop: Lake, partita: CommandRunner) -> None:
+def test_assets_removed_from_the_pipeline_are_left_out_and_can_be_retired(shop: Lake, partita: CommandRunner) -> None:
     shop.register(pt.asset(name="old name", partitions=pt.static("p", ["a"]))(print), pt.source("raw.old"))
     done = partita("plan")
     assert done.out.startswith("8 partitions in 2 batches")
@@ -127,7 +127,7 @@ def test_what_the_pipeline_has_no_more_is_left_out_and_can_be_retired(shop: Lake
     assert partita("retire", "nobody").code == 2
 
 
-def test_a_pipeline_that_is_not_there(tmp_path: Path, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pipeline(tmp_path: Path, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     change_directory(write_project(tmp_path, '[pipeline]\nmodule = "no_such"\n'), monkeypatch)
     done = partita("plan")
     assert done.code == 2
@@ -144,7 +144,7 @@ def written(shop: Lake, *days: int) -> None:
     write_deltalake(f"{shop.uri}/raw/events", rows, partition_by=["date"], mode="append")
 
 
-def test_observe_says_what_others_wrote(shop: Lake, partita: CommandRunner) -> None:
+def test_observe_lists_commits_of_other_writers(shop: Lake, partita: CommandRunner) -> None:
     assert partita("observe").err == "no new commits\n"
     written(shop, 1, 2)
     written(shop, 2)

@@ -75,7 +75,7 @@ def test_an_empty_file_is_a_project_whose_lake_is_its_folder(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/lake", "file:///x", "/abs"])
-def test_a_uri_that_is_not_relative_stays(tmp_path: Path, uri: str) -> None:
+def test_an_absolute_uri_is_kept(tmp_path: Path, uri: str) -> None:
     assert read_project(written(tmp_path, f'[lake]\nuri = "{uri}"')).lake_uri == uri
 
 

@@ -41,7 +41,7 @@ INSIDE = {
 }
 
 
-def test_columns_whose_values_repeat_get_one_and_those_whose_values_dont_dont() -> None:
+def test_columns_with_repeated_values_get_a_dictionary_and_others_dont() -> None:
     assert dictionary_columns(pa.table(REPEATED | DISTINCT)) == list(REPEATED)
 
 
@@ -50,7 +50,7 @@ def test_few_rows_say_too_little() -> None:
     assert dictionary_columns(pa.table(DISTINCT).slice(0, 4_095)) == list(DISTINCT)
 
 
-def test_what_is_inside_of_others_gets_one_by_its_path_in_the_file(tmp_path: Path) -> None:
+def test_nested_columns_get_a_dictionary_by_their_path_in_the_file(tmp_path: Path) -> None:
     told = dictionary_columns(pa.table(INSIDE))
     assert told == _encoded(tmp_path, pa.table(INSIDE)) == _paths(tmp_path)
 
@@ -61,7 +61,7 @@ def test_the_files_own_word_is_the_same(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "f.parquet").cast(rows.schema)["code"].equals(rows["code"])
 
 
-def test_later_rows_dont_change_what_the_first_ones_said(tmp_path: Path) -> None:
+def test_later_rows_dont_change_the_choice_of_the_first_ones(tmp_path: Path) -> None:
     first = pa.table({"id": range(SIZE)})
     sink = ParquetSink(Storage.from_uri(tmp_path), "f.parquet", first.schema, lambda _: "")
     sink.write(first)

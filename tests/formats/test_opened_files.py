@@ -102,7 +102,7 @@ def test_replacing_partitions_opens_the_manifests_that_have_them(tmp_path: Path,
     assert sorted(table.partitions()["region"].to_pylist()) == [number for number in range(30) if number != 5]
 
 
-def test_what_a_table_is_needs_no_manifest(tmp_path: Path, opened: list[str]) -> None:
+def test_schema_and_specs_need_no_manifest(tmp_path: Path, opened: list[str]) -> None:
     table = table_of_manifests(tmp_path, 2, 3)
     cache.clear_memory()
     opened.clear()
@@ -112,7 +112,7 @@ def test_what_a_table_is_needs_no_manifest(tmp_path: Path, opened: list[str]) ->
     assert opened == []
 
 
-def test_totals_that_nobody_said_are_counted_without_data_manifests(
+def test_missing_totals_are_counted_without_data_manifests(
     tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("partita.formats.iceberg.manifests.lookup._MAX_COUNTED_FILES", 5)

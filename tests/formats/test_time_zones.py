@@ -103,7 +103,7 @@ def ids_of_files(spark: SparkSession, table: pt.Table) -> dict[int, set[int]]:
 @pytest.mark.parametrize(
     "zone", [*ZONES[:2], *(pytest.param(zone, marks=pytest.mark.long) for zone in ZONES[2:4]), ZONES[4]]
 )
-def test_reads_and_plans_are_as_plain_spark_says(spark: SparkSession, table: pt.Table, zone: str) -> None:
+def test_reads_and_plans_equal_those_of_plain_spark(spark: SparkSession, table: pt.Table, zone: str) -> None:
     expected, ids = matching(spark, zone), ids_of_files(spark, table)
     with with_time_zone(spark, zone):
         frames = [table.read(text, ["id"]).selectExpr("id", f"{at} AS p") for at, text in enumerate(PREDICATES)]
@@ -143,7 +143,7 @@ CHANGES: dict[str, tuple[str, str, Callable[[pt.Lake, pt.Table, str], object]]] 
 
 
 @pytest.mark.parametrize("format_", BY)
-def test_changes_are_as_plain_spark_says(spark: SparkSession, folder: Path, format_: str) -> None:
+def test_changes_equal_those_of_plain_spark(spark: SparkSession, folder: Path, format_: str) -> None:
     table = made(folder, format_, f"changed.{format_}")
     lake = pt.Lake(str(folder))
     left = given()
@@ -245,7 +245,7 @@ print(plan.time_zone, ",".join(map(str, plan.file_indices.tolist())), table.part
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC"])
-def test_where_no_session_runs_the_lake_s_zone_holds(
+def test_without_a_session_times_are_in_the_zone_of_the_lake(
     spark: SparkSession, table: pt.Table, folder: Path, zone: str
 ) -> None:
     done = subprocess.run(

@@ -48,7 +48,7 @@ def test_a_record_takes_many_keys_in_one_commit(lake: Lake) -> None:
         ({"outcome": "failed", "key": []}, "no partitions are given"),
     ],
 )
-def test_what_cannot_be_recorded_is_refused(given: dict[str, Any], reason: str, lake: Lake) -> None:
+def test_invalid_events_are_refused(given: dict[str, Any], reason: str, lake: Lake) -> None:
     with pytest.raises(pt.StatusError, match=reason):
         lake.record("sales", **({"key": KEY} | given))
     assert lake.status().num_rows == 0
@@ -99,7 +99,7 @@ def test_an_attempt_that_raises_has_failed_and_the_error_goes_on(lake: Lake) -> 
     assert row["last_attempt_error"] == "ZeroDivisionError: division by zero"
 
 
-def test_an_attempt_that_is_interrupted_or_says_so_is_cancelled(lake: Lake) -> None:
+def test_interrupt_and_cancel_record_a_cancelled_attempt(lake: Lake) -> None:
     with pytest.raises(KeyboardInterrupt), lake.attempt("sales", KEY, run_id="r1"):
         raise KeyboardInterrupt
     with lake.attempt("sales", KEY, run_id="r2") as attempt:
@@ -120,7 +120,7 @@ def test_an_attempt_writes_nothing_else(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("count", ["x", -1, 1.5, True])
-def test_a_wrong_count_is_refused_where_it_is_said_and_the_attempt_has_an_end(count: Any, lake: Lake) -> None:
+def test_an_invalid_count_is_refused_at_once_and_the_attempt_ends(count: Any, lake: Lake) -> None:
     with lake.attempt("sales", KEY, run_id="r1") as attempt:
         with pytest.raises(pt.StatusError, match="non-negative integer"):
             attempt.record_output(rows=count)
@@ -129,7 +129,7 @@ def test_a_wrong_count_is_refused_where_it_is_said_and_the_attempt_has_an_end(co
     assert (row["running"], row["last_materialization_rows"]) == (False, 5)
 
 
-def test_an_attempt_has_the_code_version_of_its_asset_unless_it_says_another(lake: Lake) -> None:
+def test_an_attempt_has_the_code_version_of_its_asset_by_default(lake: Lake) -> None:
     sales = pt.asset(name="sales", code_version="1")(print)
     lake.register(sales)
     given: list[tuple[Any, dict[str, Any]]] = [("sales", {}), (sales, {}), ("sales", {"code_version": "0"})]

@@ -77,7 +77,7 @@ def test_an_asset_without_partitions_has_one(lake: Lake) -> None:
     assert (row["tenant_id"], row["partition_values"], row["row_version"]) == ("default", [], None)
 
 
-def test_what_was_never_tried_is_missing_and_what_is_not_wanted_is_shown_as_such(lake: Lake) -> None:
+def test_partitions_without_attempt_are_missing_and_others_not_expected(lake: Lake) -> None:
     lake.record("sales", {"country": "fr"}, outcome="failed")
     lake.register(define(pt.static("region", ["us", "eu"])))
     lake.record("sales", {"region": "us"}, outcome="succeeded")
@@ -191,7 +191,7 @@ def test_a_predicate_on_keys_of_which_some_have_a_null(lake: Lake) -> None:
     assert {where: lake.status("sales", where).num_rows for where in asked} == asked
 
 
-def test_what_is_current_can_be_asked_for_as_it_is_counted(lake: Lake) -> None:
+def test_current_partitions_can_be_selected(lake: Lake) -> None:
     lake.record("sales", outcome="succeeded")
     assert lake.status(state="current").num_rows == lake.status_counts()["current"][0].as_py() == 1
 

@@ -102,7 +102,7 @@ def test_a_success_after_a_wipe_counts_and_a_late_one_from_before_does_not() -> 
     assert row["last_materialization_at"] is None
 
 
-def test_what_an_attempt_wrote_is_kept() -> None:
+def test_the_output_of_an_attempt_is_kept() -> None:
     row = folded(success_event(1, rows=10, files=2, bytes=512, table_version=7))
     written = [row[f"last_materialization_{name}"] for name in ("rows", "files", "bytes", "table_version")]
     assert written == [10, 2, 512, 7]

@@ -249,7 +249,7 @@ def test_of_two_folds_the_later_one_builds_on_the_other(lake: Lake) -> None:
     assert DeltaTable(table.uri).to_pyarrow_table().num_rows == 2
 
 
-def test_a_ledger_that_was_made_anew_does_not_count_as_folded(lake: Lake, tmp_path: Path) -> None:
+def test_a_ledger_that_was_created_again_is_not_folded(lake: Lake, tmp_path: Path) -> None:
     import shutil
 
     lake.record("sales", {"n": 1}, outcome="succeeded")
@@ -298,7 +298,7 @@ print(multiprocessing.get_context("fork").Pool(1).map(work, [1])[0])
 """
 
 
-def test_a_process_that_was_forked_from_one_with_a_lake_is_told_to_spawn(lake: Lake) -> None:
+def test_a_forked_process_is_refused_with_the_way_out(lake: Lake) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKED, lake.uri], capture_output=True, text=True, timeout=60, check=False
     )
@@ -403,7 +403,7 @@ def test_a_status_table_of_an_earlier_version_is_folded_anew(lake: Lake) -> None
     assert lake.status().num_rows == 2
 
 
-def test_a_stranger_reads_the_ledger_through_delta_alone(lake: Lake) -> None:
+def test_other_clients_read_the_ledger_as_a_delta_table(lake: Lake) -> None:
     """As its files lie there, with the kind in their folders and not in them."""
     lake.register(pt.asset(name="sales", partitions=pt.static("n", [1, 2]))(print))
     lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=hours_after_start(1), run_id="r1")

@@ -58,7 +58,7 @@ def test_an_asset_that_cannot_be_judged_is_refused_by_name_and_marked_among_all(
         elsewhere.status("sales")
 
 
-def test_what_a_sweep_found_hides_no_deadline_and_no_code_change(lake: Lake) -> None:
+def test_a_stored_sweep_hides_no_deadline_and_no_code_change(lake: Lake) -> None:
     elsewhere = by_function(lake, freshness=timedelta(hours=9), code_version="1")
     start = datetime.now(UTC)
     lake.record("sales", day(2), outcome="succeeded", at=start, code_version="1")
@@ -215,7 +215,7 @@ def test_a_sweep_where_a_function_is_missing_leaves_what_one_found_where_it_is_n
     assert "a function that this process doesn't have" in caplog.messages[0]
 
 
-def test_an_export_says_what_it_cannot_judge(lake: Lake, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_an_export_warns_of_unknown_staleness(lake: Lake, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     newer(lake, "sales", SPIRAL)
     newer(lake, "never_made", SPIRAL)
     succeed(lake, "sales", None, 1)

@@ -190,12 +190,12 @@ def test_a_file_out_of_the_static_folder_is_refused(client: TestClient, path: st
         ("127.0.0.1", "127.0.0.1", True),
     ],
 )
-def test_which_hosts_are_known(host: str, given: str, *, known: bool) -> None:
+def test_host_headers_of_this_server_are_accepted(host: str, given: str, *, known: bool) -> None:
     assert AccessPolicy(TOKEN, host, 80).is_own_host(given) is known
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
-def test_what_is_loopback(host: str) -> None:
+def test_loopback_addresses(host: str) -> None:
     assert is_loopback(host)
 
 
@@ -290,7 +290,7 @@ def test_the_origin_of_a_public_url(given: str, origin: str) -> None:
     "given",
     ["", "lake.example.com", "ftp://lake", "https://", "https://a/b", "https://a?b", "https://u:p@a", "https://a:x"],
 )
-def test_what_is_no_public_url_is_refused(lake: Lake, given: str) -> None:
+def test_an_invalid_public_url_is_refused(lake: Lake, given: str) -> None:
     with pytest.raises(StatusError, match="not a public URL"):
         serve_lake(lake, ServerAddress(token=TOKEN, public_url=given), on_ready=print)
 

@@ -93,7 +93,7 @@ def test_search_narrows_as_one_types(seen: WatchedPage) -> None:
     expect(page).to_have_url(f"{seen.base}/")
 
 
-def test_hover_tells_what_is_there(seen: WatchedPage) -> None:
+def test_hover_shows_the_partitions_of_a_bin(seen: WatchedPage) -> None:
     page = asset(seen)
     page.hover("#map canvas", position={"x": 600, "y": 60})
     expect(page.locator("#tip")).to_contain_text(re.compile(r"region=ap, 2026-\d\d-\d\d\s*1 (current|stale)"))
@@ -386,7 +386,7 @@ def test_a_phone_shows_all_of_it(seen: WatchedPage) -> None:
     seen.shoot("phone-asset", full_page=True)
 
 
-def test_what_has_the_focus_shows_it(seen: WatchedPage) -> None:
+def test_the_focused_element_has_an_outline(seen: WatchedPage) -> None:
     page = seen.page
     seen.open("/")
     for _ in range(6):

@@ -69,7 +69,7 @@ def asset(seen: WatchedPage, name: str, **query: str) -> Page:
     return seen.page
 
 
-def test_what_is_recorded_appears_by_itself(seen: WatchedPage, moving: Lake) -> None:
+def test_recorded_events_appear_without_a_reload(seen: WatchedPage, moving: Lake) -> None:
     page = asset(seen, "raw", state="missing")
     page.get_by_text("The map as a table").click()
     expect(page.locator("#summary-table")).to_contain_text("17")
@@ -203,7 +203,7 @@ def test_a_server_that_is_gone_is_noticed_and_so_is_its_return(seen: WatchedPage
     refused(seen)
 
 
-def test_a_server_with_another_token_says_what_to_do(seen: WatchedPage) -> None:
+def test_a_server_with_another_token_shows_an_error_with_a_way_out(seen: WatchedPage) -> None:
     page = asset(seen, "raw")
     page.context.clear_cookies()
     page.click("[data-do=in]")

@@ -84,7 +84,7 @@ def broken(_: Lake) -> StatusSnapshot:
     raise StorageError("the disk is gone")
 
 
-def test_a_failed_refresh_is_reported_and_the_last_snapshot_stays(
+def test_a_failed_refresh_is_reported_and_keeps_the_last_snapshot(
     counted: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = SnapshotRefresher(counted)

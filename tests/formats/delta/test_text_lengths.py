@@ -69,7 +69,7 @@ TOO_LONG: dict[str, dict[str, Any]] = {
 }
 
 
-def test_what_is_too_long(spark: SparkSession) -> None:
+def test_texts_that_are_too_long(spark: SparkSession) -> None:
     columns = {f.name: f.type for f in _LOGICAL}
     violations = length_violations(columns)
     every = {"right": {}, "none": dict.fromkeys(_ROW), **TOO_LONG}
@@ -175,7 +175,7 @@ def test_changes_keep_the_lengths(spark: SparkSession, tmp_path: Path) -> None:
     assert table.delete("p = 'X'").counts["rows_deleted"] == 1
 
 
-def test_a_table_of_ours(spark: SparkSession, lake: Lake) -> None:
+def test_a_table_that_partita_created(spark: SparkSession, lake: Lake) -> None:
     field, text = spark_types.StructField, spark_types.StringType()
     schema = spark_types.StructType([
         field("id", spark_types.IntegerType()),

@@ -56,7 +56,7 @@ def expired(table: pt.Table) -> None:
     table.expire_snapshots(timedelta(0), 1)
 
 
-def test_where_snapshots_were_expired_the_oldest_touches_all(tmp_path: Path) -> None:
+def test_after_an_expiry_the_oldest_snapshot_changes_all_partitions(tmp_path: Path) -> None:
     table = create_table(tmp_path)
     table.append(rows((1, "a")))
     cursor = table.change_feed().cursor

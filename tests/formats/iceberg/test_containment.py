@@ -202,7 +202,7 @@ def test_files_of_a_table_in_the_tables_folder_stay(lake: Path) -> None:
     assert orphans.remaining[str(inner)] == REASON_OTHER_TABLE
 
 
-def test_an_orphan_behind_a_link_stays(table: IcebergTable, others: Path) -> None:
+def test_an_orphan_behind_a_link_is_kept(table: IcebergTable, others: Path) -> None:
     folder = local(table.location())
     (folder / "data" / "link").symlink_to(others)
     (folder / "link.parquet").symlink_to(others / "a.parquet")

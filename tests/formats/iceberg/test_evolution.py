@@ -245,7 +245,7 @@ REFUSED: dict[str, Any] = {
 }
 
 
-def test_what_changes_nothing_commits_nothing(evolved: Evolved) -> None:
+def test_an_evolution_without_a_change_commits_nothing(evolved: Evolved) -> None:
     evolved.table.delete("id in (3, 21)")
     for name, change in REFUSED.items():
         with assert_unchanged(evolved.table):

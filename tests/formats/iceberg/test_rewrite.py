@@ -180,7 +180,7 @@ def test_the_column_that_an_old_spec_is_made_of_is_gone(spark: SparkSession, tmp
         assert table.rewrite().version is None
 
 
-def test_beside_a_delete_it_is_refused_and_the_delete_stays(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_rewrite_conflicts_with_a_concurrent_delete(spark: SparkSession, tmp_path: Path) -> None:
     beside = Beside(spark, tmp_path)
     table = beside.table
     with meanwhile(table, lambda: beside.table.delete("id = 3")), pytest.raises(CommitConflict):

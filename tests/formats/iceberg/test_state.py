@@ -352,7 +352,7 @@ def test_counts_are_unknown_where_deletes_may_apply(tmp_path: Path) -> None:
     assert state.row_counts(np.array([1])).to_pylist() == [10]
 
 
-def test_a_deletion_vector_says_how_many_rows_are_gone(tmp_path: Path) -> None:
+def test_a_deletion_vector_has_the_number_of_deleted_rows(tmp_path: Path) -> None:
     table = new_table(tmp_path, Schema.of({"id": "long"}))
     commit_snapshot(table, (0, [added_entry(data_file("a", first_row_id=0)), added_entry(data_file("b"))]), version=3)
     commit_snapshot(
@@ -421,7 +421,7 @@ def test_a_plan_opens_only_the_manifests_that_it_needs(tmp_path: Path, monkeypat
     assert AnyTable("t", IcebergTableStore(table)).plan().files.num_rows == 3
 
 
-def test_a_plan_whose_snapshot_is_gone_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_whose_manifests_were_deleted_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table(tmp_path, SCHEMA, [identity("country")])
     commit_snapshot(table, *((0, [added_entry(data_file(value, value))]) for value in ("US", "FR")))
     monkeypatch.setenv("PARTITA_CACHE", "off")
@@ -483,7 +483,7 @@ def test_a_delete_of_another_partition_is_noticed_though_its_manifest_is_not_nee
         ),
     ],
 )
-def test_what_partita_does_not_read_is_refused_by_name(field: NestedField, named: str, tmp_path: Path) -> None:
+def test_unsupported_features_are_refused_by_name(field: NestedField, named: str, tmp_path: Path) -> None:
     table = as_version_3(new_table(tmp_path, SCHEMA), field)
     with pytest.raises(UnsupportedFeature, match=named):
         check_readable(table)

@@ -191,7 +191,7 @@ def test_columns_are_found_by_their_ids() -> None:
     assert kept(table, schema, {"b": 1, "a": 2, "c": 9}, "a > 'c'")[0] == [False, True, True]
 
 
-def test_what_is_inside_of_a_struct_is_known_too() -> None:
+def test_fields_of_structs_have_statistics() -> None:
     table = entries(
         lower_bounds=[{3: struct.pack("<i", 1)}, {3: struct.pack("<i", 5)}],
         upper_bounds=[{3: struct.pack("<i", 3)}, {3: struct.pack("<i", 6)}],
@@ -220,7 +220,7 @@ def test_nan_is_above_every_bound(type_: str, nans: dict[int, int] | None) -> No
     assert kept(table, schema, {"x": 1}, "x < 1") == ([False], [False])
 
 
-def test_zeros_are_equal_and_a_bound_of_nan_says_nothing() -> None:
+def test_zeros_are_equal_and_a_bound_of_nan_is_unknown() -> None:
     ends = [(-0.0, -0.0), (0.0, 0.0), (math.nan, math.nan), (1.0, 2.0)]
     table = entries(
         lower_bounds=[{1: struct.pack("<d", low)} for low, _ in ends],
@@ -246,7 +246,7 @@ def test_cut_texts_are_ends_still() -> None:
     assert kept(table, schema, {"x": 1}, "x > '|'")[0] == [False]
 
 
-def test_ends_of_uuids_in_another_order_are_none() -> None:
+def test_bounds_of_uuids_in_another_order_are_unknown() -> None:
     low, high = b"\x80" + b"\x00" * 15, b"\x7f" + b"\x00" * 15
     table = entries(lower_bounds=[{1: low}, {1: high}], upper_bounds=[{1: high}, {1: low}], record_count=[4, 4])
     statistics = file_statistics(table, Schema.of({"x": "uuid"}), {"x": 1}, ["x"])["x"]

@@ -169,7 +169,7 @@ def test_a_clean_up_follows_no_link_in_a_leaf(table: LanceTable, others: Path, i
     assert column_values(table) == [1, 2, 3, 4]
 
 
-def test_what_is_not_lances_in_a_dropped_partition_stays(tmp_path: Path) -> None:
+def test_files_of_others_in_a_dropped_partition_are_kept(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     table.drop_partition("country = 'CN'")
     leaf = tmp_path / "my_partitioned_table" / "event_date=2025-12-10" / "country=CN.lance"
@@ -242,7 +242,7 @@ def test_a_log_that_is_another_tables_is_refused(table: LanceTable) -> None:
     assert folder_contents(Path(other.uri)) == before
 
 
-def test_what_lies_beside_the_table_is_written_to_and_not_cleaned_up(tmp_path: Path) -> None:
+def test_leaves_outside_of_the_table_are_written_to_and_not_cleaned_up(tmp_path: Path) -> None:
     """A namespace above the table may have leaves outside of the table's folder, which the user didn't open."""
     namespace = connect("dir", {"root": str(tmp_path)})
     namespace.create_namespace(CreateNamespaceRequest(id=["theirs"], properties=BY_COUNTRY))
