@@ -88,7 +88,7 @@ class Asset:
 UpstreamLike: TypeAlias = "Asset | str | tuple[Asset | str, PartitionMapping]"
 
 
-def asset(  # noqa: PLR0913 - what there is to define
+def asset(  # noqa: PLR0913 - the fields of a definition
     *,
     table: str | None = None,
     partitions: PartitionSet | None = None,

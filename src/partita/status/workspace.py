@@ -175,7 +175,7 @@ class Workspace:
         status_query = StatusQuery(mapping_functions=self._mapping_functions, **query)
         return open_status_reader(self.ledger, self.status_table, status_query)
 
-    def status(  # noqa: PLR0913 - what lake.status asks
+    def status(  # noqa: PLR0913 - the filters of a status query
         self,
         assets: AssetRef | Sequence[AssetRef] | None,
         where: UnboundPredicate | None,
