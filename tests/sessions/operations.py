@@ -32,7 +32,7 @@ FIRST_TIMESTAMP = datetime(2025, 3, 29, 0, 30, tzinfo=UTC)
 """The clocks of Berlin go forward a day later."""
 SCHEMA = pa.schema(
     [
-        ("id", pa.int64()),
+        pa.field("id", pa.int64(), nullable=False),
         ("ts", pa.timestamp("us", "UTC")),
         ("p", pa.string()),
         ("v", pa.float64()),
@@ -140,6 +140,17 @@ class OperationMatrix:
         """Remove the rows of the model that a condition is true of."""
         self.rows = {row[0]: row for row in self.rows.values() if not condition(row)}
         return None
+
+    def refuse(self, error: type[pt.PartitaError], call: Callable[[], object]) -> ComparedResults:
+        """Expect a call to raise an error and to commit nothing; a declared gap is raised as it is."""
+        version = self.table.version
+        try:
+            call()
+        except UnsupportedOperation:
+            raise
+        except error:
+            return version, self.table.version
+        return error.__name__, "no error"
 
     def change(self, condition: Callable[[Row], bool], **values: Callable[[Row], Any]) -> ComparedResults:
         """Change values of the rows of the model that a condition is true of."""
@@ -299,6 +310,24 @@ def evolve(m: OperationMatrix) -> ComparedResults:
     return None
 
 
+def refuse_null(m: OperationMatrix) -> ComparedResults:
+    """Refuse a null in a required column, which only Spark sees in the rows of a DataFrame."""
+    rows = spark_frame(m.spark, [sample_row(90)]).selectExpr("nullif(id, 90) AS id", "ts", "p", "v", "note")
+    return m.refuse(pt.ConstraintError, lambda: m.table.append(rows))
+
+
+def refuse_rows_outside(m: OperationMatrix) -> ComparedResults:
+    rows = spark_frame(m.spark, [sample_row(91)])
+    return m.refuse(pt.RowsOutsidePartitions, lambda: m.table.replace_partitions(rows, pa.table({"p": ["x"]})))
+
+
+def refuse_second_match(m: OperationMatrix) -> ComparedResults:
+    source = spark_frame(m.spark, [sample_row(17), sample_row(17)])
+    return m.refuse(
+        pt.ConstraintError, lambda: m.table.merge(source, "t.id = s.id", pt.when_matched().update({"note": "s.note"}))
+    )
+
+
 def sql_select(m: OperationMatrix) -> ComparedResults:
     text = f"SELECT p, count(*) AS n, max(ts) AS last FROM {m.name} WHERE ts < '2025-03-31T00:00:00Z' GROUP BY p"  # noqa: S608
     rows: Any = m.lake.sql(text)
@@ -328,13 +357,14 @@ def sql_delete(m: OperationMatrix) -> ComparedResults:
 
 
 def sql_merge(m: OperationMatrix) -> ComparedResults:
-    source = [(*sample_row(number)[:4], "sql") for number in (16, 42)]
+    assert 17 in m.rows
+    source = [(*sample_row(number)[:4], "sql") for number in (17, 42)]
     m.lake.sql(
         f"MERGE INTO {m.name} t USING news s ON t.id = s.id WHEN MATCHED THEN UPDATE SET note = s.note "
         "WHEN NOT MATCHED THEN INSERT *",
         news=spark_frame(m.spark, source),
     )
-    m.change(lambda r: r[0] == 16, note=lambda _: "sql")
+    m.change(lambda r: r[0] == 17, note=lambda _: "sql")
     return m.put(*(row for row in source if row[0] not in m.rows))
 
 
@@ -380,8 +410,9 @@ def delete_local_times(m: OperationMatrix) -> ComparedResults:
 OPERATIONS: tuple[Callable[[OperationMatrix], ComparedResults], ...] = (
     create, append_spark, append_arrow, append_pandas, read_where, read_columns, read_later, read_partitions,
     delete_partition, delete_some, delete_nothing, update_values, update_partition, merge, overwrite_partitions,
-    overwrite_where, replace_partitions, evolve, sql_select, sql_insert, sql_update, sql_delete, sql_merge,
-    append_small_file, rewrite, read_local_times, sql_local_times, delete_local_times,
+    overwrite_where, replace_partitions, refuse_null, refuse_rows_outside, refuse_second_match, evolve, sql_select,
+    sql_insert, sql_update, sql_delete, sql_merge, append_small_file, rewrite, read_local_times, sql_local_times,
+    delete_local_times,
 )  # fmt: skip
 
 
