@@ -38,14 +38,14 @@ SCHEMA = Schema.of(
 )
 
 
-def described(spec: PartitionSpec) -> list[tuple[str, str, str, int]]:
+def field_descriptions(spec: PartitionSpec) -> list[tuple[str, str, str, int]]:
     return [(f.name, f.source, str(f.transform), f.field_id) for f in spec.fields]
 
 
 def test_text_is_parsed_into_functions_columns_and_names() -> None:
     spec = parse_spec("day(ts), bucket(16, user_id), truncate(3, name) AS letters, COUNTRY", SCHEMA, "iceberg")
     assert (spec.spec_id, spec.family) == (0, "iceberg")
-    assert described(spec) == [
+    assert field_descriptions(spec) == [
         ("ts_day", "ts", "day", 1000),
         ("user_id_bucket", "user_id", "bucket[16]", 1001),
         ("letters", "name", "truncate[3]", 1002),
@@ -82,7 +82,7 @@ def test_seed_001_section_3_1_metadata_example() -> None:
         '{"name": "tenant_id", "function": "bucket", "properties": {"num_buckets": "100"}}]'
     )
     spec = parse_spec(columns, SCHEMA, "lance")
-    assert described(spec) == [
+    assert field_descriptions(spec) == [
         ("event_date", "event_date", "identity", 1000),
         ("tenant_id_bucket", "tenant_id", "bucket[100]", 1001),
     ]
@@ -184,13 +184,13 @@ def history(text: str = "day(ts)") -> SpecHistory:
 
 def test_adding_dropping_and_renaming_make_new_specs() -> None:
     grown = history().evolve(add=["region", bucket("user_id", 16)])
-    assert described(grown.current) == [
+    assert field_descriptions(grown.current) == [
         ("ts_day", "ts", "day", 1000),
         ("Region", "Region", "identity", 1001),
         ("user_id_bucket", "user_id", "bucket[16]", 1002),
     ]
     changed = grown.evolve(drop=["ts_day"], rename={"user_id_bucket": "shard"})
-    assert described(changed.current) == [
+    assert field_descriptions(changed.current) == [
         ("Region", "Region", "identity", 1001),
         ("shard", "user_id", "bucket[16]", 1002),
     ]

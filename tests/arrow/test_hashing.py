@@ -21,14 +21,16 @@ from partita.arrow.hashing import murmur3_hashes, twos_complement_buffers
 from partita.arrow.murmur3 import murmur3_binary, murmur3_longs
 from partita.arrow.schema import to_arrow_type, to_logical_type
 from partita.errors import PartitionsError, SchemaError
-from tests.algebra.test_hashing import ROWS, typed
+from tests.algebra.test_hashing import ROWS, value_from_row
 from tests.value_strategies import ATOMIC_TYPES, arrow_arrays, int64s, nested_types
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['type']} {row['value']}")
 def test_a_row_of_the_vectors(row: dict[str, Any]) -> None:
     type_ = parse_type(row["type"])
-    assert murmur3_hashes(pa.array([typed(row)], to_arrow_type(type_)), type_).view(np.int32).tolist() == [row["hash"]]
+    assert murmur3_hashes(pa.array([value_from_row(row)], to_arrow_type(type_)), type_).view(np.int32).tolist() == [
+        row["hash"]
+    ]
 
 
 def assert_hashes_alike(array: Any, type_: LogicalType) -> None:

@@ -191,12 +191,12 @@ def test_the_same_in_every_process_and_other_where_a_helper_changes(tmp_path: Pa
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "__init__.py").touch()
 
-    def printed(seed: str, rate: int) -> list[str]:
+    def printed_fingerprints(seed: str, rate: int) -> list[str]:
         (tmp_path / "shared" / "helpers.py").write_text(f"def rate(x):\n    return x * {rate}\n")
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run([sys.executable, "-c", PRINTED], cwd=tmp_path, env=env, capture_output=True, check=True)
         return done.stdout.decode().split()
 
-    first, again, changed = printed("1", 2), printed("2", 2), printed("1", 3)
+    first, again, changed = printed_fingerprints("1", 2), printed_fingerprints("2", 2), printed_fingerprints("1", 3)
     assert first == again
     assert [old != new for old, new in zip(first, changed, strict=True)] == [True, True, False, False]

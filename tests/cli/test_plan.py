@@ -28,7 +28,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return Lake(str(tmp_path / "shop" / "lake"))
 
 
-def planned(partita: CommandRunner, *words: str) -> list[tuple[str, str]]:
+def planned_partitions(partita: CommandRunner, *words: str) -> list[tuple[str, str]]:
     """The assets and days of a plan."""
     done = partita("plan", "--json", *words)
     assert done.code == 0, done.err
@@ -52,12 +52,12 @@ def test_options_narrow_the_plan(shop: Lake, partita: CommandRunner) -> None:
     for day in (1, 2, 3):
         shop.record("orders", {"date": date(2025, 1, day)}, outcome="succeeded", code_version="1")
     shop.record("orders", {"date": date(2025, 1, 3)}, outcome="failed", error="boom")
-    assert planned(partita, "--failed", "--select", "orders") == [("orders", "03")]
-    assert planned(partita, "--missing", "--select", "orders") == [("orders", "04")]
-    assert planned(partita, "--select", "tag:base", "--where", "date >= '2025-01-04'") == [("orders", "04")]
-    assert ("sums", "01") in planned(partita, "--select", "orders+")
-    assert planned(partita, "--since", "2025-01-04", "--missing", "--select", "orders") == [("orders", "04")]
-    assert planned(partita, "--now", "2025-01-02T00:00:00Z", "--select", "orders") == [("orders", "01")]
+    assert planned_partitions(partita, "--failed", "--select", "orders") == [("orders", "03")]
+    assert planned_partitions(partita, "--missing", "--select", "orders") == [("orders", "04")]
+    assert planned_partitions(partita, "--select", "tag:base", "--where", "date >= '2025-01-04'") == [("orders", "04")]
+    assert ("sums", "01") in planned_partitions(partita, "--select", "orders+")
+    assert planned_partitions(partita, "--since", "2025-01-04", "--missing", "--select", "orders") == [("orders", "04")]
+    assert planned_partitions(partita, "--now", "2025-01-02T00:00:00Z", "--select", "orders") == [("orders", "01")]
     assert partita("plan", "--select", "nothing").code == 2
     assert partita("plan", "--where", "no_such = 1").code == 2
 
@@ -138,7 +138,7 @@ def test_a_missing_pipeline(tmp_path: Path, partita: CommandRunner, monkeypatch:
     assert "pipeline.module is not set" in done.err
 
 
-def written(shop: Lake, *days: int) -> None:
+def append_days(shop: Lake, *days: int) -> None:
     """A stranger's append to the source's table."""
     rows = pa.table({"date": [date(2025, 1, day) for day in days], "n": pa.array([1] * len(days), pa.int64())})
     write_deltalake(f"{shop.uri}/raw/events", rows, partition_by=["date"], mode="append")
@@ -146,10 +146,10 @@ def written(shop: Lake, *days: int) -> None:
 
 def test_observe_lists_commits_of_other_writers(shop: Lake, partita: CommandRunner) -> None:
     assert partita("observe").err == "no new commits\n"
-    written(shop, 1, 2)
-    written(shop, 2)
+    append_days(shop, 1, 2)
+    append_days(shop, 2)
     assert partita("observe").out == "raw.events: 2 commits, 3 partitions\n"
-    written(shop, 3)
+    append_days(shop, 3)
     seen = {"asset": "raw.events", "commits": 1, "partitions": 1, "error": None}
     assert json.loads(partita("observe", "--json").out) == seen
     shutil.rmtree(f"{shop.uri}/raw/events")
@@ -162,7 +162,7 @@ def test_observe_lists_commits_of_other_writers(shop: Lake, partita: CommandRunn
 
 def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: CommandRunner) -> None:
     partita("plan")
-    written(shop, 1)
+    append_days(shop, 1)
     key = ("raw.events", "date=2025-01-01")
     assert "1 current" not in partita("status", "raw.events", "--no-observe").out
     partita("plan", "--no-observe")
@@ -173,7 +173,7 @@ def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: Comman
 
 def test_adopt_brings_a_table_in(shop: Lake, partita: CommandRunner, tmp_path: Path) -> None:
     there = Lake(str(tmp_path / "there"))
-    written(there, 1, 2)
+    append_days(there, 1, 2)
     uri = f"{there.uri}/raw/events"
     assert partita("adopt", uri, "--format", "delta", "--name", "theirs").out == (
         "theirs is now a source, partitioned by date\n"
@@ -241,7 +241,7 @@ def test_a_table_that_cannot_be_opened_is_named(tables: Lake, partita: CommandRu
 
 
 def test_partitions_of_a_table(shop: Lake, partita: CommandRunner) -> None:
-    written(shop, 1, 2, 3)
+    append_days(shop, 1, 2, 3)
     shown = partita("partitions", "raw.events")
     assert shown.code == 0
     assert "date=d:2025-01-02" in shown.out

@@ -52,12 +52,12 @@ def test_few_rows_say_too_little() -> None:
 
 def test_nested_columns_get_a_dictionary_by_their_path_in_the_file(tmp_path: Path) -> None:
     told = dictionary_columns(pa.table(INSIDE))
-    assert told == _encoded(tmp_path, pa.table(INSIDE)) == _paths(tmp_path)
+    assert told == _dictionary_columns(tmp_path, pa.table(INSIDE)) == _paths(tmp_path)
 
 
 def test_the_files_own_word_is_the_same(tmp_path: Path) -> None:
     rows = pa.table(REPEATED | DISTINCT | INSIDE)
-    assert _encoded(tmp_path, rows) == dictionary_columns(rows)
+    assert _dictionary_columns(tmp_path, rows) == dictionary_columns(rows)
     assert pq.read_table(tmp_path / "f.parquet").cast(rows.schema)["code"].equals(rows["code"])
 
 
@@ -80,7 +80,7 @@ def test_a_file_without_rows_is_one(tmp_path: Path, rows: pa.Table | None) -> No
     assert pq.read_table(tmp_path / "f.parquet").equals(schema.empty_table())
 
 
-def _encoded(folder: Path, rows: pa.Table) -> list[str]:
+def _dictionary_columns(folder: Path, rows: pa.Table) -> list[str]:
     """The columns that have a dictionary in a file of those rows."""
     sink = ParquetSink(Storage.from_uri(folder), "f.parquet", rows.schema, lambda _: "")
     sink.write(rows)

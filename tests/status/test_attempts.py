@@ -58,11 +58,11 @@ DAYS = pt.daily("date", start="2025-01-01", end="2025-01-05")
 
 
 def test_a_key_of_other_dimensions_than_the_assets_is_refused(lake: Lake) -> None:
-    def registered(partitions: pt.PartitionSet | None) -> None:
+    def register_sales(partitions: pt.PartitionSet | None) -> None:
         Lake(lake.uri).register(pt.asset(name="sales", partitions=partitions)(print))
 
     first = pt.PartitionKey.of(date=date(2025, 1, 1))
-    registered(DAYS)
+    register_sales(DAYS)
     for wrong in (None, KEY, {"day": date(2025, 1, 1)}, [first, {"n": 1}]):
         with pytest.raises(pt.StatusError, match="its dimensions are: date"):
             lake.record("sales", wrong, outcome="succeeded")
@@ -70,9 +70,9 @@ def test_a_key_of_other_dimensions_than_the_assets_is_refused(lake: Lake) -> Non
             pass
     lake.record("sales", [first, {"date": date(1999, 1, 1)}], outcome="succeeded")
     assert lake.status("sales", state="unexpected").num_rows == 1
-    registered(DAYS * pt.static("n", [1]))
+    register_sales(DAYS * pt.static("n", [1]))
     lake.record("sales", {**first, "n": 1}, outcome="succeeded")
-    registered(None)
+    register_sales(None)
     lake.record("sales", outcome="succeeded")
     with pytest.raises(pt.StatusError, match="its dimensions are: none"):
         lake.record("sales", first, outcome="succeeded")

@@ -228,7 +228,7 @@ def test_a_token_may_have_any_signs() -> None:
 
 
 @pytest.fixture
-def proxied(site: Site) -> Iterator[TestClient]:
+def proxy_client(site: Site) -> Iterator[TestClient]:
     """Who asks by a proxy that speaks TLS."""
     keeper = AccessPolicy(TOKEN, port=8765, public_origin=origin_from_url("https://Lake.Example.com:443/"))
     client = TestClient(
@@ -239,16 +239,19 @@ def proxied(site: Site) -> Iterator[TestClient]:
 
 
 @pytest.mark.parametrize("host", ["lake.example.com", "127.0.0.1:8765"])
-def test_a_proxy_passes_on_its_host_or_sends_ours(proxied: TestClient, site: Site, host: str) -> None:
-    entered = proxied.get(f"/?token={TOKEN}", headers={"Host": host})
+def test_a_proxy_passes_on_its_host_or_sends_ours(proxy_client: TestClient, site: Site, host: str) -> None:
+    entered = proxy_client.get(f"/?token={TOKEN}", headers={"Host": host})
     assert "secure" in {part.strip().lower() for part in entered.headers["set-cookie"].split(";")}
     own = {
         "Host": host, "Origin": "https://lake.example.com", "Sec-Fetch-Site": "same-origin",
         "Cookie": f"partita_8765={site.access_policy.cookie_value}",
     }  # fmt: skip
-    assert proxied.get("/api/version", headers=own).status_code == 200
-    assert proxied.post("/api/refresh", headers=own).status_code == 403
-    assert proxied.post("/api/refresh", headers={**own, CSRF_HEADER: site.access_policy.csrf_token}).status_code == 200
+    assert proxy_client.get("/api/version", headers=own).status_code == 200
+    assert proxy_client.post("/api/refresh", headers=own).status_code == 403
+    assert (
+        proxy_client.post("/api/refresh", headers={**own, CSRF_HEADER: site.access_policy.csrf_token}).status_code
+        == 200
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,8 +267,8 @@ def test_a_proxy_passes_on_its_host_or_sends_ours(proxied: TestClient, site: Sit
         {"Origin": "https://lake.example.com", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
     ],
 )
-def test_a_proxy_opens_the_gate_to_nobody_else(proxied: TestClient, headers: dict[str, str]) -> None:
-    answer = proxied.get("/api/version", headers={"Authorization": f"Bearer {TOKEN}", **headers})
+def test_a_proxy_opens_the_gate_to_nobody_else(proxy_client: TestClient, headers: dict[str, str]) -> None:
+    answer = proxy_client.get("/api/version", headers={"Authorization": f"Bearer {TOKEN}", **headers})
     assert answer.status_code == 403
 
 

@@ -131,7 +131,7 @@ def test_without_allow_run_nothing_runs(client: TestClient) -> None:
 
 @pytest.mark.parametrize("path", ["/api/run", "/run", "/api/run/cancel"])
 def test_by_cookie_a_change_needs_its_token(running: Site, stage: Stage, path: str) -> None:
-    number, _ = _made(running)
+    number, _ = _make_plan(running)
     client = TestClient(
         make_app(running), base_url=BASE_URL, cookies={"partita_8765": running.access_policy.cookie_value}
     )
@@ -149,13 +149,13 @@ def test_by_cookie_a_change_needs_its_token(running: Site, stage: Stage, path: s
     assert stage.runs == 1
 
 
-def _made(site: Site) -> tuple[str, RunPlan]:
+def _make_plan(site: Site) -> tuple[str, RunPlan]:
     return site.plans.make_plan(PlanPreviewQuery(("raw_orders",)))
 
 
 def test_a_request_without_a_token_starts_no_run(running: Site, stage: Stage) -> None:
     client = TestClient(make_app(running), base_url=BASE_URL)
-    assert client.post("/api/run", params={"plan": _made(running)[0]}).status_code == 401
+    assert client.post("/api/run", params={"plan": _make_plan(running)[0]}).status_code == 401
     assert client.get("/api/run/events").status_code == 401
     assert stage.runs == 0
 

@@ -154,14 +154,18 @@ def test_statistics_of_what_went_go(table: Table) -> None:
         (folder / name).write_text("x")
     index = f"file://{folder}"
 
-    def told(snapshot_id: int, name: str) -> dict[str, Any]:
+    def statistics_file_json(snapshot_id: int, name: str) -> dict[str, Any]:
         return {"snapshot-id": snapshot_id, "statistics-path": f"{index}/{name}", "file-size-in-bytes": 1}
 
     more = {"file-footer-size-in-bytes": 1, "blob-metadata": []}
     whole = [
-        StatisticsFile.model_validate({**told(*each), **more}) for each in ((ids[0], "a.stats"), (ids[4], "b.stats"))
+        StatisticsFile.model_validate({**statistics_file_json(*each), **more})
+        for each in ((ids[0], "a.stats"), (ids[4], "b.stats"))
     ]
-    parts = [PartitionStatisticsFile.model_validate(told(*each)) for each in ((ids[0], "c.stats"), (ids[4], "d.stats"))]
+    parts = [
+        PartitionStatisticsFile.model_validate(statistics_file_json(*each))
+        for each in ((ids[0], "c.stats"), (ids[4], "d.stats"))
+    ]
     updates = [SetStatisticsUpdate.model_validate({"statistics": each}) for each in whole]
     more_updates = [SetPartitionStatisticsUpdate.model_validate({"partition-statistics": each}) for each in parts]
     table.catalog.commit_table(table, (), (*updates, *more_updates))

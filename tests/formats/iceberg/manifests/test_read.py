@@ -461,21 +461,21 @@ def test_manifests_are_pruned_by_their_summaries(
     function: PartitionFunction, values: tuple[Any, ...], where: str, expected: list[int], tmp_path: Path
 ) -> None:
     table = new_table(tmp_path, SCHEMA, [function])
-    assert _needed(table, [[value] for value in values], where) == expected
+    assert _needed_groups(table, [[value] for value in values], where) == expected
 
 
 def test_a_bucket_prunes_where_all_files_have_the_same(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, [bucket("id", 16)])
     # The specification's own example: 34 hashes to 2017239379, which is bucket 3 of 16.
-    assert _needed(table, [[3], [4], [3, 4], [None], [3, None]], "id = 34") == [0, 2, 4]
+    assert _needed_groups(table, [[3], [4], [3, 4], [None], [3, None]], "id = 34") == [0, 2, 4]
 
 
 def test_ranges_of_values_and_nulls(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, [identity("id")])
     groups: list[list[Any]] = [[1, 9], [None, 5], [None, None], [20, 30]]
-    assert _needed(table, groups, "id = 5") == [0, 1]
-    assert _needed(table, groups, "id IS NULL") == [1, 2]
-    assert _needed(table, groups, "id >= 9") == [0, 3]
+    assert _needed_groups(table, groups, "id = 5") == [0, 1]
+    assert _needed_groups(table, groups, "id IS NULL") == [1, 2]
+    assert _needed_groups(table, groups, "id >= 9") == [0, 3]
 
 
 @pytest.mark.parametrize("type_", ["float", "double"])
@@ -483,11 +483,11 @@ def test_nan_is_above_all_and_minus_zero_is_zero(type_: str, tmp_path: Path) -> 
     table = new_table(tmp_path, Schema.of({"x": type_}), [identity("x")])
     nan = float("nan")
     groups: list[list[Any]] = [[1.0, nan], [nan], [1.0, 2.0], [-0.0], [nan, None], [None]]
-    assert {0, 1, 4} <= set(_needed(table, groups, "x > 100"))
-    assert 3 in _needed(table, groups, "x = 0.0")
-    assert 3 in _needed(table, groups, "x >= 0.0")
-    assert set(_needed(table, groups, "x < 0.0")) <= {1, 4}
-    assert {0, 1, 4} <= set(_needed(table, groups, f"x = CAST('NaN' AS {type_})"))
+    assert {0, 1, 4} <= set(_needed_groups(table, groups, "x > 100"))
+    assert 3 in _needed_groups(table, groups, "x = 0.0")
+    assert 3 in _needed_groups(table, groups, "x >= 0.0")
+    assert set(_needed_groups(table, groups, "x < 0.0")) <= {1, 4}
+    assert {0, 1, 4} <= set(_needed_groups(table, groups, f"x = CAST('NaN' AS {type_})"))
 
 
 def test_values_of_one_spec_prune_no_files_of_another(tmp_path: Path) -> None:
@@ -576,7 +576,7 @@ def _summaries(partitions: pa.Table) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _needed(table: Table, groups: list[list[Any]], where: str) -> list[int]:
+def _needed_groups(table: Table, groups: list[list[Any]], where: str) -> list[int]:
     """Return the groups, one manifest each, that a predicate needs; those that pyiceberg reads are among them."""
     entry_groups: list[tuple[int, list[ManifestEntry]]] = [
         (0, [added_entry(data_file(f"{index}-{n}", value)) for n, value in enumerate(values)])
