@@ -114,7 +114,7 @@ def test_assets_removed_from_the_pipeline_are_left_out_and_can_be_retired(shop: 
         "the pipeline does not define old name; if they are no longer made: `partita retire 'old name'`\n"
     )
     assert partita("plan", "--select", "orders").err == ""
-    assert "nothing is selected by 'old name'" in partita("plan", "--select", "old name").err
+    assert "'old name' selects no asset" in partita("plan", "--select", "old name").err
     assert "1 missing" in partita("status", "old name").out
     assert partita("retire", "old name").out == "old name is retired\n"
     assert "missing" not in partita("status", "old name").out

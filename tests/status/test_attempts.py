@@ -43,9 +43,9 @@ def test_a_record_takes_many_keys_in_one_commit(lake: Lake) -> None:
         ({"outcome": "failed", "rows": -1}, "non-negative integer"),
         ({"outcome": "failed", "at": datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))}, "years 1 to 9999"),
         ({"outcome": "failed", "mood": "good"}, "no field 'mood'; its fields are attempt, bytes"),
-        ({"outcome": "failed", "run_id": ""}, "run_id is not empty"),
+        ({"outcome": "failed", "run_id": ""}, "run_id must not be empty"),
         ({"outcome": "failed", "key": 5}, "not 5"),
-        ({"outcome": "failed", "key": []}, "no partitions are given"),
+        ({"outcome": "failed", "key": []}, "the list of partitions is empty"),
     ],
 )
 def test_invalid_events_are_refused(given: dict[str, Any], reason: str, lake: Lake) -> None:

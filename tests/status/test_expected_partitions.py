@@ -134,7 +134,7 @@ def test_dynamic_values_are_expected_from_when_they_were_added(lake: Lake) -> No
 @pytest.mark.parametrize("key", [{"region": "us"}, {"nothing": 1}, {}, {"customer": "a", "region": "us"}])
 def test_values_are_added_to_dynamic_dimensions_alone(key: dict[str, Any], lake: Lake) -> None:
     lake.register(define(pt.dynamic("customer") * pt.static("region", ["us"])))
-    with pytest.raises(pt.StatusError, match="there is: customer"):
+    with pytest.raises(pt.StatusError, match="its dynamic dimensions: customer"):
         lake.add_partitions("sales", key)
     with pytest.raises(pt.UnknownAsset):
         lake.add_partitions("nothing", {"customer": "a"})

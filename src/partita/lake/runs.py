@@ -42,7 +42,7 @@ class LakeRunMethods(LakeBase):
         definitions = [getattr(asset, "definition", asset) for asset in assets]
         for definition in definitions:
             if not isinstance(definition, AssetDefinition):
-                raise DefinitionError(f"an asset is made by @asset, not {value_repr(definition)}")
+                raise DefinitionError(f"an asset must be made by @asset, not {value_repr(definition)}")
         for asset in assets:
             if isinstance(asset, Asset):
                 self._check_dimensions(asset)
