@@ -180,7 +180,7 @@ def test_files_of_others_in_a_dropped_partition_are_kept(tmp_path: Path) -> None
     time.sleep(0.01)
     removed = table.cleanup(timedelta(0))
     assert [str(path.relative_to(leaf)) for path in leaf.rglob("*") if path.is_file()] == ["data/notes.txt"]
-    reason = "its name is none of those that Partita knows writers of this format to give"
+    reason = "no writer of this format that Partita knows gives such names"
     assert removed.remaining == {"event_date=2025-12-10/country=CN.lance/data/notes.txt": reason}
 
 
