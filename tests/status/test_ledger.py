@@ -131,7 +131,7 @@ def test_events_are_read_the_same_without_duckdbs_own_reader(ledger: Ledger, mon
         ({"run_id": None}, "needs a run_id"),
         ({"attempt": -1}, "non-negative integer"),
         ({"rows": True}, "non-negative integer"),
-        ({"asset_key": ""}, "not empty"),
+        ({"asset_key": ""}, "non-empty string"),
         ({"error": "\ud800"}, "Unicode"),
     ],
 )
