@@ -53,7 +53,7 @@ def test_the_assets_of_a_module_upstreams_first(tmp_path: Path, module: str) -> 
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [
-        ("upstream=[orders]", 'upstream=["gone"]', 6, "no upstream 'gone'"),
+        ("upstream=[orders]", 'upstream=["gone"]', 6, "unknown upstream 'gone'"),
         ("upstream=[orders]", 'upstream=["report"]', 6, "upstream of each other: daily <- report <- daily"),
         ("@pt.asset(upstream", '@pt.asset(table="sales.daily", upstream', 10, "which 'daily' writes already"),
         ("pt.all_partitions()", 'pt.window_offset("date", -1)', 10, "'report' has no time windows of that name"),
