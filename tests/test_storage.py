@@ -300,7 +300,7 @@ def test_a_storage_is_a_value() -> None:
         ),
     ],
 )
-def test_where_a_storage_is(given: str, uri: str, location: str) -> None:
+def test_the_uri_of_a_storage(given: str, uri: str, location: str) -> None:
     storage = Storage.from_uri(given)
     assert storage.uri == uri
     assert storage.hadoop_location("x%2Fy z") == location

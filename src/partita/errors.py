@@ -321,7 +321,7 @@ class UnknownAsset(StatusError):
     """The asset `name` was never registered and has no events; `known` are the assets of the workspace."""
 
     def __init__(self, name: str, known: tuple[str, ...]) -> None:
-        super().__init__(f"no asset {name!r} in this workspace; there is: {', '.join(known) or 'none'}")
+        super().__init__(f"no asset {name!r} in this workspace; its assets are: {', '.join(known) or 'none'}")
         self.name = name
         self.known = known
 

@@ -81,7 +81,7 @@ def test_deadlines_at_the_end_of_the_calendar(lag: timedelta | None, now: dateti
         "0 0 30 2 *", "0 0 31 4,6 *", "1_0 * * * *", "\uff11 * * * *", "*/\uff11 * * * *", "@never",
     ],
 )  # fmt: skip
-def test_what_is_no_schedule_is_refused(schedule: Any) -> None:
+def test_an_invalid_schedule_is_refused(schedule: Any) -> None:
     with pytest.raises(DefinitionError, match="cron schedule"):
         CronSchedule(schedule)
 

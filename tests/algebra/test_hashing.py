@@ -24,7 +24,7 @@ from tests.vectors import load_vectors
 ROWS = load_vectors("murmur3")["rows"]
 
 
-def typed(row: dict[str, Any]) -> object:
+def value_from_row(row: dict[str, Any]) -> object:
     """Return the Python value of a row of the vectors."""
     value = row["value"]
     read = {
@@ -39,7 +39,7 @@ def typed(row: dict[str, Any]) -> object:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['type']} {row['value']}")
 def test_a_row_of_the_vectors(row: dict[str, Any]) -> None:
-    hashed = murmur3_hash(typed(row), parse_type(row["type"]))
+    hashed = murmur3_hash(value_from_row(row), parse_type(row["type"]))
     assert hashed == row["hash"]
     assert (hashed & 0x7FFF_FFFF) % 16 == row["bucket_16"]
     assert f"{hashed & 0xFFFF_FFFF:08x}" == row["hex"]

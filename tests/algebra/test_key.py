@@ -118,7 +118,7 @@ mutated = st.builds(
 @example("a=d:0000-01-01")
 @example("a=s:7aCA")
 def test_any_text_is_a_key_and_its_own_canon_or_refused(text: str) -> None:
-    key = parsed(text)
+    key = key_or_error(text)
     if isinstance(key, KeyFormatError):
         assert 0 <= key.position <= len(text)
         assert key.text == text
@@ -126,7 +126,7 @@ def test_any_text_is_a_key_and_its_own_canon_or_refused(text: str) -> None:
         assert str(PartitionKey.of(dict(key))) == text
 
 
-def parsed(text: str) -> PartitionKey | KeyFormatError:
+def key_or_error(text: str) -> PartitionKey | KeyFormatError:
     try:
         return PartitionKey.parse(text)
     except KeyFormatError as error:
@@ -154,7 +154,7 @@ def test_an_error_points_at_the_place(text: str, position: int) -> None:
 
 
 @pytest.mark.parametrize("text", [None, 3, b"a=i:1"])
-def test_what_is_not_text_does_not_parse(text: Any) -> None:
+def test_only_text_is_parsed(text: Any) -> None:
     with pytest.raises(KeyFormatError, match="a key is text"):
         PartitionKey.parse(text)
 

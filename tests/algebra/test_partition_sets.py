@@ -39,7 +39,7 @@ def test_a_start_with_a_zone_is_taken_to_the_zone_of_the_windows() -> None:
         lambda: pt.cron("0 9 * * *", lag=timedelta(hours=-1)),
     ],
 )
-def test_what_cannot_be_is_refused(make: Callable[[], object]) -> None:
+def test_invalid_partition_sets_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(pt.DefinitionError):
         make()
 

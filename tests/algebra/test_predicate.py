@@ -55,7 +55,7 @@ SCHEMA = Schema.of(
 NOON = datetime(2025, 1, 1, 12, tzinfo=UTC)
 
 
-def parsed(text: str | Any) -> Predicate:
+def predicate_of(text: str | Any) -> Predicate:
     return parse_predicate(text, SCHEMA)
 
 
@@ -123,7 +123,7 @@ HELD = [
 
 @pytest.mark.parametrize(("text", "tree"), HELD, ids=[text for text, _ in HELD])
 def test_the_tree_holds(text: str, tree: Predicate) -> None:
-    predicate = parsed(text)
+    predicate = predicate_of(text)
     assert predicate == tree
     assert str(predicate) == text.strip()
 
@@ -143,8 +143,8 @@ RESIDUAL = [
 
 
 @pytest.mark.parametrize("text", RESIDUAL)
-def test_what_the_tree_cannot_hold_is_residual(text: str) -> None:
-    predicate = parsed(text)
+def test_unsupported_conjuncts_are_residual(text: str) -> None:
+    predicate = predicate_of(text)
     parts = predicate.operands if isinstance(predicate, And) else (predicate,)
     assert isinstance(parts[-1], Residual)
     assert parts[-1].expression in text
@@ -157,12 +157,12 @@ DIGITS = "1" * 400
                                   f"x IN (1.0, {DIGITS}.5)", f"x = CAST({DIGITS}.0 AS FLOAT)"])  # fmt: skip
 def test_a_number_that_no_double_holds_is_not_infinite(text: str) -> None:
     """Spark refuses the literal; as infinity it would exceed every value of a table."""
-    assert parsed(text) == Residual(text)
+    assert predicate_of(text) == Residual(text)
 
 
-def test_infinity_is_said_by_its_name() -> None:
-    assert parsed("x < 'Infinity'") == parsed(col("x") < float("inf")) == Comparison("x", "<", float("inf"))
-    assert isinstance(parsed(col("x") < Decimal("1e400")), Residual)
+def test_infinity_is_written_by_name() -> None:
+    assert predicate_of("x < 'Infinity'") == predicate_of(col("x") < float("inf")) == Comparison("x", "<", float("inf"))
+    assert isinstance(predicate_of(col("x") < Decimal("1e400")), Residual)
 
 
 def test_a_column_called_like_a_word_of_case_does_not_split_one() -> None:
@@ -178,11 +178,11 @@ def test_a_column_called_like_a_word_of_case_does_not_split_one() -> None:
 
 
 def test_a_pattern_with_more_than_a_prefix_keeps_both() -> None:
-    assert parsed("s LIKE 'ab%c'") == And((StartsWith("s", "ab"), Residual("s LIKE 'ab%c'")))
+    assert predicate_of("s LIKE 'ab%c'") == And((StartsWith("s", "ab"), Residual("s LIKE 'ab%c'")))
 
 
 def test_parts_keep_their_authors_words() -> None:
-    predicate = parsed("ts >= '2025-01-01'  AND (Country != 'FR' or i in (1,2)) -- why\n and year(ts)=2025")
+    predicate = predicate_of("ts >= '2025-01-01'  AND (Country != 'FR' or i in (1,2)) -- why\n and year(ts)=2025")
     assert isinstance(predicate, And)
     assert [str(p) for p in predicate.operands] == [
         "ts >= '2025-01-01'",
@@ -212,7 +212,7 @@ ERRORS = [
 @pytest.mark.parametrize(("text", "says", "position"), ERRORS)
 def test_errors_put_a_caret_under_the_place(text: str, says: str, position: int) -> None:
     with pytest.raises(PredicateError) as caught:
-        parsed(text)
+        predicate_of(text)
     assert says in str(caught.value)
     assert (caught.value.position, caught.value.text) == (position, text)
     assert str(caught.value).splitlines()[-1].strip() == "^"
@@ -220,16 +220,18 @@ def test_errors_put_a_caret_under_the_place(text: str, says: str, position: int)
 
 def test_python_expressions_make_the_same_tree() -> None:
     predicate = (col("ts") >= date(2025, 1, 1)) & (col("COUNTRY") != "FR") | ~col("b") & col("i").isin(1, None)
-    assert parsed(predicate) == parsed("ts >= DATE '2025-01-01' AND country != 'FR' OR NOT b AND i IN (1, NULL)")
-    assert parsed(col("i").between(1, 2)) == parsed("i BETWEEN 1 AND 2")
-    assert parsed(col("i").eq_null_safe(None)) == IsNull("i")
-    assert parsed(col("s").startswith("a")) == StartsWith("s", "a")
-    assert parsed(col("i").is_not_null()) == Not(IsNull("i"))
-    assert parsed(col("i").isin([1, 2])) == In("i", (1, 2))
-    assert parsed(col("i") == 2.5) == Residual("`i` = CAST('2.5' AS DOUBLE)")
+    assert predicate_of(predicate) == predicate_of(
+        "ts >= DATE '2025-01-01' AND country != 'FR' OR NOT b AND i IN (1, NULL)"
+    )
+    assert predicate_of(col("i").between(1, 2)) == predicate_of("i BETWEEN 1 AND 2")
+    assert predicate_of(col("i").eq_null_safe(None)) == IsNull("i")
+    assert predicate_of(col("s").startswith("a")) == StartsWith("s", "a")
+    assert predicate_of(col("i").is_not_null()) == Not(IsNull("i"))
+    assert predicate_of(col("i").isin([1, 2])) == In("i", (1, 2))
+    assert predicate_of(col("i") == 2.5) == Residual("`i` = CAST('2.5' AS DOUBLE)")
 
 
-def test_what_python_expressions_refuse() -> None:
+def test_refused_python_expressions() -> None:
     with pytest.raises(PredicateError, match="no truth"):
         bool(col("i") == 1)
     with pytest.raises(PredicateError, match="no truth"):
@@ -239,11 +241,11 @@ def test_what_python_expressions_refuse() -> None:
     with pytest.raises(PredicateError, match="no values"):
         col("i").isin()
     with pytest.raises(PredicateError, match="not a predicate"):
-        parsed(3)
+        predicate_of(3)
     with pytest.raises(PredicateError, match="'nope'"):
-        parsed(col("nope") == 1)
+        predicate_of(col("nope") == 1)
     with pytest.raises(PredicateError, match="dot in its name"):
-        parsed(col("dot.ted") == 1)
+        predicate_of(col("dot.ted") == 1)
     with pytest.raises(PredicateError, match="name of a column"):
         col("")
 
@@ -252,10 +254,10 @@ def test_values_of_numpy_pandas_and_enums_count_as_what_they_hold() -> None:
     class Region(str, Enum):  # noqa: UP042 - the older form, whose str() is another text
         NORTH = "n"
 
-    assert parsed(col("i") == np.int64(5)) == Comparison("i", "=", 5)
-    assert parsed(col("i").isin(range(2))) == In("i", (0, 1))
+    assert predicate_of(col("i") == np.int64(5)) == Comparison("i", "=", 5)
+    assert predicate_of(col("i").isin(range(2))) == In("i", (0, 1))
     assert (col("s") == Region.NORTH).sql() == "`s` = 'n'"
-    assert parsed(col("ts") == pd.Timestamp(NOON)) == Comparison("ts", "=", NOON)
+    assert predicate_of(col("ts") == pd.Timestamp(NOON)) == Comparison("ts", "=", NOON)
 
 
 @pytest.mark.parametrize(
@@ -276,11 +278,11 @@ def test_values_that_no_column_has_are_refused(value: Any, says: str) -> None:
 
 
 def test_the_reason_of_a_comparison_with_null_is_the_comparison() -> None:
-    assert str(parsed(col("i") == None)) == "`i` = NULL"  # noqa: E711 - NULL, by way of the operator
+    assert str(predicate_of(col("i") == None)) == "`i` = NULL"  # noqa: E711 - NULL, by way of the operator
 
 
 def test_variables_leave_the_whole_text_to_spark() -> None:
-    assert parsed("s = '${x}' AND i = 1") == Residual("s = '${x}' AND i = 1")
+    assert predicate_of("s = '${x}' AND i = 1") == Residual("s = '${x}' AND i = 1")
     assert (col("s") == "${x}").sql() == "`s` = '$\\{x}'"
 
 
@@ -294,7 +296,7 @@ def test_quoted_names_are_never_words() -> None:
 
 @pytest.mark.parametrize("text", ["IS NOT NULL", "NOT IN (1)", "BETWEEN 1 AND 2", "NOT BETWEEN 1 AND 2", "= 1"])
 def test_a_column_with_a_dot_is_left_to_spark_in_every_form(text: str) -> None:
-    assert isinstance(parsed(f"`dot.ted` {text}"), Residual)
+    assert isinstance(predicate_of(f"`dot.ted` {text}"), Residual)
 
 
 def test_a_name_that_could_be_two_columns_is_refused() -> None:
@@ -318,18 +320,18 @@ def test_escapes_by_number_are_left_to_spark(raw: str) -> None:
 
 def test_deep_nesting_is_an_error_and_long_chains_are_not() -> None:
     with pytest.raises(PredicateError, match="nested too deeply"):
-        parsed("(" * 5_000 + "i = 1" + ")" * 5_000)
+        predicate_of("(" * 5_000 + "i = 1" + ")" * 5_000)
     deep: Any = col("b")
     for _ in range(3_000):
         deep = ~deep
     with pytest.raises(PredicateError, match="nested too deeply"):
-        parsed(deep)
-    assert isinstance(parsed(" OR ".join(f"i = {n}" for n in range(2_000))), Or)
+        predicate_of(deep)
+    assert isinstance(predicate_of(" OR ".join(f"i = {n}" for n in range(2_000))), Or)
 
 
-def test_sqlglot_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_sqlglot_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(PredicateError, match="a single predicate"):
-        parsed("ALTER x")
+        predicate_of("ALTER x")
     assert not caplog.records
 
 
@@ -347,7 +349,7 @@ PIECES = st.sampled_from(
 @settings(max_examples=500)
 def test_fuzz_raises_nothing_but_our_errors(text: str) -> None:
     try:
-        predicate = parsed(text)
+        predicate = predicate_of(text)
     except PartitaError:
         return
     assert isinstance(predicate, Predicate)

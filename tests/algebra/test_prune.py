@@ -196,7 +196,7 @@ def test_statistics() -> None:
     assert verdict("x < 1", floats) == NO
 
 
-def test_nan_as_an_end_of_statistics_says_nothing() -> None:
+def test_nan_as_a_bound_of_statistics_is_unknown() -> None:
     ends: ColumnDomains = {
         "x": (domain_from_statistics(float("nan"), float("nan"), NullPresence.NEVER, SCHEMA.find_field("x").type),)
     }

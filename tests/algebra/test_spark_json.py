@@ -40,7 +40,7 @@ types = st.recursive(
 
 
 @given(structs(types).map(Schema))
-def test_what_is_written_reads_back(schema: Schema) -> None:
+def test_schemas_are_read_back(schema: Schema) -> None:
     assert schema_from_json(schema_to_json(schema)) == schema
 
 
@@ -90,25 +90,25 @@ def field(**changes: Any) -> dict[str, Any]:
     return {"name": "a", "type": "integer", "nullable": True, "metadata": {}, **changes}
 
 
-def of(*fields: Any) -> dict[str, Any]:
+def struct_json(*fields: Any) -> dict[str, Any]:
     return {"type": "struct", "fields": list(fields)}
 
 
-def test_what_may_be_left_out() -> None:
-    assert schema_from_json(of({"name": "a", "type": "integer"})) == Schema.of({"a": "int"})
-    assert schema_from_json(of(field(metadata=None))) == Schema.of({"a": "int"})
+def test_optional_fields() -> None:
+    assert schema_from_json(struct_json({"name": "a", "type": "integer"})) == Schema.of({"a": "int"})
+    assert schema_from_json(struct_json(field(metadata=None))) == Schema.of({"a": "int"})
 
 
-def test_what_partita_does_not_know_is_an_other_type() -> None:
+def test_unknown_types_are_other_types() -> None:
     udt = {"type": "udt", "class": "x.Point", "sqlType": "string"}
-    schema = schema_from_json(of(field(type="variant"), field(type=udt), field(type="decimal(50,2)")))
+    schema = schema_from_json(struct_json(field(type="variant"), field(type=udt), field(type="decimal(50,2)")))
     assert [f.type for f in schema] == [other_type("variant"), other_type("udt"), other_type("decimal(50,2)")]
 
 
 def test_collations() -> None:
     inside = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
     metadata = {"__COLLATIONS": {"a.value": "icu.UNICODE_CI", "a.key": "spark.UTF8_BINARY"}}
-    schema = schema_from_json(of(field(type=inside, metadata=metadata)))
+    schema = schema_from_json(struct_json(field(type=inside, metadata=metadata)))
     assert schema.fields[0].type == map_type(parse_type("string"), other_type("string collate UNICODE_CI"))
 
 
@@ -126,22 +126,31 @@ NESTED_ARRAY = {"type": "array", "elementType": {"type": "map", "keyType": "stri
     [
         ({"type": "struct"}, "fields is missing"),
         ({"type": "struct", "fields": {}}, "fields must be an array, found {}"),
-        (of(field(), "b"), "fields[1] must be an object, found 'b'"),
-        (of({"type": "integer"}), "fields[0].name is missing"),
-        (of(field(name=3)), "fields[0].name must be text, found 3"),
-        (of({"name": "a"}), "fields[0].type is missing"),
-        (of(field(type=None)), "fields[0].type must be text or an object, found None"),
-        (of(field(type=["integer"])), "fields[0].type must be text or an object, found ['integer']"),
-        (of(field(type={})), "fields[0].type.type is missing"),
-        (of(field(type={"type": 1})), "fields[0].type.type must be text, found 1"),
-        (of(field(type={"type": "struct"})), "fields[0].type.fields is missing"),
-        (of(field(type=of(field(), field(name=None)))), "fields[0].type.fields[1].name must be text, found None"),
-        (of(field(type={"type": "array"})), "fields[0].type.elementType is missing"),
-        (of(field(type=NESTED_ARRAY)), "fields[0].type.elementType.valueType is missing"),
-        (of(field(nullable="yes")), "fields[0].nullable must be true or false, found 'yes'"),
-        (of(field(metadata="x" * 99)), "fields[0].metadata must be an object, found 'xxx"),
-        (of(field(metadata={"__COLLATIONS": 1})), "fields[0].metadata.__COLLATIONS must be an object, found 1"),
-        (of(field(type="string", metadata={"__COLLATIONS": {"a": 1}})), "the collation of a must be text, found 1"),
+        (struct_json(field(), "b"), "fields[1] must be an object, found 'b'"),
+        (struct_json({"type": "integer"}), "fields[0].name is missing"),
+        (struct_json(field(name=3)), "fields[0].name must be text, found 3"),
+        (struct_json({"name": "a"}), "fields[0].type is missing"),
+        (struct_json(field(type=None)), "fields[0].type must be text or an object, found None"),
+        (struct_json(field(type=["integer"])), "fields[0].type must be text or an object, found ['integer']"),
+        (struct_json(field(type={})), "fields[0].type.type is missing"),
+        (struct_json(field(type={"type": 1})), "fields[0].type.type must be text, found 1"),
+        (struct_json(field(type={"type": "struct"})), "fields[0].type.fields is missing"),
+        (
+            struct_json(field(type=struct_json(field(), field(name=None)))),
+            "fields[0].type.fields[1].name must be text, found None",
+        ),
+        (struct_json(field(type={"type": "array"})), "fields[0].type.elementType is missing"),
+        (struct_json(field(type=NESTED_ARRAY)), "fields[0].type.elementType.valueType is missing"),
+        (struct_json(field(nullable="yes")), "fields[0].nullable must be true or false, found 'yes'"),
+        (struct_json(field(metadata="x" * 99)), "fields[0].metadata must be an object, found 'xxx"),
+        (
+            struct_json(field(metadata={"__COLLATIONS": 1})),
+            "fields[0].metadata.__COLLATIONS must be an object, found 1",
+        ),
+        (
+            struct_json(field(type="string", metadata={"__COLLATIONS": {"a": 1}})),
+            "the collation of a must be text, found 1",
+        ),
     ],
 )
 def test_the_place_of_what_is_wrong(json: object, says: str) -> None:

@@ -38,14 +38,14 @@ SCHEMA = Schema.of(
 )
 
 
-def described(spec: PartitionSpec) -> list[tuple[str, str, str, int]]:
+def field_descriptions(spec: PartitionSpec) -> list[tuple[str, str, str, int]]:
     return [(f.name, f.source, str(f.transform), f.field_id) for f in spec.fields]
 
 
-def test_text_says_functions_columns_and_names() -> None:
+def test_text_is_parsed_into_functions_columns_and_names() -> None:
     spec = parse_spec("day(ts), bucket(16, user_id), truncate(3, name) AS letters, COUNTRY", SCHEMA, "iceberg")
     assert (spec.spec_id, spec.family) == (0, "iceberg")
-    assert described(spec) == [
+    assert field_descriptions(spec) == [
         ("ts_day", "ts", "day", 1000),
         ("user_id_bucket", "user_id", "bucket[16]", 1001),
         ("letters", "name", "truncate[3]", 1002),
@@ -71,7 +71,7 @@ def test_other_spellings(text: str, same: str) -> None:
 @pytest.mark.parametrize(
     "text", ["day(ts), bucket(16, user_id), truncate(3, name) AS `the letters`, country", "`odd name`", "place.city"]
 )
-def test_a_spec_prints_the_text_that_says_it(text: str) -> None:
+def test_the_text_of_a_spec_parses_to_it(text: str) -> None:
     spec = parse_spec(text, SCHEMA, "iceberg")
     assert parse_spec(str(spec), SCHEMA, "iceberg") == spec
 
@@ -82,7 +82,7 @@ def test_seed_001_section_3_1_metadata_example() -> None:
         '{"name": "tenant_id", "function": "bucket", "properties": {"num_buckets": "100"}}]'
     )
     spec = parse_spec(columns, SCHEMA, "lance")
-    assert described(spec) == [
+    assert field_descriptions(spec) == [
         ("event_date", "event_date", "identity", 1000),
         ("tenant_id_bucket", "tenant_id", "bucket[100]", 1001),
     ]
@@ -154,7 +154,7 @@ def test_a_type_that_a_function_does_not_take_is_refused_by_name(
         ('[{"name": "name", "function": "hash", "properties": {"hash": "xxhash"}}]', "xxhash"),
     ],
 )
-def test_text_that_says_no_spec(text: str, says: str) -> None:
+def test_invalid_spec_texts(text: str, says: str) -> None:
     with pytest.raises(SpecFormatError) as caught:
         parse_spec(text, SCHEMA, "lance")
     assert says in str(caught.value)
@@ -184,13 +184,13 @@ def history(text: str = "day(ts)") -> SpecHistory:
 
 def test_adding_dropping_and_renaming_make_new_specs() -> None:
     grown = history().evolve(add=["region", bucket("user_id", 16)])
-    assert described(grown.current) == [
+    assert field_descriptions(grown.current) == [
         ("ts_day", "ts", "day", 1000),
         ("Region", "Region", "identity", 1001),
         ("user_id_bucket", "user_id", "bucket[16]", 1002),
     ]
     changed = grown.evolve(drop=["ts_day"], rename={"user_id_bucket": "shard"})
-    assert described(changed.current) == [
+    assert field_descriptions(changed.current) == [
         ("Region", "Region", "identity", 1001),
         ("shard", "user_id", "bucket[16]", 1002),
     ]
@@ -217,7 +217,7 @@ def test_a_spec_that_the_table_has_had_becomes_current_again() -> None:
     assert (back.current_spec_id, len(back.specs)) == (0, 2)
 
 
-def test_what_evolution_refuses() -> None:
+def test_refused_evolutions() -> None:
     table = history("day(ts), country")
     with pytest.raises(SpecError, match="country is a partition field twice"):
         table.evolve(add=["country"])

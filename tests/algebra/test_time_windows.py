@@ -123,7 +123,7 @@ def test_the_first_and_the_last_day_of_all() -> None:
     assert days("9999-12-29", datetime.max.replace(tzinfo=UTC)) == [date(9999, 12, 29), date(9999, 12, 30)]
 
 
-def test_what_cannot_be_windows_is_refused() -> None:
+def test_invalid_windows_are_refused() -> None:
     with pytest.raises(DefinitionError, match="unknown unit"):
         TimeWindows("w", "century", START)
     with pytest.raises(DefinitionError, match="Mars"):

@@ -61,7 +61,7 @@ def test_gaps_and_overlaps_are_as_in_java(zone: str, text: str, instant: str) ->
     assert find_time_zone(zone).to_instant(local(text)) == local(instant)
 
 
-def test_what_is_not_known_is_none() -> None:
+def test_times_outside_of_the_rules_are_none() -> None:
     assert BERLIN.to_instant(local("1969-12-31 23:59:59")) is None
     assert BERLIN.to_instant(local("2100-01-01")) is None
     assert BERLIN.to_local(local("1969-12-31 00:00:00Z")) is None
@@ -137,7 +137,7 @@ def test_literals_are_in_the_zone(text: str, sql: str) -> None:
 
 
 @pytest.mark.parametrize("text", LEFT_TO_SPARK)
-def test_what_is_not_known_exactly_is_left_to_spark(text: str) -> None:
+def test_inexact_times_are_left_to_spark(text: str) -> None:
     assert parse_predicate(UnboundPredicate(text, BERLIN), SCHEMA).sql() == text
 
 

@@ -63,7 +63,7 @@ def test_results(function: PartitionFunction, value: object, iceberg: object, la
     assert function.apply(value, family="lance") == lance
 
 
-def test_what_only_one_family_has() -> None:
+def test_functions_of_one_family() -> None:
     assert f.hash("x").apply("iceberg", family="lance") == "481f22d9"
     assert f.hash("x").apply({"a": 1}, family="lance") == f.hash("x").apply(
         {"a": 1}, family="lance", type="struct<a:int>"
@@ -102,7 +102,7 @@ def test_types_that_a_function_does_not_take(function: PartitionFunction, type_:
     assert str(back) == str(caught.value)
 
 
-def test_families_are_told_by_name() -> None:
+def test_families_are_given_by_name() -> None:
     with pytest.raises(SpecError, match="use 'iceberg' or 'lance'"):
         f.year("x").apply(None, family="hive")
 

@@ -99,7 +99,7 @@ def test_other_names_of_types(text: str, type_: LogicalType) -> None:
         "list<" * 70 + "int" + ">" * 70,
     ],
 )
-def test_what_is_no_type_is_refused(text: str) -> None:
+def test_an_invalid_type_is_refused(text: str) -> None:
     with pytest.raises(SchemaError):
         parse_type(text)
 
@@ -146,7 +146,7 @@ def test_a_name_finds_its_column(name: str, found: str, type_: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"), [("nope", "not in the schema"), ("s.a", "ambiguous"), ("s.z", "not in the schema")]
 )
-def test_a_name_that_finds_none_says_what_there_is(name: str, reason: str) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(name: str, reason: str) -> None:
     with pytest.raises(UnknownColumn, match=reason) as caught:
         SCHEMA.find_field(name)
     assert caught.value.known == SCHEMA.names
@@ -164,7 +164,7 @@ def test_how_names_find_columns_that_differ_by_case() -> None:
             find_field(twins, name, matching)
 
 
-def test_what_is_no_schema_is_refused() -> None:
+def test_an_invalid_schema_is_refused() -> None:
     with pytest.raises(SchemaError, match="int is not a schema"):
         Schema.of(3)  # type: ignore[arg-type]
 

@@ -37,7 +37,7 @@ def test_an_id_tells_its_millisecond() -> None:
     assert before <= number <= time.time_ns() // 1_000_000 + 1
 
 
-def test_what_is_no_ulid() -> None:
+def test_invalid_ulids() -> None:
     for text in ("", "8" + "0" * 25, "0" * 25, "0" * 27, "0" * 25 + "u", "0" * 25 + "I"):
         assert not is_ulid(text)
 

@@ -22,7 +22,7 @@ def table(rows: Sequence[tuple[int | None, str | None]]) -> pa.Table:
 
 
 @given(st.lists(PAIRS), st.lists(PAIRS))
-def test_rows_are_among_others_where_python_says_so(rows: list[Any], wanted: list[Any]) -> None:
+def test_membership_equals_that_of_python(rows: list[Any], wanted: list[Any]) -> None:
     assert membership_mask(table(rows), table(wanted)).tolist() == [row in wanted for row in rows]
     found = distinct_rows(table(rows)).to_pylist()
     assert [(row["n"], row["s"]) for row in found] == list(dict.fromkeys(rows))
@@ -40,7 +40,7 @@ def test_rows_are_among_others_where_python_says_so(rows: list[Any], wanted: lis
         (pa.chunked_array([["a"], ["b", "a"]]), [0, 1, 0]),
     ],
 )
-def test_which_values_are_the_same(values: Any, expected: list[int]) -> None:
+def test_equal_values(values: Any, expected: list[int]) -> None:
     found = distinct_row_ids([values], len(values)).tolist()
     order = list(dict.fromkeys(found))
     assert [order.index(number) for number in found] == expected

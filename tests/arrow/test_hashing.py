@@ -21,14 +21,16 @@ from partita.arrow.hashing import murmur3_hashes, twos_complement_buffers
 from partita.arrow.murmur3 import murmur3_binary, murmur3_longs
 from partita.arrow.schema import to_arrow_type, to_logical_type
 from partita.errors import PartitionsError, SchemaError
-from tests.algebra.test_hashing import ROWS, typed
+from tests.algebra.test_hashing import ROWS, value_from_row
 from tests.value_strategies import ATOMIC_TYPES, arrow_arrays, int64s, nested_types
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['type']} {row['value']}")
 def test_a_row_of_the_vectors(row: dict[str, Any]) -> None:
     type_ = parse_type(row["type"])
-    assert murmur3_hashes(pa.array([typed(row)], to_arrow_type(type_)), type_).view(np.int32).tolist() == [row["hash"]]
+    assert murmur3_hashes(pa.array([value_from_row(row)], to_arrow_type(type_)), type_).view(np.int32).tolist() == [
+        row["hash"]
+    ]
 
 
 def assert_hashes_alike(array: Any, type_: LogicalType) -> None:
@@ -133,7 +135,7 @@ def test_years_outside_the_calendar_have_no_text(days: int) -> None:
 
 
 @given(st.lists(st.binary(max_size=70), max_size=60), st.integers(0, 5))
-def test_runs_of_bytes_hash_as_mmh3_says(values: list[bytes], start: int) -> None:
+def test_hashes_of_bytes_equal_those_of_mmh3(values: list[bytes], start: int) -> None:
     runs = BinaryBuffers.from_array(pa.array(values, pa.binary())[start:])
     assert murmur3_binary(runs).tolist() == [mmh3.hash(value, 0, signed=False) for value in values[start:]]
 
@@ -146,7 +148,7 @@ def test_few_long_runs_among_many_short_ones() -> None:
 
 
 @given(st.lists(int64s))
-def test_longs_hash_as_mmh3_says(values: list[int]) -> None:
+def test_hashes_of_longs_equal_those_of_mmh3(values: list[int]) -> None:
     expected = [mmh3.hash(value.to_bytes(8, "little", signed=True), 0, signed=False) for value in values]
     assert murmur3_longs(np.array(values, np.int64)).tolist() == expected
 

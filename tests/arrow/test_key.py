@@ -255,7 +255,7 @@ def test_tables_that_make_no_keys() -> None:
         key_texts([1])
 
 
-def test_what_stands_under_a_null_does_not_count() -> None:
+def test_values_under_a_null_are_ignored() -> None:
     valid = pa.py_buffer(b"\x01")
     ints = pa.array([0, 2**62]).buffers()[1]
     hidden = {

@@ -16,12 +16,12 @@ INNER = pa.struct([pa.field("a", pa.int64(), nullable=False), ("b", pa.string())
 ONE = {"a": 1, "b": None, "d": None}
 
 
-def relaxed(data_type: pa.DataType) -> pa.DataType:
+def relaxed_type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(data_type):
-        return pa.struct([pa.field(f.name, relaxed(f.type)) for f in data_type])
+        return pa.struct([pa.field(f.name, relaxed_type(f.type)) for f in data_type])
     if pa.types.is_map(data_type):
-        return pa.map_(relaxed(data_type.key_type), relaxed(data_type.item_type))
-    return pa.list_(relaxed(data_type.value_type)) if pa.types.is_list(data_type) else data_type
+        return pa.map_(relaxed_type(data_type.key_type), relaxed_type(data_type.item_type))
+    return pa.list_(relaxed_type(data_type.value_type)) if pa.types.is_list(data_type) else data_type
 
 
 def full(value: Any) -> Any:
@@ -45,7 +45,7 @@ def full(value: Any) -> Any:
     ],
 )
 def test_values_survive_the_cast_and_a_parquet_file(data_type: pa.DataType, values: list[Any], tmp_path: Any) -> None:
-    given = pa.array(full(values), relaxed(data_type))
+    given = pa.array(full(values), relaxed_type(data_type))
     for piece in (given, given.slice(1), given.slice(0, 1)):
         # As Spark sends it: what is below a null is null.
         sent = pa.concat_arrays([pa.nulls(0, piece.type), piece.take(pa.array(range(len(piece))))])

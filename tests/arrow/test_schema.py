@@ -111,16 +111,16 @@ SCHEMA = Schema((Field("id", parse_type("long"), nullable=False), Field("ts", pa
     ],
     ids=lambda source: type(source).__name__,
 )
-def test_whatever_says_a_schema(source: object) -> None:
+def test_objects_that_become_a_schema(source: object) -> None:
     assert to_schema(source) == SCHEMA
 
 
-def test_a_mapping_says_a_schema() -> None:
+def test_a_mapping_becomes_a_schema() -> None:
     assert to_schema({"a": "int", "b": parse_type("date")}) == Schema.of({"a": "int", "b": "date"})
 
 
 @pytest.mark.parametrize("source", [None, 3, "id long", [("id", "long")], pa.int64()])
-def test_what_says_no_schema(source: object) -> None:
+def test_invalid_schemas_are_refused(source: object) -> None:
     with pytest.raises(SchemaError):
         to_schema(source)
 
@@ -204,7 +204,7 @@ def test_a_spark_type_that_is_no_struct_is_no_schema() -> None:
         to_schema(SparkLike("integer"))
 
 
-def test_pyspark_says_it_so() -> None:
+def test_schemas_equal_those_of_pyspark() -> None:
     from pyspark.sql import types
 
     schema = types.StructType(
@@ -223,7 +223,7 @@ def test_pyspark_says_it_so() -> None:
     )
 
 
-def listed(plains: PhysicalArray) -> list[Any]:
+def physical_value_list(plains: PhysicalArray) -> list[Any]:
     """Return the physical values as Python values, None for null."""
     values = plains.values.tolist() if not isinstance(plains.values, pa.Array) else plains.values.to_pylist()
     return [None if null else value for value, null in zip(values, plains.nulls, strict=True)]
@@ -237,7 +237,7 @@ def plains_of(array: Any, type_: LogicalType) -> list[Any]:
 @given(data=st.data())
 def test_plain_values_of_arrays_are_those_of_their_values(type_: LogicalType, data: st.DataObject) -> None:
     array = data.draw(arrow_arrays(type_))
-    assert listed(to_physical_array(array, type_)) == plains_of(array, type_)
+    assert physical_value_list(to_physical_array(array, type_)) == plains_of(array, type_)
 
 
 D = Decimal
@@ -271,7 +271,7 @@ FORMS: list[tuple[Any, str, list[Any]]] = [
 
 @pytest.mark.parametrize(("array", "type_", "expected"), FORMS, ids=lambda part: str(getattr(part, "type", part)))
 def test_values_come_under_many_arrow_types(array: Any, type_: str, expected: list[Any]) -> None:
-    assert listed(to_physical_array(array, parse_type(type_))) == expected
+    assert physical_value_list(to_physical_array(array, parse_type(type_))) == expected
 
 
 BROKEN_TEXT = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
@@ -309,9 +309,9 @@ def test_values_that_do_not_fit_are_refused(array: Any, type_: str) -> None:
         to_physical_array(array, parse_type(type_))
 
 
-def test_what_stands_under_a_null_does_not_count() -> None:
+def test_values_under_a_null_are_ignored() -> None:
     hidden = pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.array([5, 2**40]).buffers()[1]])
-    assert listed(to_physical_array(hidden, parse_type("byte"))) == [5, None]
+    assert physical_value_list(to_physical_array(hidden, parse_type("byte"))) == [5, None]
 
 
 @given(values_of_type(parse_type("timestamp")))

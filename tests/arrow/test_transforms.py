@@ -19,7 +19,7 @@ from partita.algebra.types import LogicalType
 from partita.arrow.schema import to_arrow_type, to_logical_type
 from partita.arrow.transforms import apply
 from partita.errors import PartitionsError, SchemaError, SpecError, TransformError
-from tests.algebra.test_hashing import ROWS, typed
+from tests.algebra.test_hashing import ROWS, value_from_row
 from tests.algebra.test_transforms import FUNCTIONS, ICEBERG_TYPES, takes
 from tests.value_strategies import ATOMIC_TYPES, arrow_arrays, nested_types
 
@@ -75,7 +75,7 @@ def test_hashes_of_nested_values(pair: tuple[LogicalType, Any]) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['type']} {row['value']}")
 def test_a_row_of_the_vectors(row: dict[str, Any]) -> None:
-    array = pa.array([typed(row), None], to_arrow_type(parse_type(row["type"])))
+    array = pa.array([value_from_row(row), None], to_arrow_type(parse_type(row["type"])))
     assert apply(f.bucket("x", 16), array, family="iceberg").to_pylist() == [row["bucket_16"], None]
     assert apply(f.hash("x"), array, family="lance").to_pylist() == [row["hex"], None]
 

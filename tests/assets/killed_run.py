@@ -32,7 +32,7 @@ class StepCounter:
         self.count = 0
         self.dead = False
 
-    def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def step(*args: Any, **kwargs: Any) -> Any:
             if self.dead:
                 raise ProcessKilled
@@ -61,11 +61,11 @@ def kill_at_step(steps: StepCounter) -> Iterator[StepCounter]:
         patch.setattr(leases, "this_process", lambda: {**identity, "born": "before"})
         # A renewal by the clock would be another step each time.
         patch.setattr(leases.LeaseHeartbeat, "_renew_lease", lambda _: None)
-        patch.setattr(Ledger, "append_rows", steps.of(Ledger.append_rows))
-        patch.setattr(LocalStorage, "put", steps.of(LocalStorage.put))
-        patch.setattr(LocalStorage, "put_if_absent", steps.of(LocalStorage.put_if_absent))
-        patch.setattr(LocalStorage, "delete", steps.of(LocalStorage.delete))
-        patch.setattr(DeltaLog, "write_commit", steps.of(DeltaLog.write_commit))
-        patch.setattr(IcebergTableVersion, "commit", steps.of(IcebergTableVersion.commit))
-        patch.setattr(LanceLog, "end_write", steps.of(LanceLog.end_write))
+        patch.setattr(Ledger, "append_rows", steps.wrap(Ledger.append_rows))
+        patch.setattr(LocalStorage, "put", steps.wrap(LocalStorage.put))
+        patch.setattr(LocalStorage, "put_if_absent", steps.wrap(LocalStorage.put_if_absent))
+        patch.setattr(LocalStorage, "delete", steps.wrap(LocalStorage.delete))
+        patch.setattr(DeltaLog, "write_commit", steps.wrap(DeltaLog.write_commit))
+        patch.setattr(IcebergTableVersion, "commit", steps.wrap(IcebergTableVersion.commit))
+        patch.setattr(LanceLog, "end_write", steps.wrap(LanceLog.end_write))
         yield steps

@@ -25,7 +25,7 @@ def spec(*functions: Any, family: str = "iceberg") -> PartitionSpec:
     return PartitionSpec.of(functions, SCHEMA, family)
 
 
-def named(function: pt.PartitionFunction, name: str) -> pt.PartitionFunction:
+def with_name(function: pt.PartitionFunction, name: str) -> pt.PartitionFunction:
     return pt.PartitionFunction(function.source, function.transform, name)
 
 
@@ -103,21 +103,41 @@ def test_dimensions_that_a_table_cannot_store_are_refused(
         DimensionFields.of("a", partitions, spec(*functions, family=family))
 
 
-def by(*fields: Any) -> dict[str, Any]:
+def partition_by_fields(*fields: Any) -> dict[str, Any]:
     return {"partition_by": fields}
 
 
 @pytest.mark.parametrize(
     ("partitions", "options", "reason"),
     [
-        (pt.daily("date", **DAYS), by("ts"), r"test_dimension_fields.py:\d+: .*'date'.* partitioned by ts"),
-        (pt.daily("date", **DAYS) * pt.static("region", ["us"]), by("date"), "'region'.* partitioned by date"),
-        (pt.daily("date", **DAYS), by(), "partitioned by nothing"),
-        (pt.static("n_bucket", [0]), by(pt.bucket("n", 2)), "Delta partitions by columns"),
-        (pt.daily("ts_month", **DAYS), {"format": "iceberg", **by(pt.month("ts"))}, "can't hold windows by day"),
-        (pt.daily("ts_day", **DAYS), {"format": "lance", **by(pt.day("ts"))}, "can't hold windows by day"),
+        (
+            pt.daily("date", **DAYS),
+            partition_by_fields("ts"),
+            r"test_dimension_fields.py:\d+: .*'date'.* partitioned by ts",
+        ),
+        (
+            pt.daily("date", **DAYS) * pt.static("region", ["us"]),
+            partition_by_fields("date"),
+            "'region'.* partitioned by date",
+        ),
+        (pt.daily("date", **DAYS), partition_by_fields(), "partitioned by nothing"),
+        (pt.static("n_bucket", [0]), partition_by_fields(pt.bucket("n", 2)), "a Delta table is partitioned by columns"),
+        (
+            pt.daily("ts_month", **DAYS),
+            {"format": "iceberg", **partition_by_fields(pt.month("ts"))},
+            "can't hold windows by day",
+        ),
+        (
+            pt.daily("ts_day", **DAYS),
+            {"format": "lance", **partition_by_fields(pt.day("ts"))},
+            "can't hold windows by day",
+        ),
         (pt.static("region", ["us"]), {"schema": {"region": "int", "n": "int"}}, "can't hold 'us'"),
-        (pt.monthly("ts_month", **DAYS), {"schema": SCHEMA, **by(pt.month("ts"))}, "holds string.* need dates"),
+        (
+            pt.monthly("ts_month", **DAYS),
+            {"schema": SCHEMA, **partition_by_fields(pt.month("ts"))},
+            "holds string.* need dates",
+        ),
         (pt.static("n", [1]), {"schema": {"m": "int"}, "format": "iceberg"}, "'n'"),
         (pt.static("n", [1]), {"schema": {"m": "int"}, "format": "lance"}, "'n'"),
     ],
@@ -135,12 +155,12 @@ def test_dimensions_that_a_new_table_could_not_store_are_refused_on_registration
 @pytest.mark.parametrize(
     ("partitions", "options"),
     [
-        (pt.daily("date", **DAYS), by(pt.day("ts").alias("date"), "region")),
-        (pt.daily("date", **DAYS), {"schema": SCHEMA, **by(pt.day("ts").alias("date"))}),
-        (pt.static("region", ["us"]), by("REGION")),
-        (pt.hourly("ts_hour", **DAYS), {"format": "iceberg", **by(pt.hour("ts"))}),
-        (pt.static("n_bucket", [0]), {"format": "lance", **by(pt.bucket("n", 2))}),
-        (pt.static("n_bucket", [0]), {"format": "lance", "schema": SCHEMA, **by(pt.bucket("n", 2))}),
+        (pt.daily("date", **DAYS), partition_by_fields(pt.day("ts").alias("date"), "region")),
+        (pt.daily("date", **DAYS), {"schema": SCHEMA, **partition_by_fields(pt.day("ts").alias("date"))}),
+        (pt.static("region", ["us"]), partition_by_fields("REGION")),
+        (pt.hourly("ts_hour", **DAYS), {"format": "iceberg", **partition_by_fields(pt.hour("ts"))}),
+        (pt.static("n_bucket", [0]), {"format": "lance", **partition_by_fields(pt.bucket("n", 2))}),
+        (pt.static("n_bucket", [0]), {"format": "lance", "schema": SCHEMA, **partition_by_fields(pt.bucket("n", 2))}),
     ],
 )
 def test_dimensions_that_a_new_table_can_store_are_accepted(lake: Lake, partitions: Any, options: Any) -> None:

@@ -92,7 +92,7 @@ def daily_fingerprint(load: Load, text: str) -> str:
         ("def scaled(x):", "UNUSED = 3\n\n    def scaled(x):"),
     ],
 )
-def test_what_does_not_change_it(load: Load, old: str, new: str) -> None:
+def test_changes_that_keep_the_fingerprint(load: Load, old: str, new: str) -> None:
     assert old in BASE
     assert daily_fingerprint(load, BASE) == daily_fingerprint(load, BASE.replace(old, new))
 
@@ -111,7 +111,7 @@ def test_what_does_not_change_it(load: Load, old: str, new: str) -> None:
         ("math.floor(1.5)", "math.ceil(1.5)"),
     ],
 )
-def test_what_changes_it(load: Load, old: str, new: str) -> None:
+def test_changes_that_change_the_fingerprint(load: Load, old: str, new: str) -> None:
     assert old in BASE
     assert daily_fingerprint(load, BASE) != daily_fingerprint(load, BASE.replace(old, new))
 
@@ -134,7 +134,7 @@ def test_what_changes_it(load: Load, old: str, new: str) -> None:
         (Colour.RED, Colour.BLUE),
     ],
 )
-def test_values_that_a_function_closes_over_are_told_apart(value: object, other: object) -> None:
+def test_different_closure_values_have_different_fingerprints(value: object, other: object) -> None:
     def close_over(captured: object) -> Callable[[], object]:
         return lambda: captured
 
@@ -142,7 +142,7 @@ def test_values_that_a_function_closes_over_are_told_apart(value: object, other:
     assert fingerprint(close_over(value)) != fingerprint(close_over(other))
 
 
-def test_what_a_function_closes_over_counts() -> None:
+def test_closure_values_are_part_of_the_fingerprint() -> None:
     def make_job(rate: int) -> Callable[[Any], int]:
         def job(_: Any) -> int:
             return rate
@@ -191,12 +191,12 @@ def test_the_same_in_every_process_and_other_where_a_helper_changes(tmp_path: Pa
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "__init__.py").touch()
 
-    def printed(seed: str, rate: int) -> list[str]:
+    def printed_fingerprints(seed: str, rate: int) -> list[str]:
         (tmp_path / "shared" / "helpers.py").write_text(f"def rate(x):\n    return x * {rate}\n")
         env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run([sys.executable, "-c", PRINTED], cwd=tmp_path, env=env, capture_output=True, check=True)
         return done.stdout.decode().split()
 
-    first, again, changed = printed("1", 2), printed("2", 2), printed("1", 3)
+    first, again, changed = printed_fingerprints("1", 2), printed_fingerprints("2", 2), printed_fingerprints("1", 3)
     assert first == again
     assert [old != new for old, new in zip(first, changed, strict=True)] == [True, True, False, False]

@@ -53,7 +53,7 @@ def test_the_assets_of_a_module_upstreams_first(tmp_path: Path, module: str) -> 
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [
-        ("upstream=[orders]", 'upstream=["gone"]', 6, "no upstream 'gone'"),
+        ("upstream=[orders]", 'upstream=["gone"]', 6, "unknown upstream 'gone'"),
         ("upstream=[orders]", 'upstream=["report"]', 6, "upstream of each other: daily <- report <- daily"),
         ("@pt.asset(upstream", '@pt.asset(table="sales.daily", upstream', 10, "which 'daily' writes already"),
         ("pt.all_partitions()", 'pt.window_offset("date", -1)', 10, "'report' has no time windows of that name"),
@@ -105,7 +105,7 @@ def test_a_folder_that_isnt_there_stays_off_pythons_path(tmp_path: Path) -> None
         ("def f():\n    return 1 / 0\nf()", r"jobs.py:2: ZeroDivisionError"),
         ("import sys\nsys.exit(0)", r"jobs.py:2: SystemExit: 0"),
         ("import partita as pt\n\npt.asset(retries='3')", r"jobs.py:3: retries must be"),
-        ("import partita as pt\n\npt.asset(format='orc')", r"jobs.py:3: there is no format 'orc'"),
+        ("import partita as pt\n\npt.asset(format='orc')", r"jobs.py:3: unknown format 'orc'"),
     ],
 )
 def test_an_error_in_a_module_has_its_line(tmp_path: Path, text: str, reason: str) -> None:

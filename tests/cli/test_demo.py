@@ -97,7 +97,7 @@ def test_a_command_that_fails_ends_the_demo(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().out == ""
 
 
-def test_a_project_that_is_there_stays(tmp_path: Path) -> None:
+def test_an_existing_project_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "pipeline.py").write_text("mine")
     with pytest.raises(ProjectError, match="nothing was written"):
         DemoSession(tmp_path).__enter__()
@@ -108,13 +108,13 @@ def test_a_project_that_is_there_stays(tmp_path: Path) -> None:
 def test_json_and_the_exit_code(
     partita: CommandRunner, monkeypatch: pytest.MonkeyPatch, agrees: bool, code: int
 ) -> None:
-    def told(stage: DemoSession, size: int, stays: bool) -> None:
+    def add_checks(stage: DemoSession, size: int, stays: bool) -> None:
         stage.begin_step("Only", "A step.")
         stage.check_equal("size", size if agrees else 0, 3000)
         stage.check_equal("stays", stays, False)
         stage.check_equal("amount", Decimal("1.5"), Decimal("1.50"))
 
-    monkeypatch.setattr("partita.cli.demo_steps.run_demo", told)
+    monkeypatch.setattr("partita.cli.demo_steps.run_demo", add_checks)
     done = partita("demo", "--json", "--size", "3000")
     document = json.loads(done.out)
     assert (done.code, document["agree"]) == (code, agrees)

@@ -226,11 +226,11 @@ VALUES = st.one_of(
 @given(st.dictionaries(st.from_regex("[a-z][a-z0-9_]*", fullmatch=True), VALUES))
 def test_a_key_spelled_out_is_that_key(values: dict[str, Any]) -> None:
     key = PartitionKey(values)
-    words = [f"{name}:{key_type_name(value)}={_spelled(value)}" for name, value in key.items()]
+    words = [f"{name}:{key_type_name(value)}={_value_text(value)}" for name, value in key.items()]
     assert key_from_line(shlex.join(words)) == key
 
 
-def _spelled(value: object) -> str:
+def _value_text(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return str(value)

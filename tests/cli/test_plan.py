@@ -28,7 +28,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return Lake(str(tmp_path / "shop" / "lake"))
 
 
-def planned(partita: CommandRunner, *words: str) -> list[tuple[str, str]]:
+def planned_partitions(partita: CommandRunner, *words: str) -> list[tuple[str, str]]:
     """The assets and days of a plan."""
     done = partita("plan", "--json", *words)
     assert done.code == 0, done.err
@@ -52,17 +52,17 @@ def test_options_narrow_the_plan(shop: Lake, partita: CommandRunner) -> None:
     for day in (1, 2, 3):
         shop.record("orders", {"date": date(2025, 1, day)}, outcome="succeeded", code_version="1")
     shop.record("orders", {"date": date(2025, 1, 3)}, outcome="failed", error="boom")
-    assert planned(partita, "--failed", "--select", "orders") == [("orders", "03")]
-    assert planned(partita, "--missing", "--select", "orders") == [("orders", "04")]
-    assert planned(partita, "--select", "tag:base", "--where", "date >= '2025-01-04'") == [("orders", "04")]
-    assert ("sums", "01") in planned(partita, "--select", "orders+")
-    assert planned(partita, "--since", "2025-01-04", "--missing", "--select", "orders") == [("orders", "04")]
-    assert planned(partita, "--now", "2025-01-02T00:00:00Z", "--select", "orders") == [("orders", "01")]
+    assert planned_partitions(partita, "--failed", "--select", "orders") == [("orders", "03")]
+    assert planned_partitions(partita, "--missing", "--select", "orders") == [("orders", "04")]
+    assert planned_partitions(partita, "--select", "tag:base", "--where", "date >= '2025-01-04'") == [("orders", "04")]
+    assert ("sums", "01") in planned_partitions(partita, "--select", "orders+")
+    assert planned_partitions(partita, "--since", "2025-01-04", "--missing", "--select", "orders") == [("orders", "04")]
+    assert planned_partitions(partita, "--now", "2025-01-02T00:00:00Z", "--select", "orders") == [("orders", "01")]
     assert partita("plan", "--select", "nothing").code == 2
     assert partita("plan", "--where", "no_such = 1").code == 2
 
 
-def test_batches_are_as_the_project_says(
+def test_batch_limits_come_from_the_project(
     tmp_path: Path, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change_directory(write_project(tmp_path, PROJECT_TOML + "batch_partitions = 3\n"), monkeypatch)
@@ -106,7 +106,7 @@ def test_a_lake_without_a_project_is_planned_from_what_was_registered(
     assert "there is no partita.toml here or above; `partita init` creates one" in done.err
 
 
-def test_what_the_pipeline_has_no_more_is_left_out_and_can_be_retired(shop: Lake, partita: CommandRunner) -> None:
+def test_assets_removed_from_the_pipeline_are_left_out_and_can_be_retired(shop: Lake, partita: CommandRunner) -> None:
     shop.register(pt.asset(name="old name", partitions=pt.static("p", ["a"]))(print), pt.source("raw.old"))
     done = partita("plan")
     assert done.out.startswith("8 partitions in 2 batches")
@@ -114,7 +114,7 @@ def test_what_the_pipeline_has_no_more_is_left_out_and_can_be_retired(shop: Lake
         "the pipeline does not define old name; if they are no longer made: `partita retire 'old name'`\n"
     )
     assert partita("plan", "--select", "orders").err == ""
-    assert "nothing is selected by 'old name'" in partita("plan", "--select", "old name").err
+    assert "'old name' selects no asset" in partita("plan", "--select", "old name").err
     assert "1 missing" in partita("status", "old name").out
     assert partita("retire", "old name").out == "old name is retired\n"
     assert "missing" not in partita("status", "old name").out
@@ -127,7 +127,7 @@ def test_what_the_pipeline_has_no_more_is_left_out_and_can_be_retired(shop: Lake
     assert partita("retire", "nobody").code == 2
 
 
-def test_a_pipeline_that_is_not_there(tmp_path: Path, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pipeline(tmp_path: Path, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
     change_directory(write_project(tmp_path, '[pipeline]\nmodule = "no_such"\n'), monkeypatch)
     done = partita("plan")
     assert done.code == 2
@@ -138,18 +138,18 @@ def test_a_pipeline_that_is_not_there(tmp_path: Path, partita: CommandRunner, mo
     assert "pipeline.module is not set" in done.err
 
 
-def written(shop: Lake, *days: int) -> None:
+def append_days(shop: Lake, *days: int) -> None:
     """A stranger's append to the source's table."""
     rows = pa.table({"date": [date(2025, 1, day) for day in days], "n": pa.array([1] * len(days), pa.int64())})
     write_deltalake(f"{shop.uri}/raw/events", rows, partition_by=["date"], mode="append")
 
 
-def test_observe_says_what_others_wrote(shop: Lake, partita: CommandRunner) -> None:
+def test_observe_lists_commits_of_other_writers(shop: Lake, partita: CommandRunner) -> None:
     assert partita("observe").err == "no new commits\n"
-    written(shop, 1, 2)
-    written(shop, 2)
+    append_days(shop, 1, 2)
+    append_days(shop, 2)
     assert partita("observe").out == "raw.events: 2 commits, 3 partitions\n"
-    written(shop, 3)
+    append_days(shop, 3)
     seen = {"asset": "raw.events", "commits": 1, "partitions": 1, "error": None}
     assert json.loads(partita("observe", "--json").out) == seen
     shutil.rmtree(f"{shop.uri}/raw/events")
@@ -162,7 +162,7 @@ def test_observe_says_what_others_wrote(shop: Lake, partita: CommandRunner) -> N
 
 def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: CommandRunner) -> None:
     partita("plan")
-    written(shop, 1)
+    append_days(shop, 1)
     key = ("raw.events", "date=2025-01-01")
     assert "1 current" not in partita("status", "raw.events", "--no-observe").out
     partita("plan", "--no-observe")
@@ -173,7 +173,7 @@ def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: Comman
 
 def test_adopt_brings_a_table_in(shop: Lake, partita: CommandRunner, tmp_path: Path) -> None:
     there = Lake(str(tmp_path / "there"))
-    written(there, 1, 2)
+    append_days(there, 1, 2)
     uri = f"{there.uri}/raw/events"
     assert partita("adopt", uri, "--format", "delta", "--name", "theirs").out == (
         "theirs is now a source, partitioned by date\n"
@@ -241,7 +241,7 @@ def test_a_table_that_cannot_be_opened_is_named(tables: Lake, partita: CommandRu
 
 
 def test_partitions_of_a_table(shop: Lake, partita: CommandRunner) -> None:
-    written(shop, 1, 2, 3)
+    append_days(shop, 1, 2, 3)
     shown = partita("partitions", "raw.events")
     assert shown.code == 0
     assert "date=d:2025-01-02" in shown.out

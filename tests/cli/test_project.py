@@ -48,14 +48,14 @@ wait = 1.5
 """
 
 
-def written(folder: Path, text: str) -> Path:
+def write_project_file(folder: Path, text: str) -> Path:
     file = folder / "partita.toml"
     file.write_text(text, encoding="utf-8")
     return file
 
 
 def test_every_setting_is_read(tmp_path: Path) -> None:
-    said = read_project(written(tmp_path, WHOLE))
+    said = read_project(write_project_file(tmp_path, WHOLE))
     assert (said.lake_uri, said.tenant, said.workspace) == (str(tmp_path / "warehouse"), "acme", "prod")
     assert said.time_zone == "Europe/Berlin"
     assert said.lake_options == {"region": "eu-west-1", "allow_http": "true"}
@@ -71,12 +71,12 @@ def test_every_setting_is_read(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_a_project_whose_lake_is_its_folder(tmp_path: Path) -> None:
-    assert read_project(written(tmp_path, "")).lake_uri == str(tmp_path)
+    assert read_project(write_project_file(tmp_path, "")).lake_uri == str(tmp_path)
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/lake", "file:///x", "/abs"])
-def test_a_uri_that_is_not_relative_stays(tmp_path: Path, uri: str) -> None:
-    assert read_project(written(tmp_path, f'[lake]\nuri = "{uri}"')).lake_uri == uri
+def test_an_absolute_uri_is_kept(tmp_path: Path, uri: str) -> None:
+    assert read_project(write_project_file(tmp_path, f'[lake]\nuri = "{uri}"')).lake_uri == uri
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_uri_that_is_not_relative_stays(tmp_path: Path, uri: str) -> None:
     ],
 )
 def test_invalid_settings_are_refused(tmp_path: Path, text: str, key: str | None, words: str) -> None:
-    file = written(tmp_path, text)
+    file = write_project_file(tmp_path, text)
     with pytest.raises(ProjectError) as raised:
         read_project(file)
     assert (raised.value.file, raised.value.key) == (str(file), key)
@@ -148,11 +148,11 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
 def test_it_is_found_from_below_and_the_nearest_counts(tmp_path: Path) -> None:
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    written(tmp_path, '[lake]\ntenant = "far"')
+    write_project_file(tmp_path, '[lake]\ntenant = "far"')
     found = find_project(below)
     assert found is not None
     assert (found.tenant, found.folder) == ("far", tmp_path)
-    written(tmp_path / "a", '[lake]\ntenant = "near"')
+    write_project_file(tmp_path / "a", '[lake]\ntenant = "near"')
     found = find_project(below)
     assert found is not None
     assert found.tenant == "near"
@@ -165,7 +165,7 @@ def where(**said: str) -> argparse.Namespace:
 def test_arguments_and_the_environment_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change_directory(tmp_path, monkeypatch)
     said = 'uri = "w"\ntenant = "t"\nworkspace = "s"\ntime_zone = "Asia/Kolkata"'
-    written(tmp_path, f"[lake]\n{said}\n[lake.options]\nallow_http = true")
+    write_project_file(tmp_path, f"[lake]\n{said}\n[lake.options]\nallow_http = true")
     lake = open_lake(where())
     assert (lake.uri, lake.tenant, lake.workspace) == (str(tmp_path / "w"), "t", "s")
     assert lake.storage.options == (("allow_http", "true"),)
@@ -194,7 +194,7 @@ def test_every_command_with_a_lake_reads_the_file(
     partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change_directory(tmp_path, monkeypatch)
-    written(tmp_path, "[lak]")
+    write_project_file(tmp_path, "[lak]")
     for words in (
         ["status"], ["why", "a"], ["history", "a"], ["record", "a", "--outcome", "failed"], ["fold"], ["sweep"],
         ["sql", "select 1"], ["plan"], ["run"], ["observe"], ["adopt", "x", "--format", "delta"], ["tables"],
@@ -225,13 +225,13 @@ def test_spark_settings_by_precedence(
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     if remote_here is not None:
         monkeypatch.setenv("SPARK_REMOTE", remote_here)
-    project = read_project(written(tmp_path, '[spark]\nmaster = "yarn"\n[spark.conf]\na = 1'))
+    project = read_project(write_project_file(tmp_path, '[spark]\nmaster = "yarn"\n[spark.conf]\na = 1'))
     assert spark_settings(argparse.Namespace(master=said[0], conf=said[1]), project) == expected
 
 
 def test_a_remote_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    project = read_project(written(tmp_path, '[spark]\nremote = "sc://there"'))
+    project = read_project(write_project_file(tmp_path, '[spark]\nremote = "sc://there"'))
     assert spark_settings(argparse.Namespace(master=None, conf=[]), project) == SparkSettings("sc://there")
     assert spark_settings(argparse.Namespace(master=None, conf=[]), None) == SparkSettings()
 
@@ -244,7 +244,7 @@ def test_every_key_is_in_the_reference() -> None:
 
 
 def test_a_project_file_costs_no_heavy_import(tmp_path: Path) -> None:
-    written(tmp_path, WHOLE)
+    write_project_file(tmp_path, WHOLE)
     done = subprocess.run(
         [sys.executable, "-c", WHAT_IS_LOADED, ",".join(HEAVY), "plan", "--help"],
         cwd=tmp_path, capture_output=True, text=True, check=True,

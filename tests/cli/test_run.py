@@ -99,14 +99,14 @@ def test_partitions_recorded_since_the_plan_are_planned_again(
 
     made = []
 
-    def disturbed(*given: Any) -> object:
+    def plan_then_record_failure(*given: Any) -> object:
         plan = plan_from_arguments(*given)
         made.append(plan)
         if len(made) == 1:
             shop.record("orders", {"date": date(2025, 1, 1)}, outcome="failed")
         return plan
 
-    monkeypatch.setattr(run, "plan_from_arguments", disturbed)
+    monkeypatch.setattr(run, "plan_from_arguments", plan_then_record_failure)
     done = partita("run")
     assert done.code == 0, done.err
     assert len(made) == 2

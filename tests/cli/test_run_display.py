@@ -127,7 +127,7 @@ def test_a_live_display_has_it_all() -> None:
     assert "run R: 7 partitions made" in out.getvalue()
 
 
-def test_what_assets_log_is_shown_beside(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_lines_of_assets_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     out = io.StringIO()
     log = logging.getLogger("partita.asset.orders")
     with open_display(out, as_json=True) as display:

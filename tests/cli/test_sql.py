@@ -185,7 +185,7 @@ def test_a_cold_start_imports_nothing_heavy(words: list[str]) -> None:
 
 
 @pytest.mark.slow(reason="a process of its own")
-def test_what_needs_no_spark_does_not_import_it(tmp_path: Path) -> None:
+def test_ddl_does_not_import_spark(tmp_path: Path) -> None:
     words = ["sql", "--lake", str(tmp_path), CREATE]
     done = subprocess.run(
         [sys.executable, "-c", WHAT_IS_LOADED, "pyspark,py4j", *words], capture_output=True, text=True, check=True

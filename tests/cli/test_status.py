@@ -97,9 +97,7 @@ def test_status_check_exits_with_1_when_something_is_not_current(where: Lake, pa
     assert partita("status", "nothing").code == 2
 
 
-def test_a_check_says_how_many_are_not_current_when_what_is_listed_does_not(
-    where: Lake, partita: CommandRunner
-) -> None:
+def test_a_check_counts_partitions_that_are_not_listed(where: Lake, partita: CommandRunner) -> None:
     shown = partita("status", "--check", "--running")
     assert (shown.code, shown.out) == (1, "")
     assert shown.err == "partita: 10 partitions are not current\n"
@@ -118,7 +116,7 @@ def by_function(_: pt.PartitionKey) -> list[pt.PartitionKey]:
     return [pt.PartitionKey.of()]
 
 
-def test_what_cannot_be_judged_here_is_marked_and_not_green(where: Lake, partita: CommandRunner) -> None:
+def test_partitions_of_unknown_staleness_are_marked_and_not_green(where: Lake, partita: CommandRunner) -> None:
     there = Lake(where.uri, workspace="other")
     there.register(pt.asset(name="a")(print), pt.asset(name="b", upstream=[("a", pt.mapped_by(by_function))])(print))
     there.record("a", outcome="succeeded")
@@ -172,7 +170,7 @@ def test_status_export_writes_the_seeds_file(where: Lake, partita: CommandRunner
     assert partita("status", "export", str(tmp_path)).code == 2
 
 
-def test_an_export_takes_no_word_that_it_would_not_heed(where: Lake, partita: CommandRunner, tmp_path: Path) -> None:
+def test_an_export_refuses_options_that_it_would_ignore(where: Lake, partita: CommandRunner, tmp_path: Path) -> None:
     file = tmp_path / "partition_status.parquet"
     for words in (
         ("--stale",),
@@ -247,7 +245,7 @@ def test_record_history_fold_and_sweep(where: Lake, partita: CommandRunner) -> N
     assert (refused.code, "its dimensions are: date, shard" in refused.err) == (2, True)
 
 
-def test_record_says_what_it_recorded_as_json(where: Lake, partita: CommandRunner) -> None:
+def test_record_prints_its_events_as_json(where: Lake, partita: CommandRunner) -> None:
     shown = partita(
         "record", "sales", "date=2025-01-04,shard=2", "date=2025-01-04,shard=1", "--outcome", "failed", "--json"
     )
@@ -262,7 +260,7 @@ def test_every_command_has_json(name: str, partita: CommandRunner) -> None:
     assert "--json" in partita(name, "--help").out
 
 
-def test_the_history_of_what_is_not_there_is_said(where: Lake, partita: CommandRunner) -> None:
+def test_the_history_of_an_unknown_partition_is_empty(where: Lake, partita: CommandRunner) -> None:
     assert partita("history", "nothing").code == 2
     shown = partita("history", "sales", "date=2025-01-04,shard=2")
     assert (shown.code, shown.out, shown.err) == (0, "", "no events are recorded for this partition\n")

@@ -31,9 +31,7 @@ def _names_the_gap(error: Exception, gap: Gap) -> bool:
 
 REFUSALS_OF_OTHER_KINDS: dict[Operation, Callable[[Exception, Gap], bool]] = {
     # `create_table` says which function it refuses.
-    Operation.TRANSFORM_PARTITIONING: lambda error, _: isinstance(error, pt.SpecError),
-    # The text comes back as null.
-    Operation.EMPTY_TEXT_PARTITIONS: lambda error, _: isinstance(error, AssertionError),
+    Operation.TRANSFORM_PARTITIONING: lambda error, gap: isinstance(error, pt.SpecError) and _names_the_gap(error, gap),
     Operation.TEXT_LENGTHS: _names_the_gap,
     # Tables of the other formats have no such method.
     Operation.VECTOR_SEARCH: lambda error, _: isinstance(error, AttributeError) and error.name == "search",

@@ -25,7 +25,7 @@ def create_table(folder: Path, format_name: str, *by: str) -> pt.Table:
 
 
 @pytest.mark.needs(Operation.CHANGE_FEED)
-def test_what_writers_replace_is_in_the_feed(format_name: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_replaced_partitions_are_in_the_feed(format_name: str, spark: SparkSession, tmp_path: Path) -> None:
     table = create_table(tmp_path, format_name, "p")
     empty = table.change_feed()
     assert not empty.commits
@@ -98,7 +98,7 @@ def test_a_compaction_touches_nothing(format_name: str, spark: SparkSession, tmp
 
 
 @pytest.mark.needs(Operation.CHANGE_FEED)
-def test_a_table_that_is_made_anew_is_read_from_the_start(
+def test_a_table_that_was_created_again_is_read_from_the_start(
     format_name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     table = create_table(tmp_path / "one", format_name, "p")

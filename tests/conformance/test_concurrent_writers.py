@@ -110,7 +110,7 @@ def test_an_append_into_an_overwritten_partition_is_a_conflict(model_lake: pt.La
 
 
 @pytest.mark.needs(Operation.OVERWRITE_PARTITIONS)
-def test_an_append_beside_an_overwritten_partition_is_none(model_lake: pt.Lake) -> None:
+def test_an_append_beside_an_overwritten_partition_is_no_conflict(model_lake: pt.Lake) -> None:
     model = [*ROWS[2:], new_row(8, "a"), new_row(9, "b")]
     check_pair(
         model_lake, overwrite_a, lambda t: t.append(arrow_rows([new_row(9, "b")])), model, conflicts=False

@@ -90,7 +90,7 @@ def test_a_row_that_matches_is_found_by_sql(code_lake: pt.Lake) -> None:
         ("spark.sql.parser.escapedStringLiterals", r"t.code = s.k and t.code <> '00\7'"),
     ],
 )
-def test_the_session_says_what_a_condition_means(code_lake: pt.Lake, setting: str, on: str) -> None:
+def test_settings_of_the_session_decide_the_meaning_of_a_condition(code_lake: pt.Lake, setting: str, on: str) -> None:
     with session_settings(spark_session(), {setting: "true"}):
         code_lake.table("a.t").merge(
             source(k="007"), on, pt.when_matched().update({"v": "s.v"}), pt.when_not_matched().insert({"code": "s.k"})

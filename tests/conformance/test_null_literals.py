@@ -77,7 +77,7 @@ def test_a_read_by_what_is_null_has_no_rows(null_lake: pt.Lake) -> None:
 
 
 @pytest.mark.needs(Operation.UPDATE, Operation.DELETE)
-def test_what_is_null_changes_nothing(null_lake: pt.Lake) -> None:
+def test_a_null_predicate_changes_nothing(null_lake: pt.Lake) -> None:
     table = null_lake.table("a.t")
     with assert_nothing_written(null_lake):
         for condition in NULL_CONDITIONS:

@@ -99,14 +99,14 @@ REFUSED = [
 ]
 
 
-def test_what_is_no_partition_of_the_table_is_not_read(table: pt.Table) -> None:
+def test_invalid_partitions_are_not_read(table: pt.Table) -> None:
     for partitions, problem in REFUSED:
         with pytest.raises((pt.PartitionsError, pt.SpecError), match=problem):
             table.read_partitions(partitions)
 
 
 @pytest.mark.needs(Operation.REPLACE_PARTITIONS)
-def test_what_is_no_partition_of_the_table_is_not_replaced(day_lake: pt.Lake, table: pt.Table) -> None:
+def test_invalid_partitions_are_not_replaced(day_lake: pt.Lake, table: pt.Table) -> None:
     with assert_nothing_written(day_lake):
         for partitions, problem in REFUSED:
             with pytest.raises((pt.PartitionsError, pt.SpecError), match=problem):
@@ -138,7 +138,7 @@ def test_partitions_are_replaced_and_emptied_and_nothing_else_changes(table: pt.
 
 
 @pytest.mark.needs(Operation.REPLACE_PARTITIONS)
-def test_what_was_written_is_told_by_the_fields_that_were_asked_for(table: pt.Table) -> None:
+def test_written_partitions_have_the_selected_fields(table: pt.Table) -> None:
     given = day_rows((10, FIRST, "eu"), (11, FIRST, "new"), (12, FIRST, None), (13, SECOND, "eu"))
     done = table.replace_partitions(given, partition_values(day=[SECOND, FIRST, THIRD]))
     assert row_ids(table.read()) == [6, 10, 11, 12, 13]
@@ -185,7 +185,7 @@ def test_nothing_asked_for_takes_no_rows(table: pt.Table) -> None:
 
 
 @pytest.mark.needs(Operation.REPLACE_PARTITIONS, Operation.TRANSACTIONS)
-def test_a_transaction_is_noted_also_where_nothing_is_written(table: pt.Table) -> None:
+def test_a_transaction_without_rows_is_recorded(table: pt.Table) -> None:
     nowhere = partition_values(day=[date(1999, 1, 1)])
     once = table.replace_partitions(day_rows(), nowhere, transaction=("run", 1))
     assert once.version == table.version

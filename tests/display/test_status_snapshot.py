@@ -17,7 +17,7 @@ from partita.web.partition_list import list_partitions
 
 
 @pytest.fixture
-def counted(lake: Lake) -> Lake:
+def counted_lake(lake: Lake) -> Lake:
     """A lake with an asset of three partitions, none of them made."""
     lake.register(pt.asset(name="counted", partitions=pt.static("n", [1, 2, 3]))(print))
     return lake
@@ -28,9 +28,9 @@ def test_a_lake_without_anything_has_a_snapshot(lake: Lake) -> None:
     assert (dict(snapshot.assets), snapshot.ledger_version) == ({}, -1)
 
 
-def test_an_answer_about_status_is_a_snapshot_too(counted: Lake) -> None:
-    counted.record("counted", [{"n": 1}, {"n": 2}], outcome="succeeded")
-    whole, part = take_snapshot(counted), snapshot_from_status(counted.status("counted", "n < 3"))
+def test_an_answer_about_status_is_a_snapshot_too(counted_lake: Lake) -> None:
+    counted_lake.record("counted", [{"n": 1}, {"n": 2}], outcome="succeeded")
+    whole, part = take_snapshot(counted_lake), snapshot_from_status(counted_lake.status("counted", "n < 3"))
     assert whole.asset("counted").mark_counts[:4] == (2, 0, 0, 1)
     assert part.asset("counted").mark_counts[:4] == (2, 0, 0, 0)
 

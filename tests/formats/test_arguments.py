@@ -61,7 +61,7 @@ def test_so_is_that_of_an_asset(given: Any) -> None:
         pt.asset(name="t", table="t", partition_by=given)(print)
 
 
-def test_a_catalog_is_said_by_its_settings() -> None:
+def test_a_catalog_is_a_mapping_of_properties() -> None:
     catalog: Any = "ice"
     with pytest.raises(pt.TableError, match="say which, as in"):
         pt.open_table("db.t", catalog=catalog, format="iceberg")

@@ -43,7 +43,7 @@ def test_literals_mean_the_same_or_are_refused(table: pt.Table) -> None:
         assert row_ids(table.read(pt.col("k") == "x").collect()) == [3]
 
 
-def test_what_stands_in_double_quotes_is_text_or_refused(table: pt.Table) -> None:
+def test_double_quoted_text_is_a_literal_or_refused(table: pt.Table) -> None:
     quoted = ('k = "x"', 'lower(k) = "x"')
     assert [row_ids(table.read(where).collect()) for where in quoted] == [[3], [3]]
     with session_settings(spark_session(), {DOUBLE_QUOTES: "true"}):

@@ -59,7 +59,7 @@ INSIDE = {
 
 
 @pytest.mark.parametrize(("path", "relative"), INSIDE.items())
-def test_what_lies_below_a_local_folder(path: str, relative: str | None) -> None:
+def test_paths_inside_of_a_local_folder(path: str, relative: str | None) -> None:
     assert FolderLocation.from_uri("/t").relative_path(path) == relative
     assert FolderLocation.from_uri("file:///t/").relative_path(path) == relative
 
@@ -77,7 +77,7 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize(("path", "relative"), OBJECTS.items())
-def test_what_lies_below_a_prefix(path: str, relative: str | None) -> None:
+def test_paths_inside_of_a_prefix(path: str, relative: str | None) -> None:
     assert FolderLocation.from_uri("s3a://b/t/").relative_path(path) == relative
 
 
@@ -140,7 +140,7 @@ def test_paths_with_dots_are_refused() -> None:
             check_no_parent_segments(pa.array(["/a/b", path]), "the manifest m")
 
 
-def test_which_paths_are_absolute() -> None:
+def test_absolute_paths() -> None:
     paths = ["a.parquet", "p=1/a.parquet", "/x/a.parquet", "file:/x/a", "s3://b/a", "p=a:/b"]
     assert absolute_paths(pa.array(paths)).to_pylist() == ["/x/a.parquet", "file:/x/a", "s3://b/a"]
 
@@ -174,7 +174,7 @@ def test_orphans_are_listed_named_by_nobody_old_and_of_an_own_name(tmp_path: Pat
     }
 
 
-def test_what_a_table_names_is_removable_where_it_is_listed(tmp_path: Path) -> None:
+def test_files_that_a_table_names_are_removable_where_they_are_listed(tmp_path: Path) -> None:
     asked = ["own.x", "notes.txt", "gone.x", "table/own.x", "out/own.x", "link.x", "in/own.x"]
     removed = tree(tmp_path).deletable_files(asked, lambda path: path.endswith(".x"))
     assert removed == ["own.x"]

@@ -41,7 +41,7 @@ INSIDE = {
 }
 
 
-def test_columns_whose_values_repeat_get_one_and_those_whose_values_dont_dont() -> None:
+def test_columns_with_repeated_values_get_a_dictionary_and_others_dont() -> None:
     assert dictionary_columns(pa.table(REPEATED | DISTINCT)) == list(REPEATED)
 
 
@@ -50,18 +50,18 @@ def test_few_rows_say_too_little() -> None:
     assert dictionary_columns(pa.table(DISTINCT).slice(0, 4_095)) == list(DISTINCT)
 
 
-def test_what_is_inside_of_others_gets_one_by_its_path_in_the_file(tmp_path: Path) -> None:
+def test_nested_columns_get_a_dictionary_by_their_path_in_the_file(tmp_path: Path) -> None:
     told = dictionary_columns(pa.table(INSIDE))
-    assert told == _encoded(tmp_path, pa.table(INSIDE)) == _paths(tmp_path)
+    assert told == _dictionary_columns(tmp_path, pa.table(INSIDE)) == _paths(tmp_path)
 
 
 def test_the_files_own_word_is_the_same(tmp_path: Path) -> None:
     rows = pa.table(REPEATED | DISTINCT | INSIDE)
-    assert _encoded(tmp_path, rows) == dictionary_columns(rows)
+    assert _dictionary_columns(tmp_path, rows) == dictionary_columns(rows)
     assert pq.read_table(tmp_path / "f.parquet").cast(rows.schema)["code"].equals(rows["code"])
 
 
-def test_later_rows_dont_change_what_the_first_ones_said(tmp_path: Path) -> None:
+def test_later_rows_dont_change_the_choice_of_the_first_ones(tmp_path: Path) -> None:
     first = pa.table({"id": range(SIZE)})
     sink = ParquetSink(Storage.from_uri(tmp_path), "f.parquet", first.schema, lambda _: "")
     sink.write(first)
@@ -80,7 +80,7 @@ def test_a_file_without_rows_is_one(tmp_path: Path, rows: pa.Table | None) -> No
     assert pq.read_table(tmp_path / "f.parquet").equals(schema.empty_table())
 
 
-def _encoded(folder: Path, rows: pa.Table) -> list[str]:
+def _dictionary_columns(folder: Path, rows: pa.Table) -> list[str]:
     """The columns that have a dictionary in a file of those rows."""
     sink = ParquetSink(Storage.from_uri(folder), "f.parquet", rows.schema, lambda _: "")
     sink.write(rows)

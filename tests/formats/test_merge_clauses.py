@@ -35,7 +35,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("on", KNOWN)
-def test_what_is_known_of_each_side(on: str) -> None:
+def test_conditions_of_each_side_of_a_merge(on: str) -> None:
     assert split_join_condition(on) == KNOWN[on]
 
 
@@ -46,7 +46,7 @@ def test_long_chains_are_read_and_deep_nesting_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("on", ["t.id =", "", "ALTER x", "t.id = s.id; t.id = 1", "t.id IN (1,)", "\ud800"])
-def test_what_is_no_condition_is_refused(on: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_condition_is_refused(on: str, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(PredicateError):
         split_join_condition(on)
     assert not caplog.records

@@ -29,17 +29,17 @@ NO_MERGE = {"commit.manifest-merge.enabled": "false"}
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the Avro files that were opened, manifest lists as `list`; nothing is kept between processes."""
     found: list[str] = []
     new_input = PyArrowFileIO.new_input
 
-    def counted(self: PyArrowFileIO, location: str) -> InputFile:
+    def counting_open(self: PyArrowFileIO, location: str) -> InputFile:
         if location.endswith(".avro"):
             found.append("list" if "/snap-" in location else location.rpartition("/")[2])
         return new_input(self, location)
 
-    monkeypatch.setattr(PyArrowFileIO, "new_input", counted)
+    monkeypatch.setattr(PyArrowFileIO, "new_input", counting_open)
     monkeypatch.setenv("PARTITA_CACHE", "off")
     return found
 
@@ -67,77 +67,77 @@ def table_of_manifests(folder: Path, manifests: int, partitions: int) -> Any:
 
 
 @pytest.mark.usefixtures("spark")
-def test_deleting_a_partition_opens_the_manifest_that_has_it(tmp_path: Path, opened: list[str]) -> None:
+def test_deleting_a_partition_opens_the_manifest_that_has_it(tmp_path: Path, opened_files: list[str]) -> None:
     table = table_of_manifests(tmp_path, 20, 30)
     cache.clear_memory()
-    opened.clear()
+    opened_files.clear()
     outcome = table.delete("region = 334")
     assert outcome.counts["files_removed"] == 1
-    assert len(set(opened) - {"list"}) == 1
+    assert len(set(opened_files) - {"list"}) == 1
     summary = snapshot_summary(pyiceberg_table(table))
     assert (summary["total-data-files"], summary["deleted-data-files"]) == ("599", "1")
 
 
 @pytest.mark.usefixtures("spark")
-def test_appending_opens_no_manifest(tmp_path: Path, opened: list[str]) -> None:
+def test_appending_opens_no_manifest(tmp_path: Path, opened_files: list[str]) -> None:
     table = table_of_manifests(tmp_path, 5, 3)
     cache.clear_memory()
-    opened.clear()
+    opened_files.clear()
     table.append(rows(1, 2))
-    assert set(opened) <= {"list"}
+    assert set(opened_files) <= {"list"}
 
 
 @pytest.mark.usefixtures("spark")
-def test_replacing_partitions_opens_the_manifests_that_have_them(tmp_path: Path, opened: list[str]) -> None:
+def test_replacing_partitions_opens_the_manifests_that_have_them(tmp_path: Path, opened_files: list[str]) -> None:
     table = table_of_manifests(tmp_path, 10, 3)
     cache.clear_memory()
-    opened.clear()
+    opened_files.clear()
     table.overwrite_partitions(rows(4, 29))
-    assert len(set(opened) - {"list"}) == 2
+    assert len(set(opened_files) - {"list"}) == 2
     cache.clear_memory()
-    opened.clear()
+    opened_files.clear()
     table.replace_partitions(rows(4), pa.table({"region": pa.array([4, 5], pa.int64())}))
     # Of 11: what the first replacement added, left and took away, in a manifest each.
-    assert len(set(opened) - {"list"}) == 3
+    assert len(set(opened_files) - {"list"}) == 3
     assert sorted(table.partitions()["region"].to_pylist()) == [number for number in range(30) if number != 5]
 
 
-def test_what_a_table_is_needs_no_manifest(tmp_path: Path, opened: list[str]) -> None:
+def test_schema_and_specs_need_no_manifest(tmp_path: Path, opened_files: list[str]) -> None:
     table = table_of_manifests(tmp_path, 2, 3)
     cache.clear_memory()
-    opened.clear()
+    opened_files.clear()
     assert table.version == pyiceberg_table(table).metadata.current_snapshot_id
     assert (table.schema.names, table.spec.names, len(table.history())) == (("id", "region"), ("region",), 2)
     assert not table.has_transaction(("app", 1))
-    assert opened == []
+    assert opened_files == []
 
 
-def test_totals_that_nobody_said_are_counted_without_data_manifests(
-    tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+def test_missing_totals_are_counted_without_data_manifests(
+    tmp_path: Path, opened_files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("partita.formats.iceberg.manifests.lookup._MAX_COUNTED_FILES", 5)
     table = table_of_manifests(tmp_path, 3, 4)
     loaded = pyiceberg_table(table)
     bare = [one.model_copy(update={"summary": None}) for one in loaded.metadata.snapshots]
     loaded.metadata = loaded.metadata.model_copy(update={"snapshots": bare})
-    opened.clear()
+    opened_files.clear()
     commit_snapshot(loaded, loaded.metadata.current_snapshot_id, SnapshotChange("append", files_in(loaded, 1, [3])))
     summary = snapshot_summary(loaded)
     assert (summary["total-data-files"], summary["total-records"]) == ("13", str(3 * (10 + 11 + 12 + 13) + 10))
     assert "total-files-size" not in summary
-    assert set(opened) <= {"list"}
+    assert set(opened_files) <= {"list"}
 
 
-def test_commits_open_what_snapshots_changed(tmp_path: Path, opened: list[str]) -> None:
+def test_commits_open_what_snapshots_changed(tmp_path: Path, opened_files: list[str]) -> None:
     table = table_of_manifests(tmp_path, 6, 3)
     cache.clear_memory()
-    opened.clear()
+    opened_files.clear()
     found = table.change_feed()
     assert [one.partitions["region"].to_pylist() for one in found.commits] == [
         [3 * at, 3 * at + 1, 3 * at + 2] for at in range(6)
     ]
     # The first, which is told whole, is opened a second time.
-    counts = Counter(opened)
+    counts = Counter(opened_files)
     assert counts.pop("list") == 7
     assert sorted(counts.values()) == [1, 1, 1, 1, 1, 2]
     loaded = pyiceberg_table(table)
@@ -146,11 +146,11 @@ def test_commits_open_what_snapshots_changed(tmp_path: Path, opened: list[str]) 
         loaded, loaded.metadata.current_snapshot_id, SnapshotChange("delete", removed_data_files=frozenset([gone]))
     )
     cache.clear_memory()
-    opened.clear()
+    opened_files.clear()
     [told] = table.change_feed(found.cursor).commits
     assert (told.operation, told.partitions["region"].to_pylist()) == ("delete", [7])
     # What is left of the manifest is not opened: nothing in it came or went.
-    assert len(opened) == 2
+    assert len(opened_files) == 2
 
 
 @pytest.fixture
@@ -160,11 +160,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     for name in ("get", "open_input"):
         known = getattr(LocalStorage, name)
 
-        def counted(self: LocalStorage, path: str, _known: Any = known) -> Any:
+        def counting_open(self: LocalStorage, path: str, _known: Any = known) -> Any:
             found[re.sub(r"^0+(?=\d)", "", path.rpartition("/")[2])] += 1
             return _known(self, path)
 
-        monkeypatch.setattr(LocalStorage, name, counted)
+        monkeypatch.setattr(LocalStorage, name, counting_open)
     return found
 
 

@@ -36,7 +36,7 @@ def test_only_runs_of_more_than_thirty_days_ago_are_outlived() -> None:
     assert expired_applications([]) == []
 
 
-def test_a_ulid_says_when_it_was_made() -> None:
+def test_a_ulid_has_its_creation_time() -> None:
     before = time.time_ns() // 1_000_000
     assert before <= ulid.ulid_millis(ulid.new_ulid()) <= time.time_ns() // 1_000_000 + 1
     assert ulid.ulid_millis("01ARZ3NDEKTSV4RRFFQ69G5FAV") == 1_469_922_850_259

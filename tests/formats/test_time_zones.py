@@ -54,7 +54,7 @@ PREDICATES = [
 BY = {"delta": pt.day("ts"), "iceberg": pt.hour("ts"), "lance": pt.day("ts")}
 
 
-def given() -> pa.Table:
+def moment_rows() -> pa.Table:
     """A row for each moment, and one of nulls."""
     at = [datetime.fromisoformat(text) for text in MOMENTS]
     rows = [(i, one.replace(tzinfo=UTC), one, one.date(), 0) for i, one in enumerate(at)]
@@ -64,9 +64,9 @@ def given() -> pa.Table:
     )
 
 
-def made(folder: Path, format_: str, name: str) -> pt.Table:
+def create_filled_table(folder: Path, format_: str, name: str) -> pt.Table:
     table = pt.Lake(str(folder)).create_table(name, SCHEMA, format=format_, partition_by=[BY[format_]])
-    table.append(given())
+    table.append(moment_rows())
     return table
 
 
@@ -77,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=BY)
 def table(request: pytest.FixtureRequest, spark: SparkSession, folder: Path) -> pt.Table:
-    return made(folder, request.param, f"kept.{request.param}")
+    return create_filled_table(folder, request.param, f"kept.{request.param}")
 
 
 @cache
@@ -85,7 +85,7 @@ def matching(spark: SparkSession, zone: str) -> list[set[int]]:
     """The ids of the rows that match each predicate, by plain Spark in a session of the zone."""
     with with_time_zone(spark, zone):
         columns = [f"({text}) AS p{at}" for at, text in enumerate(PREDICATES)]
-        rows = frame_from_arrow(spark, given()).selectExpr("id", *columns).toArrow().to_pylist()
+        rows = frame_from_arrow(spark, moment_rows()).selectExpr("id", *columns).toArrow().to_pylist()
     return [{row["id"] for row in rows if row[f"p{at}"]} for at in range(len(PREDICATES))]
 
 
@@ -103,7 +103,7 @@ def ids_of_files(spark: SparkSession, table: pt.Table) -> dict[int, set[int]]:
 @pytest.mark.parametrize(
     "zone", [*ZONES[:2], *(pytest.param(zone, marks=pytest.mark.long) for zone in ZONES[2:4]), ZONES[4]]
 )
-def test_reads_and_plans_are_as_plain_spark_says(spark: SparkSession, table: pt.Table, zone: str) -> None:
+def test_reads_and_plans_equal_those_of_plain_spark(spark: SparkSession, table: pt.Table, zone: str) -> None:
     expected, ids = matching(spark, zone), ids_of_files(spark, table)
     with with_time_zone(spark, zone):
         frames = [table.read(text, ["id"]).selectExpr("id", f"{at} AS p") for at, text in enumerate(PREDICATES)]
@@ -143,10 +143,10 @@ CHANGES: dict[str, tuple[str, str, Callable[[pt.Lake, pt.Table, str], object]]] 
 
 
 @pytest.mark.parametrize("format_", BY)
-def test_changes_are_as_plain_spark_says(spark: SparkSession, folder: Path, format_: str) -> None:
-    table = made(folder, format_, f"changed.{format_}")
+def test_changes_equal_those_of_plain_spark(spark: SparkSession, folder: Path, format_: str) -> None:
+    table = create_filled_table(folder, format_, f"changed.{format_}")
     lake = pt.Lake(str(folder))
-    left = given()
+    left = moment_rows()
     for operation, (zone, where, change) in CHANGES.items():
         with with_time_zone(spark, zone):
             change(lake, table, where)
@@ -167,8 +167,8 @@ def sorted_rows(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def test_an_overwrite_replaces_what_the_session_means(spark: SparkSession, folder: Path) -> None:
-    table = made(folder, "iceberg", "overwritten.t")
-    new = given().slice(len(MOMENTS) - 1, 1)
+    table = create_filled_table(folder, "iceberg", "overwritten.t")
+    new = moment_rows().slice(len(MOMENTS) - 1, 1)
     with with_time_zone(spark, "Europe/Berlin"):
         # 2025-11-02 09:00 in UTC.
         done = table.overwrite(new, "ts >= '2025-11-02 10:00:00'")
@@ -216,12 +216,12 @@ def test_timestamp_may_be_short_for_one_without_a_zone(spark: SparkSession, tabl
     with session_settings(
         spark, {"spark.sql.session.timeZone": "Asia/Kolkata", "spark.sql.timestampType": "TIMESTAMP_NTZ"}
     ):
-        made = frame_from_arrow(spark, given())
+        plain_rows = frame_from_arrow(spark, moment_rows())
         for where in conditions:
-            expected = sorted(row.id for row in made.where(where).collect())
+            expected = sorted(row.id for row in plain_rows.where(where).collect())
             assert sorted(row.id for row in table.read(where, ["id"]).collect()) == expected, where
-        made = made.where("ts < CAST('2025-01-16T00:00:00Z' AS TIMESTAMP)")
-        assert [row.id for row in made.collect()] == [0]
+        earlier_rows = plain_rows.where("ts < CAST('2025-01-16T00:00:00Z' AS TIMESTAMP)")
+        assert [row.id for row in earlier_rows.collect()] == [0]
 
 
 def test_a_predicate_is_asked_for_where_all_would_go_without_one(table: pt.Table) -> None:
@@ -245,7 +245,7 @@ print(plan.time_zone, ",".join(map(str, plan.file_indices.tolist())), table.part
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC"])
-def test_where_no_session_runs_the_lake_s_zone_holds(
+def test_without_a_session_times_are_in_the_zone_of_the_lake(
     spark: SparkSession, table: pt.Table, folder: Path, zone: str
 ) -> None:
     done = subprocess.run(

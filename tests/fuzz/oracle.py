@@ -114,9 +114,9 @@ class ReferenceRows:
                       SELECT {names}, _row, _there, _action FROM new)
             SELECT {shown}, _row, _there, _action FROM every"""  # noqa: S608
         )
-        return self._merged(found, old)
+        return self._merge_effect(found, old)
 
-    def _merged(self, found: Sequence[Row], old: Sequence[WhenClause]) -> StatementEffect:
+    def _merge_effect(self, found: Sequence[Row], old: Sequence[WhenClause]) -> StatementEffect:
         on_matched = [c for c in old if c.match_kind is MatchKind.WHEN_MATCHED]
         only_deletes = [(c.condition, c.action) for c in on_matched] == [(None, MergeAction.DELETE)]
         matches = Counter(row["_row"] for row in found if row["_row"] is not None and row["_there"])

@@ -174,12 +174,12 @@ class StatementGenerator:
             return Select(tuple(self.draw.sample(_SELECT_EXPRESSIONS, self.draw.randint(1, 4))), self.condition(""))
         if kind == "delete":
             # Few rows go at a time, so that some are left for what comes after.
-            return Delete(self._few(self.condition("")))
+            return Delete(self._few_rows_condition(self.condition("")))
         if kind == "update":
             return Update(self.assignments("", ""), self.condition(""))
         return self._merge(rows)
 
-    def _few(self, condition: str) -> str:
+    def _few_rows_condition(self, condition: str) -> str:
         return (
             f"({condition}) AND {self.draw.choice(['id % 4 = 1', 'k > 1', 'b', 'id < 9', 'p = ' + _quote_text('a')])}"
         )

@@ -69,7 +69,7 @@ def test_a_breach_is_found(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", GOOD)
-def test_what_is_right_is_left_alone(case: str, tmp_path: Path) -> None:
+def test_allowed_imports_are_accepted(case: str, tmp_path: Path) -> None:
     plant(tmp_path, *GOOD[case])
     assert rule_violations(tmp_path) == []
 

@@ -89,6 +89,6 @@ def test_subjects_are_found_and_picked(tmp_path: Path) -> None:
     assert benchmark_subjects(tmp_path, "pru") == ["prune"]
 
 
-def test_a_wrong_pick_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_benchmark_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("no such benchmark") == 1
     assert "no such benchmark" in capsys.readouterr().out

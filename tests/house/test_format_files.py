@@ -33,8 +33,8 @@ LACKING = {
 MORE = {
     "delta": {"allowed_functions", "columns", "expressions", "log"},
     "iceberg": {
-        "catalogs", "columns", "commit_retries", "delete_file_index", "field_ids", "history", "import_guard", "isolation",
-        "locations", "manifests", "metrics", "object_store", "other_tables", "properties", "row_deletes",
+        "catalogs", "columns", "commit_retries", "delete_file_index", "field_ids", "history", "import_guard",
+        "isolation", "locations", "manifests", "metrics", "object_store", "other_tables", "properties", "row_deletes",
         "snapshot_change", "snapshot_summary", "spark_schema", "spec_evolution", "specs", "targets", "validation",
     },
     "lance": {
@@ -57,14 +57,14 @@ def format_folder(name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_format_has_the_files_of_each_job_and_no_others_unnamed(name: str) -> None:
+def test_a_format_has_the_files_of_its_jobs_and_no_unlisted_ones(name: str) -> None:
     modules = modules_of(format_folder(name))
     expected = {job.partition("/")[0] for job in JOBS if (name, job) not in LACKING}
     assert modules == expected | MORE[name]
     assert "rows" in modules_of(format_folder(name) / "spark")
 
 
-def test_the_tables_name_what_there_is() -> None:
+def test_the_tables_name_formats_and_jobs() -> None:
     assert set(MORE) == set(FORMATS)
     assert {name for name, _ in LACKING} <= set(FORMATS)
     assert {job for _, job in LACKING} <= JOBS.keys()

@@ -19,7 +19,7 @@ def test_no_place_is_named() -> None:
     assert re.findall(r"https?:|index-url|find-links|--extra-index", LOCK) == []
 
 
-def test_what_the_project_asks_for_is_locked() -> None:
+def test_every_requirement_is_locked() -> None:
     groups = PROJECT["dependency-groups"]
     asked = [*PROJECT["project"]["dependencies"], *groups["dev"], *groups["build"]]
     assert {re.split(r"[^a-z0-9-]", one)[0] for one in asked} <= set(PINNED)

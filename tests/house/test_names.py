@@ -211,5 +211,5 @@ def test_no_two_modules_of_a_folder_are_twins() -> None:
         ("is_needed", False),
     ],
 )
-def test_which_names_are_bare(name: str, expected: bool) -> None:
+def test_bare_names(name: str, expected: bool) -> None:
     assert is_bare(name) is expected

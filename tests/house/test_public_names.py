@@ -185,7 +185,7 @@ def test_every_public_method_is_in_the_reference(reference: frozenset[str]) -> N
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_what_a_room_exports_is_sorted_and_documented(room: str, reference: frozenset[str]) -> None:
+def test_exports_of_a_package_are_sorted_and_documented(room: str, reference: frozenset[str]) -> None:
     module = importlib.import_module(f"partita.{room}")
     assert module.__all__ == sorted(module.__all__)
     own = [name for name in module.__all__ if f"partita.{name}" not in reference]
@@ -193,7 +193,7 @@ def test_what_a_room_exports_is_sorted_and_documented(room: str, reference: froz
     assert all(getattr(module, name).__doc__ for name in module.__all__)
 
 
-def test_what_counts_as_documented() -> None:
+def test_documented_names() -> None:
     page = (
         '<h3 id="partita.prune" class="doc doc-heading">prune</h3><h2 id="pruning">partita.col</h2>'
         '<a id="partita.hash">hash</a>'

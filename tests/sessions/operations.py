@@ -2,8 +2,9 @@
 
 Arguments: a folder for the lakes, and a JSON object of settings for each run of the operations. The session starts with
 the first settings; the later ones replace them, as a user's `SparkSession.builder.config(...)` does. After each
-operation the table is compared with a model in plain Python. Prints a JSON list with a report for each run: the problem
-of each operation of each format, null if there is none, and the settings that Partita changed.
+operation the table is compared with a model in plain Python; a format must refuse an operation that it declares as a
+gap, and change nothing. Prints a JSON list with a report for each run: the problem of each operation of each format,
+null if there is none, and the settings that Partita changed.
 """
 
 from __future__ import annotations
@@ -13,23 +14,25 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import partita as pt
+from partita.errors import UnsupportedOperation
+from partita.formats.capabilities import Operation
+from partita.formats.registry import FORMATS, table_format
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMATS = ("delta", "iceberg", "lance")
 FIRST_TIMESTAMP = datetime(2025, 3, 29, 0, 30, tzinfo=UTC)
 """The clocks of Berlin go forward a day later."""
 SCHEMA = pa.schema(
     [
-        ("id", pa.int64()),
+        pa.field("id", pa.int64(), nullable=False),
         ("ts", pa.timestamp("us", "UTC")),
         ("p", pa.string()),
         ("v", pa.float64()),
@@ -95,11 +98,27 @@ class OperationMatrix:
     def table(self) -> pt.Table:
         return self.lake.table(self.name)
 
+    @property
+    def is_partitioned_by_day(self) -> bool:
+        return "ts_day" in self.table.spec.names
+
+    def supports(self, operation: Operation) -> bool:
+        return table_format(self.format).supports(operation)
+
+    def is_in_day(self, row: Row, day: date) -> bool:
+        """Return whether a row is in the partitions of a day; without a partition field of days, every row is."""
+        return not self.is_partitioned_by_day or row[1].date() == day
+
     def run(self) -> dict[str, str | None]:
         for operation in OPERATIONS:
-            name = operation.__name__
+            name, model = operation.__name__, dict(self.rows)
             try:
-                results = operation(self)
+                try:
+                    results = operation(self)
+                except UnsupportedOperation as error:
+                    if self.supports(Operation(error.operation)):
+                        raise
+                    self.rows, results = model, None
                 if results is None:
                     results = sorted(self.rows.values(), key=repr), fetch_rows(self.table.read())
                 expected, actual = results
@@ -122,6 +141,17 @@ class OperationMatrix:
         self.rows = {row[0]: row for row in self.rows.values() if not condition(row)}
         return None
 
+    def refuse(self, error: type[pt.PartitaError], call: Callable[[], object]) -> ComparedResults:
+        """Expect a call to raise an error and to commit nothing; a declared gap is raised as it is."""
+        version = self.table.version
+        try:
+            call()
+        except UnsupportedOperation:
+            raise
+        except error:
+            return version, self.table.version
+        return error.__name__, "no error"
+
     def change(self, condition: Callable[[Row], bool], **values: Callable[[Row], Any]) -> ComparedResults:
         """Change values of the rows of the model that a condition is true of."""
         for row in list(self.rows.values()):
@@ -133,7 +163,12 @@ class OperationMatrix:
 
 
 def create(m: OperationMatrix) -> ComparedResults:
-    table = m.lake.create_table(m.name, SCHEMA, format=m.format, partition_by=[pt.day("ts"), "p"])
+    try:
+        table = m.lake.create_table(m.name, SCHEMA, format=m.format, partition_by=[pt.day("ts"), "p"])
+    except pt.SpecError:
+        if m.supports(Operation.TRANSFORM_PARTITIONING):
+            raise
+        table = m.lake.create_table(m.name, SCHEMA, format=m.format, partition_by=["p"])
     return (m.format, []), (table.format, fetch_rows(table.read()))
 
 
@@ -196,10 +231,14 @@ def read_later(m: OperationMatrix) -> ComparedResults:
 
 def read_partitions(m: OperationMatrix) -> ComparedResults:
     day = FIRST_TIMESTAMP.date()
-    # A day is a date in Delta and Iceberg, and the day of the month in Lance.
-    days = pa.array([day.day] * 2, pa.int32()) if m.format == "lance" else pa.array([day] * 2)
-    rows = fetch_rows(m.table.read_partitions(pa.table({"ts_day": days, "p": ["a", None]})))
-    return m.matching_rows(lambda r: r[1].date() == day and r[2] in ("a", None)), rows
+    partitions = pa.table({"p": ["a", None]})
+    if m.is_partitioned_by_day:
+        # A day is a date, or in Lance the day of the month.
+        type_ = m.table.partitions().schema.field("ts_day").type
+        days = pa.array([day] * 2, type_) if pa.types.is_date(type_) else pa.array([day.day] * 2, type_)
+        partitions = partitions.append_column("ts_day", days)
+    rows = fetch_rows(m.table.read_partitions(partitions))
+    return m.matching_rows(lambda r: m.is_in_day(r, day) and r[2] in ("a", None)), rows
 
 
 def delete_partition(m: OperationMatrix) -> ComparedResults:
@@ -246,7 +285,15 @@ def merge(m: OperationMatrix) -> ComparedResults:
 def overwrite_partitions(m: OperationMatrix) -> ComparedResults:
     new: Row = (60, FIRST_TIMESTAMP, None, 9.0, "over")
     m.table.overwrite_partitions(arrow_table([new]))
-    m.drop(lambda r: r[1].date() == FIRST_TIMESTAMP.date() and r[2] is None)
+    m.drop(lambda r: m.is_in_day(r, FIRST_TIMESTAMP.date()) and r[2] is None)
+    return m.put(new)
+
+
+def replace_partitions(m: OperationMatrix) -> ComparedResults:
+    """Replace every partition of two regions, of which one has no new row."""
+    new: Row = (62, FIRST_TIMESTAMP, "b", 2.0, "replaced")
+    m.table.replace_partitions(arrow_table([new]), pa.table({"p": ["b", "d"]}))
+    m.drop(lambda r: r[2] in ("b", "d"))
     return m.put(new)
 
 
@@ -255,6 +302,30 @@ def overwrite_where(m: OperationMatrix) -> ComparedResults:
     m.table.overwrite(spark_frame(m.spark, [new]), where="p = 'c'")
     m.drop(lambda r: r[2] == "c")
     return m.put(new)
+
+
+def evolve(m: OperationMatrix) -> ComparedResults:
+    """Drop a partition field, so that the operations after this one change files of two specs."""
+    m.table.evolve(drop=["p"])
+    return None
+
+
+def refuse_null(m: OperationMatrix) -> ComparedResults:
+    """Refuse a null in a required column, which only Spark sees in the rows of a DataFrame."""
+    rows = spark_frame(m.spark, [sample_row(90)]).selectExpr("nullif(id, 90) AS id", "ts", "p", "v", "note")
+    return m.refuse(pt.ConstraintError, lambda: m.table.append(rows))
+
+
+def refuse_rows_outside(m: OperationMatrix) -> ComparedResults:
+    rows = spark_frame(m.spark, [sample_row(91)])
+    return m.refuse(pt.RowsOutsidePartitions, lambda: m.table.replace_partitions(rows, pa.table({"p": ["x"]})))
+
+
+def refuse_second_match(m: OperationMatrix) -> ComparedResults:
+    source = spark_frame(m.spark, [sample_row(17), sample_row(17)])
+    return m.refuse(
+        pt.ConstraintError, lambda: m.table.merge(source, "t.id = s.id", pt.when_matched().update({"note": "s.note"}))
+    )
 
 
 def sql_select(m: OperationMatrix) -> ComparedResults:
@@ -286,20 +357,24 @@ def sql_delete(m: OperationMatrix) -> ComparedResults:
 
 
 def sql_merge(m: OperationMatrix) -> ComparedResults:
-    source = [(*sample_row(number)[:4], "sql") for number in (16, 42)]
+    assert 17 in m.rows
+    source = [(*sample_row(number)[:4], "sql") for number in (17, 42)]
     m.lake.sql(
         f"MERGE INTO {m.name} t USING news s ON t.id = s.id WHEN MATCHED THEN UPDATE SET note = s.note "
         "WHEN NOT MATCHED THEN INSERT *",
         news=spark_frame(m.spark, source),
     )
-    m.change(lambda r: r[0] == 16, note=lambda _: "sql")
+    m.change(lambda r: r[0] == 17, note=lambda _: "sql")
     return m.put(*(row for row in source if row[0] not in m.rows))
+
+
+def append_small_file(m: OperationMatrix) -> ComparedResults:
+    m.table.append(arrow_table([sample_row(80)]))
+    return m.put(sample_row(80))
 
 
 def rewrite(m: OperationMatrix) -> ComparedResults:
     """Compact the table, and compare it with the model through a second Lake."""
-    m.table.append(arrow_table([sample_row(80)]))
-    m.put(sample_row(80))
     m.table.rewrite()
     expected = m.matching_rows(lambda _: True)
     return (expected, len(expected)), (
@@ -335,8 +410,9 @@ def delete_local_times(m: OperationMatrix) -> ComparedResults:
 OPERATIONS: tuple[Callable[[OperationMatrix], ComparedResults], ...] = (
     create, append_spark, append_arrow, append_pandas, read_where, read_columns, read_later, read_partitions,
     delete_partition, delete_some, delete_nothing, update_values, update_partition, merge, overwrite_partitions,
-    overwrite_where, sql_select, sql_insert, sql_update, sql_delete, sql_merge, rewrite, read_local_times,
-    sql_local_times, delete_local_times,
+    overwrite_where, replace_partitions, refuse_null, refuse_rows_outside, refuse_second_match, evolve, sql_select,
+    sql_insert, sql_update, sql_delete, sql_merge, append_small_file, rewrite, read_local_times, sql_local_times,
+    delete_local_times,
 )  # fmt: skip
 
 

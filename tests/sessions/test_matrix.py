@@ -2,8 +2,8 @@
 
 Users have sessions of their own; the other tests run in one that Partita started. Each test here starts a session in a
 process of its own, because a process has one JVM and one default session. `operations.py` runs the same operations in
-each, and compares the tables with a model. A normal run starts two: a session with everything unusual, whose settings
-then change to those of other sessions, and one of Spark Connect. A long run starts a session of each kind.
+each, and compares the tables with a model. A normal run starts one with everything unusual, whose settings then change
+to those of other sessions; `test_connect.py` starts one of Spark Connect. A long run starts a session of each kind.
 
 Python workers run the `python3` of the machine, as from a shell without an activated environment.
 """
@@ -19,8 +19,9 @@ from typing import Any
 
 import pytest
 
+from partita.formats.registry import FORMATS
 from tests.conftest import CONNECTOR_EXTENSIONS, CONNECTOR_PACKAGES
-from tests.sessions.operations import FORMATS, OPERATIONS
+from tests.sessions.operations import OPERATIONS
 from tests.spark.standalone_cluster import run_standalone_cluster
 
 SCRIPT = Path(__file__).with_name("operations.py")
@@ -76,25 +77,11 @@ def test_settings_of_one_session(tmp_path: Path) -> None:
 
 
 @pytest.mark.jvm
-def test_connect(tmp_path: Path) -> None:
-    """The process starts a Connect server; with SPARK_TESTING it has a port of its own."""
-    (report,) = run_operations(tmp_path, {}, SPARK_REMOTE="local[2]", SPARK_TESTING="1")
-    check_report(report, "connect")
-
-
-@pytest.mark.jvm
 @pytest.mark.long
 @pytest.mark.parametrize("name", LONG_SESSIONS)
 def test_long_session(tmp_path: Path, name: str) -> None:
     (report,) = run_operations(tmp_path, LONG_SESSIONS[name], **_cluster_environment(name))
     check_report(report, name)
-
-
-@pytest.mark.jvm
-@pytest.mark.long
-def test_connect_with_everything_unusual(tmp_path: Path) -> None:
-    (report,) = run_operations(tmp_path, UNUSUAL, SPARK_REMOTE="local[2]", SPARK_TESTING="1")
-    check_report(report, "connect, unusual")
 
 
 @pytest.mark.jvm

@@ -141,7 +141,7 @@ def assert_hashes(
             assert row[number] == f.apply(value, family="lance", type=type_), (mode, str(type_), value)
 
 
-def test_what_has_no_canonical_text(spark: SparkSession) -> None:
+def test_values_without_a_canonical_text(spark: SparkSession) -> None:
     df = spark.sql("select map(struct(1 as a), 2) as c")
     with pytest.raises(TransformError, match="no canonical JSON"):
         apply(hash_of("c"), "c", df.schema["c"].dataType, family="lance")

@@ -25,7 +25,7 @@ def test_repeated_rows_need_as_many_tasks_as_files(spark: SparkSession, capsys: 
     assert distinct.count() == 15
 
 
-def test_bounds_are_of_columns_that_a_name_says_and_no_collation_changes(spark: SparkSession) -> None:
+def test_bounds_are_of_columns_found_by_name_and_without_collation(spark: SparkSession) -> None:
     """The least and the greatest text of a collation are no bounds of what it equals."""
     rows = spark.sql("SELECT 'a' AS Plain, 1 AS n, 'a' COLLATE UTF8_LCASE AS other, 1 AS twice, 2 AS TWICE")
     assert comparable_columns(rows) == {"plain": "Plain", "n": "n"}

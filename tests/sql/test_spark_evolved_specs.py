@@ -89,35 +89,35 @@ def created_tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def evolved(spark: SparkSession, created_tables: EvolvedTables) -> EvolvedTables:
+def evolved_tables(spark: SparkSession, created_tables: EvolvedTables) -> EvolvedTables:
     return created_tables.begin(spark)
 
 
-def test_delete(evolved: EvolvedTables) -> None:
-    result = evolved.lake.sql("DELETE FROM sales.orders AS o WHERE o.amount % 5 = 1 OR o.id IN (3, 15, 17)")
+def test_delete(evolved_tables: EvolvedTables) -> None:
+    result = evolved_tables.lake.sql("DELETE FROM sales.orders AS o WHERE o.amount % 5 = 1 OR o.id IN (3, 15, 17)")
     where = "amount % 5 = 1 or id in (3, 15, 17)"
     assert isinstance(result, ChangeResult)
-    assert result.counts == evolved.twin.delete(where).counts
-    evolved.copy.delete(where)
-    evolved.check_equal()
+    assert result.counts == evolved_tables.twin.delete(where).counts
+    evolved_tables.copy.delete(where)
+    evolved_tables.check_equal()
 
 
-def test_update(evolved: EvolvedTables) -> None:
+def test_update(evolved_tables: EvolvedTables) -> None:
     """Assignments read the old values, and some rows move to another partition."""
-    evolved.lake.sql(
+    evolved_tables.lake.sql(
         "UPDATE sales.orders o SET o.amount = CAST(o.id * 100 AS INT), country = concat(o.country, o.amount) "
         "WHERE o.id % 6 = 1 OR (country IS NULL AND id IN (5, 20))"
     )
     values = {"amount": "cast(id * 100 as int)", "country": "concat(country, amount)"}
     where = "id % 6 = 1 or (country is null and id in (5, 20))"
-    evolved.twin.update(values, where)
-    evolved.copy.update(values, where)
-    evolved.check_equal()
+    evolved_tables.twin.update(values, where)
+    evolved_tables.copy.update(values, where)
+    evolved_tables.check_equal()
 
 
-def test_merge(evolved: EvolvedTables) -> None:
+def test_merge(evolved_tables: EvolvedTables) -> None:
     source = orders(9, 18, plus=50)
-    evolved.lake.sql(
+    evolved_tables.lake.sql(
         """
         MERGE INTO sales.orders AS o USING news AS n ON o.id = n.id AND o.country <=> n.country
         WHEN MATCHED AND n.id % 5 = 0 THEN DELETE
@@ -134,9 +134,9 @@ def test_merge(evolved: EvolvedTables) -> None:
         pt.when_not_matched_by_source("t.id < 3").update({"amount": "-1"}),
     ]
     on = "t.id = s.id and t.country <=> s.country"
-    evolved.twin.merge(source, on, *clauses)
-    evolved.copy.merge(source, on, *clauses)
-    evolved.check_equal()
+    evolved_tables.twin.merge(source, on, *clauses)
+    evolved_tables.copy.merge(source, on, *clauses)
+    evolved_tables.check_equal()
 
 
 STARS = """
@@ -145,36 +145,36 @@ STARS = """
 """
 
 
-def test_merge_of_all_columns(evolved: EvolvedTables) -> None:
+def test_merge_of_all_columns(evolved_tables: EvolvedTables) -> None:
     """Columns are matched by name in any order, and columns that the table lacks are ignored."""
     source = orders(10, 4, plus=50).append_column("other", pa.array([1, 2, 3, 4]))
     source = pa.concat_tables([source, orders(30, 2).append_column("other", pa.array([5, 6]))])
     source = source.select(["other", "amount", "country", "id"])
-    evolved.lake.sql(STARS, news=source)
+    evolved_tables.lake.sql(STARS, news=source)
     table_columns = source.select(["id", "country", "amount"])
     clauses = [pt.when_matched().update(), pt.when_not_matched().insert()]
-    evolved.twin.merge(table_columns, "t.id = s.id", *clauses)
-    evolved.copy.merge(table_columns, "t.id = s.id", *clauses)
-    evolved.check_equal()
+    evolved_tables.twin.merge(table_columns, "t.id = s.id", *clauses)
+    evolved_tables.copy.merge(table_columns, "t.id = s.id", *clauses)
+    evolved_tables.check_equal()
 
 
-def test_statements_in_sequence(evolved: EvolvedTables) -> None:
+def test_statements_in_sequence(evolved_tables: EvolvedTables) -> None:
     """Each statement changes the result of the one before, in files and delete files of both specs."""
     source = orders(8, 8, plus=7)
-    evolved.lake.sql("DELETE FROM sales.orders WHERE id % 4 = 0")
-    evolved.lake.sql("UPDATE sales.orders SET amount = amount * 2 WHERE id % 3 = 1")
-    evolved.lake.sql(STARS, news=source)
-    evolved.lake.sql("DELETE FROM sales.orders WHERE amount > 40")
-    for table in (evolved.twin, evolved.copy):
+    evolved_tables.lake.sql("DELETE FROM sales.orders WHERE id % 4 = 0")
+    evolved_tables.lake.sql("UPDATE sales.orders SET amount = amount * 2 WHERE id % 3 = 1")
+    evolved_tables.lake.sql(STARS, news=source)
+    evolved_tables.lake.sql("DELETE FROM sales.orders WHERE amount > 40")
+    for table in (evolved_tables.twin, evolved_tables.copy):
         table.delete("id % 4 = 0")
         table.update({"amount": "amount * 2"}, "id % 3 = 1")
         table.merge(source, "t.id = s.id", pt.when_matched().update(), pt.when_not_matched().insert())
         table.delete("amount > 40")
-    evolved.check_equal()
+    evolved_tables.check_equal()
 
 
 def test_merge_by_the_command_line(
-    evolved: EvolvedTables, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    evolved_tables: EvolvedTables, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     partita = in_process_runner(monkeypatch, capsys)
     statement = """
@@ -185,7 +185,7 @@ def test_merge_by_the_command_line(
         WHEN MATCHED THEN UPDATE SET country = n.c
         WHEN NOT MATCHED THEN INSERT (id, country) VALUES (n.id, n.c)
     """
-    folder = evolved.lake.uri.removeprefix("file://")
+    folder = evolved_tables.lake.uri.removeprefix("file://")
     process = partita("sql", "--lake", folder, "--json", "-", stdin=statement)
     assert (process.code, process.err) == (0, "")
     counts = json.loads(process.out)["counts"]
@@ -196,6 +196,6 @@ def test_merge_by_the_command_line(
         pt.when_matched().update({"country": "s.c"}),
         pt.when_not_matched().insert({"id": "s.id", "country": "s.c"}),
     ]
-    for table in (evolved.twin, evolved.copy):
+    for table in (evolved_tables.twin, evolved_tables.copy):
         table.merge(source, "t.id = s.id", *clauses)
-    evolved.check_equal()
+    evolved_tables.check_equal()

@@ -43,12 +43,12 @@ def test_a_record_takes_many_keys_in_one_commit(lake: Lake) -> None:
         ({"outcome": "failed", "rows": -1}, "non-negative integer"),
         ({"outcome": "failed", "at": datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))}, "years 1 to 9999"),
         ({"outcome": "failed", "mood": "good"}, "no field 'mood'; its fields are attempt, bytes"),
-        ({"outcome": "failed", "run_id": ""}, "run_id is not empty"),
+        ({"outcome": "failed", "run_id": ""}, "run_id must not be empty"),
         ({"outcome": "failed", "key": 5}, "not 5"),
-        ({"outcome": "failed", "key": []}, "no partitions are given"),
+        ({"outcome": "failed", "key": []}, "the list of partitions is empty"),
     ],
 )
-def test_what_cannot_be_recorded_is_refused(given: dict[str, Any], reason: str, lake: Lake) -> None:
+def test_invalid_events_are_refused(given: dict[str, Any], reason: str, lake: Lake) -> None:
     with pytest.raises(pt.StatusError, match=reason):
         lake.record("sales", **({"key": KEY} | given))
     assert lake.status().num_rows == 0
@@ -58,11 +58,11 @@ DAYS = pt.daily("date", start="2025-01-01", end="2025-01-05")
 
 
 def test_a_key_of_other_dimensions_than_the_assets_is_refused(lake: Lake) -> None:
-    def registered(partitions: pt.PartitionSet | None) -> None:
+    def register_sales(partitions: pt.PartitionSet | None) -> None:
         Lake(lake.uri).register(pt.asset(name="sales", partitions=partitions)(print))
 
     first = pt.PartitionKey.of(date=date(2025, 1, 1))
-    registered(DAYS)
+    register_sales(DAYS)
     for wrong in (None, KEY, {"day": date(2025, 1, 1)}, [first, {"n": 1}]):
         with pytest.raises(pt.StatusError, match="its dimensions are: date"):
             lake.record("sales", wrong, outcome="succeeded")
@@ -70,9 +70,9 @@ def test_a_key_of_other_dimensions_than_the_assets_is_refused(lake: Lake) -> Non
             pass
     lake.record("sales", [first, {"date": date(1999, 1, 1)}], outcome="succeeded")
     assert lake.status("sales", state="unexpected").num_rows == 1
-    registered(DAYS * pt.static("n", [1]))
+    register_sales(DAYS * pt.static("n", [1]))
     lake.record("sales", {**first, "n": 1}, outcome="succeeded")
-    registered(None)
+    register_sales(None)
     lake.record("sales", outcome="succeeded")
     with pytest.raises(pt.StatusError, match="its dimensions are: none"):
         lake.record("sales", first, outcome="succeeded")
@@ -99,7 +99,7 @@ def test_an_attempt_that_raises_has_failed_and_the_error_goes_on(lake: Lake) -> 
     assert row["last_attempt_error"] == "ZeroDivisionError: division by zero"
 
 
-def test_an_attempt_that_is_interrupted_or_says_so_is_cancelled(lake: Lake) -> None:
+def test_interrupt_and_cancel_record_a_cancelled_attempt(lake: Lake) -> None:
     with pytest.raises(KeyboardInterrupt), lake.attempt("sales", KEY, run_id="r1"):
         raise KeyboardInterrupt
     with lake.attempt("sales", KEY, run_id="r2") as attempt:
@@ -120,7 +120,7 @@ def test_an_attempt_writes_nothing_else(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("count", ["x", -1, 1.5, True])
-def test_a_wrong_count_is_refused_where_it_is_said_and_the_attempt_has_an_end(count: Any, lake: Lake) -> None:
+def test_an_invalid_count_is_refused_at_once_and_the_attempt_ends(count: Any, lake: Lake) -> None:
     with lake.attempt("sales", KEY, run_id="r1") as attempt:
         with pytest.raises(pt.StatusError, match="non-negative integer"):
             attempt.record_output(rows=count)
@@ -129,7 +129,7 @@ def test_a_wrong_count_is_refused_where_it_is_said_and_the_attempt_has_an_end(co
     assert (row["running"], row["last_materialization_rows"]) == (False, 5)
 
 
-def test_an_attempt_has_the_code_version_of_its_asset_unless_it_says_another(lake: Lake) -> None:
+def test_an_attempt_has_the_code_version_of_its_asset_by_default(lake: Lake) -> None:
     sales = pt.asset(name="sales", code_version="1")(print)
     lake.register(sales)
     given: list[tuple[Any, dict[str, Any]]] = [("sales", {}), (sales, {}), ("sales", {"code_version": "0"})]

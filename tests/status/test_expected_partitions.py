@@ -77,7 +77,7 @@ def test_an_asset_without_partitions_has_one(lake: Lake) -> None:
     assert (row["tenant_id"], row["partition_values"], row["row_version"]) == ("default", [], None)
 
 
-def test_what_was_never_tried_is_missing_and_what_is_not_wanted_is_shown_as_such(lake: Lake) -> None:
+def test_partitions_without_attempt_are_missing_and_others_not_expected(lake: Lake) -> None:
     lake.record("sales", {"country": "fr"}, outcome="failed")
     lake.register(define(pt.static("region", ["us", "eu"])))
     lake.record("sales", {"region": "us"}, outcome="succeeded")
@@ -134,7 +134,7 @@ def test_dynamic_values_are_expected_from_when_they_were_added(lake: Lake) -> No
 @pytest.mark.parametrize("key", [{"region": "us"}, {"nothing": 1}, {}, {"customer": "a", "region": "us"}])
 def test_values_are_added_to_dynamic_dimensions_alone(key: dict[str, Any], lake: Lake) -> None:
     lake.register(define(pt.dynamic("customer") * pt.static("region", ["us"])))
-    with pytest.raises(pt.StatusError, match="there is: customer"):
+    with pytest.raises(pt.StatusError, match="its dynamic dimensions: customer"):
         lake.add_partitions("sales", key)
     with pytest.raises(pt.UnknownAsset):
         lake.add_partitions("nothing", {"customer": "a"})
@@ -191,7 +191,7 @@ def test_a_predicate_on_keys_of_which_some_have_a_null(lake: Lake) -> None:
     assert {where: lake.status("sales", where).num_rows for where in asked} == asked
 
 
-def test_what_is_current_can_be_asked_for_as_it_is_counted(lake: Lake) -> None:
+def test_current_partitions_can_be_selected(lake: Lake) -> None:
     lake.record("sales", outcome="succeeded")
     assert lake.status(state="current").num_rows == lake.status_counts()["current"][0].as_py() == 1
 

@@ -71,20 +71,20 @@ def test_each_partition_of_a_chain_is_explained_once(lake: Lake) -> None:
     assert json.dumps(why.document()).count("as said above") == 2 * (layers - 2)
 
 
-def test_a_failure_is_said_with_its_error(lake: Lake) -> None:
+def test_a_failure_is_explained_with_its_error(lake: Lake) -> None:
     lake.record("sales", KEY, outcome="failed", run_id="r1", at=hours_after_start(1), error="disk full", attempt=3)
     assert str(lake.why("sales", KEY)) == (
         "sales[date=2025-01-02]: NEVER_MATERIALIZED\n  attempt 3 of run 'r1' failed at 2025-01-01 01:00:00Z: disk full"
     )
 
 
-def test_code_that_changed_is_said_with_both_versions(lake: Lake) -> None:
+def test_changed_code_is_explained_with_both_versions(lake: Lake) -> None:
     lake.register(pt.asset(name="sales", code_version="2")(print))
     lake.record("sales", outcome="succeeded", code_version="1", at=hours_after_start(1))
     assert "made with code version '1', the asset has '2'" in str(lake.why("sales"))
 
 
-def test_what_was_never_tried_or_is_not_wanted_is_said(lake: Lake) -> None:
+def test_partitions_without_attempt_or_not_expected_are_explained(lake: Lake) -> None:
     lake.register(pt.asset(name="sales", partitions=DAYS)(print))
     assert lake.why("sales", KEY).facts == ("it was never tried",)
     other = pt.PartitionKey.of(date=date(2030, 1, 1))

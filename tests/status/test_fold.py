@@ -27,7 +27,7 @@ from tests.status.histories import (
 )
 
 
-def folded(*events: Event) -> dict[str, Any]:
+def folded_row(*events: Event) -> dict[str, Any]:
     """The one row of a history of one partition."""
     (row,) = fold_events(events_to_arrow(events)).to_pylist()
     assert isinstance(row, dict)
@@ -36,34 +36,34 @@ def folded(*events: Event) -> dict[str, Any]:
 
 def test_record_attempt_is_called_for_any_outcome() -> None:
     for one in (success_event(1), failure_event(1), cancellation_event(1)):
-        row = folded(one)
+        row = folded_row(one)
         assert (row["last_attempt_run_id"], row["last_attempt_at"]) == ("r1", hours_after_start(1))
         assert row["last_attempt_outcome"] == one.kind.upper()
 
 
 def test_mark_materialized_is_called_only_on_success() -> None:
     for one in (failure_event(1), cancellation_event(1)):
-        assert folded(one)["last_materialization_at"] is None
-    row = folded(success_event(1, version="7"))
+        assert folded_row(one)["last_materialization_at"] is None
+    row = folded_row(success_event(1, version="7"))
     names = ("run_id", "at", "code_version")
     assert [row[f"last_materialization_{name}"] for name in names] == ["r1", hours_after_start(1), "7"]
 
 
 def test_a_failed_retry_after_success_keeps_the_materialization() -> None:
-    row = folded(success_event(1, "r1"), failure_event(2, "r2", error="boom"))
+    row = folded_row(success_event(1, "r1"), failure_event(2, "r2", error="boom"))
     assert (row["last_materialization_run_id"], row["last_materialization_at"]) == ("r1", hours_after_start(1))
     assert (row["last_attempt_run_id"], row["last_attempt_outcome"]) == ("r2", "FAILED")
     assert row["last_attempt_error"] == "boom"
 
 
 def test_a_late_success_after_a_newer_failure_is_a_materialization_and_not_the_last_attempt() -> None:
-    row = folded(failure_event(5, "r2"), success_event(3, "r1"))
+    row = folded_row(failure_event(5, "r2"), success_event(3, "r1"))
     assert (row["last_materialization_at"], row["last_attempt_at"]) == (hours_after_start(3), hours_after_start(5))
     assert row["last_attempt_outcome"] == "FAILED"
 
 
 def test_cancelled_after_success_is_the_last_attempt() -> None:
-    row = folded(success_event(1), cancellation_event(2, "r2"))
+    row = folded_row(success_event(1), cancellation_event(2, "r2"))
     assert (row["last_materialization_at"], row["last_attempt_outcome"]) == (hours_after_start(1), "CANCELLED")
 
 
@@ -71,39 +71,39 @@ def test_of_equal_timestamps_the_greater_event_id_counts() -> None:
     one, two = success_event(1, "r1"), failure_event(1, "r2")
     assert one.event_id < two.event_id
     for events in ((one, two), (two, one)):
-        assert folded(*events)["last_attempt_run_id"] == "r2"
+        assert folded_row(*events)["last_attempt_run_id"] == "r2"
 
 
 def test_duplicates_count_once() -> None:
     one = success_event(1)
-    assert folded(one, one, one) == folded(one)
+    assert folded_row(one, one, one) == folded_row(one)
 
 
 def test_of_two_reports_of_one_attempt_the_latest_counts() -> None:
-    row = folded(success_event(1), success_event(2))
+    row = folded_row(success_event(1), success_event(2))
     assert row["last_materialization_at"] == hours_after_start(2)
 
 
 def test_a_failure_reported_under_the_run_of_a_success_keeps_the_materialization() -> None:
-    assert folded(success_event(1), failure_event(2))["last_materialization_at"] == hours_after_start(1)
+    assert folded_row(success_event(1), failure_event(2))["last_materialization_at"] == hours_after_start(1)
 
 
 def test_a_wiped_partition_is_not_materialized() -> None:
-    row = folded(success_event(1), event(EventKind.WIPED, 2))
+    row = folded_row(success_event(1), event(EventKind.WIPED, 2))
     assert (row["last_materialization_at"], row["last_materialization_run_id"]) == (None, None)
     assert (row["last_attempt_at"], row["wiped_at"]) == (hours_after_start(1), hours_after_start(2))
 
 
 def test_a_success_after_a_wipe_counts_and_a_late_one_from_before_does_not() -> None:
     wiped = event(EventKind.WIPED, 2)
-    assert folded(wiped, success_event(3))["last_materialization_at"] == hours_after_start(3)
+    assert folded_row(wiped, success_event(3))["last_materialization_at"] == hours_after_start(3)
     snapshot = fold_events(events_to_arrow([success_event(1, "r0"), wiped]))
     (row,) = merge_status_rows(snapshot, fold_events(events_to_arrow([success_event(1.5, "r1")]))).to_pylist()
     assert row["last_materialization_at"] is None
 
 
-def test_what_an_attempt_wrote_is_kept() -> None:
-    row = folded(success_event(1, rows=10, files=2, bytes=512, table_version=7))
+def test_the_output_of_an_attempt_is_kept() -> None:
+    row = folded_row(success_event(1, rows=10, files=2, bytes=512, table_version=7))
     written = [row[f"last_materialization_{name}"] for name in ("rows", "files", "bytes", "table_version")]
     assert written == [10, 2, 512, 7]
 
@@ -111,7 +111,7 @@ def test_what_an_attempt_wrote_is_kept() -> None:
 def test_an_unknown_kind_is_passed_over() -> None:
     assert fold_events(events_to_arrow([event("from_the_future", 1)])).num_rows == 0
     one = success_event(1)
-    assert folded(one, event("from_the_future", 2)) == folded(one)
+    assert folded_row(one, event("from_the_future", 2)) == folded_row(one)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_an_unknown_kind_is_passed_over() -> None:
     ],
 )
 def test_partition_values_are_texts_by_dimension(key: PartitionKey, values: list[tuple[str, str | None]]) -> None:
-    assert folded(success_event(1, key=key))["partition_values"] == values
+    assert folded_row(success_event(1, key=key))["partition_values"] == values
 
 
 def test_the_rows_have_the_columns_of_the_status_table() -> None:
@@ -166,7 +166,7 @@ def test_merging_rows_with_themselves_changes_nothing(events: list[Event]) -> No
 
 
 def test_the_key_is_part_of_every_row() -> None:
-    row = folded(success_event(1))
+    row = folded_row(success_event(1))
     assert [row[name] for name in ("tenant_id", "workspace_id", "asset_key", "partition_key")] == [
         "default",
         "default",

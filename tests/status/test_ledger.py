@@ -38,7 +38,7 @@ def events_in(ledger: Ledger) -> list[Event]:
         return events_from_arrow(fetch_arrow(connection, "SELECT * FROM events ORDER BY event_id", event_schema()))
 
 
-def stored(lake: Lake) -> Any:
+def status_table_of(lake: Lake) -> Any:
     return lake._workspace.status_table
 
 
@@ -131,7 +131,7 @@ def test_events_are_read_the_same_without_duckdbs_own_reader(ledger: Ledger, mon
         ({"run_id": None}, "needs a run_id"),
         ({"attempt": -1}, "non-negative integer"),
         ({"rows": True}, "non-negative integer"),
-        ({"asset_key": ""}, "not empty"),
+        ({"asset_key": ""}, "non-empty string"),
         ({"error": "\ud800"}, "Unicode"),
     ],
 )
@@ -163,13 +163,13 @@ def test_a_fold_writes_what_was_appended_and_records_how_far_it_read(lake: Lake)
     done = lake.fold()
     files = lake._workspace.ledger.files()
     assert (done.ledger_version, done.row_count) == (files.version, 1)
-    table = DeltaTable(stored(lake).uri)
+    table = DeltaTable(status_table_of(lake).uri)
     assert table.transaction_version(f"partita.fold/{files.table_id}") == files.version
     assert table.to_pyarrow_table().num_rows == 1
     assert status_rows(lake.status()) == before
     version = table.version()
     assert lake.fold() == done
-    assert DeltaTable(stored(lake).uri).version() == version, "there was nothing to fold"
+    assert DeltaTable(status_table_of(lake).uri).version() == version, "there was nothing to fold"
 
 
 def test_a_reader_sees_the_snapshot_and_the_tail(lake: Lake) -> None:
@@ -212,7 +212,7 @@ def test_the_tail_stays_short_though_the_ledgers_log_has_forgotten_the_fold(
     assert open_table_version(ledger.location, reached) is None, "the log of the fold is gone"
     assert len(list(log.glob("*.json"))) < 150
     files = ledger.files()
-    since = ledger.files_since(files, reached, stored(lake).open_stored_status(files).ledger_file_digests)
+    since = ledger.files_since(files, reached, status_table_of(lake).open_stored_status(files).ledger_file_digests)
     assert set(since) == set(files.data_files) - set(then.data_files)
     assert ledger.files_since(files, reached) == files.data_files
     everything = status_rows(lake.status())
@@ -226,10 +226,10 @@ def test_a_fold_without_file_digests_reads_the_log_of_the_ledger(lake: Lake) -> 
     lake.fold()
     lake.record("sales", {"n": 2}, outcome="succeeded")
     files = lake._workspace.ledger.files()
-    assert len(stored(lake).open_stored_status(files).ledger_file_digests) == 1
+    assert len(status_table_of(lake).open_stored_status(files).ledger_file_digests) == 1
     for _ in range(5):
-        DeltaTable(stored(lake).uri).alter.set_table_properties({"delta.appendOnly": "false"})
-    assert stored(lake).open_stored_status(files).ledger_file_digests is None
+        DeltaTable(status_table_of(lake).uri).alter.set_table_properties({"delta.appendOnly": "false"})
+    assert status_table_of(lake).open_stored_status(files).ledger_file_digests is None
     assert lake.status().num_rows == 2
 
 
@@ -238,7 +238,7 @@ def test_of_two_folds_the_later_one_builds_on_the_other(lake: Lake) -> None:
 
     lake.record("sales", {"n": 1}, outcome="succeeded")
     lake.fold()
-    table, ledger = stored(lake), lake._workspace.ledger
+    table, ledger = status_table_of(lake), lake._workspace.ledger
     files = ledger.files()
     started = table.open_stored_status(files, create=True)
     lake.record("sales", {"n": 2}, outcome="succeeded")
@@ -249,7 +249,7 @@ def test_of_two_folds_the_later_one_builds_on_the_other(lake: Lake) -> None:
     assert DeltaTable(table.uri).to_pyarrow_table().num_rows == 2
 
 
-def test_a_ledger_that_was_made_anew_does_not_count_as_folded(lake: Lake, tmp_path: Path) -> None:
+def test_a_ledger_that_was_created_again_is_not_folded(lake: Lake, tmp_path: Path) -> None:
     import shutil
 
     lake.record("sales", {"n": 1}, outcome="succeeded")
@@ -298,7 +298,7 @@ print(multiprocessing.get_context("fork").Pool(1).map(work, [1])[0])
 """
 
 
-def test_a_process_that_was_forked_from_one_with_a_lake_is_told_to_spawn(lake: Lake) -> None:
+def test_a_forked_process_is_refused_with_the_way_out(lake: Lake) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKED, lake.uri], capture_output=True, text=True, timeout=60, check=False
     )
@@ -312,7 +312,7 @@ def test_a_sweep_stores_staleness_and_a_new_materialization_clears_it(lake: Lake
     lake.sweep()
 
     def swept() -> dict[str, Any]:
-        rows = {r["asset_key"]: r for r in DeltaTable(stored(lake).uri).to_pyarrow_table().to_pylist()}
+        rows = {r["asset_key"]: r for r in DeltaTable(status_table_of(lake).uri).to_pyarrow_table().to_pylist()}
         return dict(rows["sales"])
 
     assert (swept()["stale_since"], swept()["stale_reasons"]) == (hours_after_start(2), ["UPSTREAM_CHANGED"])
@@ -342,7 +342,7 @@ def test_an_export_is_the_seeds_file(lake: Lake, tmp_path: Path) -> None:
 def test_duckdb_reads_both_tables_by_their_files(lake: Lake) -> None:
     lake.record("sales", {"n": 1}, outcome="succeeded")
     lake.fold()
-    for uri in (lake._workspace.ledger.uri, stored(lake).uri):
+    for uri in (lake._workspace.ledger.uri, status_table_of(lake).uri):
         assert duckdb.read_parquet(DeltaTable(uri).file_uris()).count("*").fetchall() == [(1,)]
 
 
@@ -393,7 +393,7 @@ def test_a_status_table_of_an_earlier_version_is_folded_anew(lake: Lake) -> None
 
     lake.record("sales", {"n": 1}, outcome="succeeded")
     lake.fold()
-    uri = stored(lake).uri
+    uri = status_table_of(lake).uri
     earlier = DeltaTable(uri).to_pyarrow_table().drop_columns(["last_materialization_started_at"])
     write_deltalake(uri, earlier, mode="overwrite", schema_mode="overwrite")
     assert lake.status().num_rows == 1
@@ -403,7 +403,7 @@ def test_a_status_table_of_an_earlier_version_is_folded_anew(lake: Lake) -> None
     assert lake.status().num_rows == 2
 
 
-def test_a_stranger_reads_the_ledger_through_delta_alone(lake: Lake) -> None:
+def test_other_clients_read_the_ledger_as_a_delta_table(lake: Lake) -> None:
     """As its files lie there, with the kind in their folders and not in them."""
     lake.register(pt.asset(name="sales", partitions=pt.static("n", [1, 2]))(print))
     lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=hours_after_start(1), run_id="r1")

@@ -110,7 +110,7 @@ def test_an_end_that_names_no_run_ends_nothing_that_starts_after_it(lake: Lake) 
     assert lake.status("sales", state="running").num_rows == 1
 
 
-def test_what_runs_at_a_moment_of_the_past_can_be_asked(lake: Lake) -> None:
+def test_running_partitions_as_of_a_past_time(lake: Lake) -> None:
     lake.record("sales", KEY, outcome="started", at=hours_after_start(1), run_id="r1")
     lake.record("sales", KEY, outcome="succeeded", at=hours_after_start(3), run_id="r1")
     assert [lake.status("sales", now=hours_after_start(h), state="running").num_rows for h in (0.5, 2, 4)] == [0, 1, 0]

@@ -175,7 +175,7 @@ def test_a_wipe_of_an_upstream_does_not_take_back_that_it_changed(mapping: Any, 
     assert stale(lake, "sales") == {str(day(1)): (hours_after_start(3), ["UPSTREAM_CHANGED"])}, "it doesn't move"
 
 
-def test_all_reasons_are_kept_and_the_earliest_says_since_when(lake: Lake) -> None:
+def test_all_reasons_are_kept_and_the_earliest_sets_stale_since(lake: Lake) -> None:
     lake.register(
         define("orders"), define("sales", upstream=["orders"], freshness=timedelta(hours=5), code_version="2")
     )
@@ -205,7 +205,7 @@ WINDOWS: dict[str, tuple[pt.PartitionSet, Any, pt.PartitionKey, Iterable[int]]] 
 
 
 @pytest.mark.slow(reason="ten questions about nine mappings")
-def test_a_mapping_says_which_upstream_partitions_count(lake: Lake) -> None:
+def test_a_mapping_selects_the_upstream_partitions(lake: Lake) -> None:
     """One asset for each mapping: all are made and judged at the same moments."""
     mapped = [define(name, ours, upstream=[("orders", mapping)]) for name, (ours, mapping, _, _) in WINDOWS.items()]
     lake.register(define("orders", DAYS), *mapped)
@@ -325,7 +325,7 @@ def test_the_past_can_be_asked(lake: Lake) -> None:
     )
 
 
-def test_what_is_dated_later_than_the_question_does_not_count_without_a_now_either(lake: Lake) -> None:
+def test_events_later_than_the_query_are_ignored_without_now_too(lake: Lake) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders"]))
     succeed(lake, "sales", day(1), 1)
     lake.record("orders", [day(1), day(2)], outcome="succeeded", at=hours_after_start(2), run_id="r1")
@@ -383,7 +383,7 @@ def test_a_question_without_a_zone_is_refused(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("mapped", [pt.same_key(), pt.all_partitions()])
-def test_what_an_upstream_got_while_an_attempt_ran_is_not_in_it(lake: Lake, mapped: Any) -> None:
+def test_upstream_changes_during_an_attempt_make_it_stale(lake: Lake, mapped: Any) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=[("orders", mapped)]))
     lake.record("orders", day(1), outcome="succeeded", at=hours_after_start(1))
     lake.record("sales", day(1), outcome="succeeded", at=hours_after_start(4), started_at=hours_after_start(2))

@@ -16,5 +16,5 @@ from partita.status.text import error_line
         ("", ""),
     ],
 )
-def test_the_line_of_an_error_says_what_went_wrong(text: str, line: str) -> None:
+def test_the_message_line_of_an_error(text: str, line: str) -> None:
     assert error_line(text) == line

@@ -30,7 +30,7 @@ def by_function(lake: Lake, **given: Any) -> Lake:
     return Lake(lake.uri)
 
 
-def judged(lake: Lake, *asked: Any, **given: Any) -> list[tuple[str, str, datetime | None]]:
+def staleness_rows(lake: Lake, *asked: Any, **given: Any) -> list[tuple[str, str, datetime | None]]:
     rows = lake.status(*asked, **given).to_pylist()
     made = [row for row in rows if row["last_materialization_at"] is not None]
     return [(row["staleness"], row["display_status"], row["stale_since"]) for row in made]
@@ -42,34 +42,36 @@ def test_an_asset_that_cannot_be_judged_is_refused_by_name_and_marked_among_all(
     succeed(lake, "orders", day(1), 2)
     with pytest.raises(pt.StatusError, match="function"):
         elsewhere.status("sales")
-    assert judged(elsewhere) == [("computed", "MATERIALIZED", None), *[("unknown", "MATERIALIZED", None)] * 2]
+    assert staleness_rows(elsewhere) == [("computed", "MATERIALIZED", None), *[("unknown", "MATERIALIZED", None)] * 2]
     counts = {row["asset_key"]: row for row in elsewhere.status_counts().to_pylist()}
     assert [counts["sales"][name] for name in ("unknown", "current")] == [2, 0]
     assert elsewhere.status(state="unknown").num_rows == 2
     assert "not known" in str(elsewhere.why("sales", day(2)))
     elsewhere.sweep()
-    assert {row[0] for row in judged(elsewhere)} == {"computed", "unknown"}, "a sweep here can't judge it either"
+    assert {row[0] for row in staleness_rows(elsewhere)} == {"computed", "unknown"}, (
+        "a sweep here can't judge it either"
+    )
     lake.sweep()
-    assert judged(elsewhere, "sales") == [("swept", "STALE", hours_after_start(2))] * 2
-    assert {row[0] for row in judged(lake, "sales")} == {"computed"}
+    assert staleness_rows(elsewhere, "sales") == [("swept", "STALE", hours_after_start(2))] * 2
+    assert {row[0] for row in staleness_rows(lake, "sales")} == {"computed"}
     assert "as a sweep found" in str(elsewhere.why("sales", day(2)))
     succeed(lake, "sales", day(2), 3)
     with pytest.raises(pt.StatusError, match="function"):
         elsewhere.status("sales")
 
 
-def test_what_a_sweep_found_hides_no_deadline_and_no_code_change(lake: Lake) -> None:
+def test_a_stored_sweep_hides_no_deadline_and_no_code_change(lake: Lake) -> None:
     elsewhere = by_function(lake, freshness=timedelta(hours=9), code_version="1")
     start = datetime.now(UTC)
     lake.record("sales", day(2), outcome="succeeded", at=start, code_version="1")
     lake.sweep()
     later = start + timedelta(days=9)
-    assert judged(elsewhere, "sales") == [("swept", "MATERIALIZED", None)]
-    assert judged(elsewhere, "sales", now=later) == [("swept", "STALE", start + timedelta(hours=9))]
-    assert judged(lake, "sales", now=later) == [("computed", "STALE", start + timedelta(hours=9))]
+    assert staleness_rows(elsewhere, "sales") == [("swept", "MATERIALIZED", None)]
+    assert staleness_rows(elsewhere, "sales", now=later) == [("swept", "STALE", start + timedelta(hours=9))]
+    assert staleness_rows(lake, "sales", now=later) == [("computed", "STALE", start + timedelta(hours=9))]
     assert "every 9:00:00" in str(elsewhere.why("sales", day(2), now=later))
     by_function(lake, freshness=timedelta(hours=9), code_version="2")
-    assert judged(elsewhere, "sales")[0][1] == "STALE"
+    assert staleness_rows(elsewhere, "sales")[0][1] == "STALE"
 
 
 def test_a_moment_before_the_upstream_changed_is_not_stale_by_a_later_sweep(lake: Lake) -> None:
@@ -77,7 +79,7 @@ def test_a_moment_before_the_upstream_changed_is_not_stale_by_a_later_sweep(lake
     succeed(lake, "sales", day(2), 1)
     succeed(lake, "orders", day(1), 5)
     lake.sweep()
-    assert [judged(elsewhere, "sales", now=hours_after_start(hours)) for hours in (3, 6)] == [
+    assert [staleness_rows(elsewhere, "sales", now=hours_after_start(hours)) for hours in (3, 6)] == [
         [("swept", "MATERIALIZED", None)],
         [("swept", "STALE", hours_after_start(5))],
     ]
@@ -118,7 +120,7 @@ def test_a_definition_of_a_newer_version_is_trouble_of_its_asset_alone(lake: Lak
     succeed(lake, "orders", None, 1)
     succeed(lake, "sales", None, 1)
     newer(lake, "sales", '{"partitions": [{"dimension": "q", "spiral": 1}], "upstreams": [], "freshness": null}')
-    assert [row[0] for row in judged(lake)] == ["computed", "unknown"]
+    assert [row[0] for row in staleness_rows(lake)] == ["computed", "unknown"]
     with pytest.raises(pt.DefinitionError, match="'sales'"):
         lake.status("sales")
     assert "not known" in str(lake.why("sales"))
@@ -199,23 +201,23 @@ def test_a_sweep_leaves_what_the_last_one_found_of_an_asset_that_it_cannot_judge
 def test_a_sweep_where_a_function_is_missing_leaves_what_one_found_where_it_is_not(
     lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def registered(code_version: str) -> Lake:
+    def register_version(code_version: str) -> Lake:
         mapped = [("orders", pt.mapped_by(only_first))]
         lake.register(define("orders", DAYS), define("sales", upstream=mapped, code_version=code_version))
         return Lake(lake.uri)
 
-    registered("1")
+    register_version("1")
     lake.record("sales", outcome="succeeded", at=hours_after_start(1), code_version="1")
     succeed(lake, "orders", day(1), 2)
     lake.sweep()
     found = swept_row(lake, "sales")
     assert found["stale_reasons"] == ["UPSTREAM_CHANGED"]
-    registered("2").sweep()
+    register_version("2").sweep()
     assert swept_row(lake, "sales") == found
     assert "a function that this process doesn't have" in caplog.messages[0]
 
 
-def test_an_export_says_what_it_cannot_judge(lake: Lake, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_an_export_warns_of_unknown_staleness(lake: Lake, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     newer(lake, "sales", SPIRAL)
     newer(lake, "never_made", SPIRAL)
     succeed(lake, "sales", None, 1)
@@ -231,7 +233,7 @@ def test_assets_that_were_upstream_of_each_other_already_are_trouble_of_their_ow
         newer(lake, ours, f'{{"partitions": [], "upstreams": [{mapping}], "freshness": null}}')
         succeed(lake, ours, None, 1)
     succeed(lake, "orders", None, 1)
-    assert [row[0] for row in judged(lake, transitive=True)] == ["unknown", "computed", "computed"]
+    assert [row[0] for row in staleness_rows(lake, transitive=True)] == ["unknown", "computed", "computed"]
     with pytest.raises(pt.DefinitionError, match="a <- b <- a"):
         lake.status("a", transitive=True)
 
@@ -240,7 +242,7 @@ def test_an_upstream_whose_windows_are_not_registered_is_trouble_of_the_asset_al
     lake.register(define("sales", DAYS, upstream=[("orders", pt.window_offset("date", -1))]), define("other"))
     succeed(lake, "sales", day(1), 1)
     succeed(lake, "other", None, 1)
-    assert [row[0] for row in judged(lake)] == ["computed", "unknown"]
+    assert [row[0] for row in staleness_rows(lake)] == ["computed", "unknown"]
     with pytest.raises(pt.DefinitionError, match="register it first"):
         lake.status("sales")
 
@@ -252,4 +254,4 @@ def test_the_last_day_of_all_has_no_upstream_beyond_it(upstream: tuple[pt.Partit
     theirs, mapping = upstream
     lake.register(define("orders", theirs), define("sales", DAYS, upstream=[("orders", mapping)]))
     succeed(lake, "sales", pt.PartitionKey.of(date=date(9999, 12, 31)), 1)
-    assert [row[1] for row in judged(lake)] == ["MATERIALIZED"]
+    assert [row[1] for row in staleness_rows(lake)] == ["MATERIALIZED"]

@@ -190,12 +190,12 @@ def test_a_file_out_of_the_static_folder_is_refused(client: TestClient, path: st
         ("127.0.0.1", "127.0.0.1", True),
     ],
 )
-def test_which_hosts_are_known(host: str, given: str, *, known: bool) -> None:
+def test_host_headers_of_this_server_are_accepted(host: str, given: str, *, known: bool) -> None:
     assert AccessPolicy(TOKEN, host, 80).is_own_host(given) is known
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
-def test_what_is_loopback(host: str) -> None:
+def test_loopback_addresses(host: str) -> None:
     assert is_loopback(host)
 
 
@@ -228,7 +228,7 @@ def test_a_token_may_have_any_signs() -> None:
 
 
 @pytest.fixture
-def proxied(site: Site) -> Iterator[TestClient]:
+def proxy_client(site: Site) -> Iterator[TestClient]:
     """Who asks by a proxy that speaks TLS."""
     keeper = AccessPolicy(TOKEN, port=8765, public_origin=origin_from_url("https://Lake.Example.com:443/"))
     client = TestClient(
@@ -239,16 +239,19 @@ def proxied(site: Site) -> Iterator[TestClient]:
 
 
 @pytest.mark.parametrize("host", ["lake.example.com", "127.0.0.1:8765"])
-def test_a_proxy_passes_on_its_host_or_sends_ours(proxied: TestClient, site: Site, host: str) -> None:
-    entered = proxied.get(f"/?token={TOKEN}", headers={"Host": host})
+def test_a_proxy_passes_on_its_host_or_sends_ours(proxy_client: TestClient, site: Site, host: str) -> None:
+    entered = proxy_client.get(f"/?token={TOKEN}", headers={"Host": host})
     assert "secure" in {part.strip().lower() for part in entered.headers["set-cookie"].split(";")}
     own = {
         "Host": host, "Origin": "https://lake.example.com", "Sec-Fetch-Site": "same-origin",
         "Cookie": f"partita_8765={site.access_policy.cookie_value}",
     }  # fmt: skip
-    assert proxied.get("/api/version", headers=own).status_code == 200
-    assert proxied.post("/api/refresh", headers=own).status_code == 403
-    assert proxied.post("/api/refresh", headers={**own, CSRF_HEADER: site.access_policy.csrf_token}).status_code == 200
+    assert proxy_client.get("/api/version", headers=own).status_code == 200
+    assert proxy_client.post("/api/refresh", headers=own).status_code == 403
+    assert (
+        proxy_client.post("/api/refresh", headers={**own, CSRF_HEADER: site.access_policy.csrf_token}).status_code
+        == 200
+    )
 
 
 @pytest.mark.parametrize(
@@ -264,8 +267,8 @@ def test_a_proxy_passes_on_its_host_or_sends_ours(proxied: TestClient, site: Sit
         {"Origin": "https://lake.example.com", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
     ],
 )
-def test_a_proxy_opens_the_gate_to_nobody_else(proxied: TestClient, headers: dict[str, str]) -> None:
-    answer = proxied.get("/api/version", headers={"Authorization": f"Bearer {TOKEN}", **headers})
+def test_a_proxy_opens_the_gate_to_nobody_else(proxy_client: TestClient, headers: dict[str, str]) -> None:
+    answer = proxy_client.get("/api/version", headers={"Authorization": f"Bearer {TOKEN}", **headers})
     assert answer.status_code == 403
 
 
@@ -290,7 +293,7 @@ def test_the_origin_of_a_public_url(given: str, origin: str) -> None:
     "given",
     ["", "lake.example.com", "ftp://lake", "https://", "https://a/b", "https://a?b", "https://u:p@a", "https://a:x"],
 )
-def test_what_is_no_public_url_is_refused(lake: Lake, given: str) -> None:
+def test_an_invalid_public_url_is_refused(lake: Lake, given: str) -> None:
     with pytest.raises(StatusError, match="not a public URL"):
         serve_lake(lake, ServerAddress(token=TOKEN, public_url=given), on_ready=print)
 

@@ -60,7 +60,7 @@ ASKED: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("operation", "query"), [(o, q) for o in OPERATIONS for q in ASKED[o.name]])
-def test_an_answer_is_as_the_document_says(client: TestClient, operation: Any, query: dict[str, str]) -> None:
+def test_responses_match_the_openapi_document(client: TestClient, operation: Any, query: dict[str, str]) -> None:
     answer = client.request(operation.method, operation.path, params=query)
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/json"
@@ -82,7 +82,7 @@ def test_the_document_has_every_route_of_the_api(client: TestClient, app: Access
     assert len(set(names)) == len(names)
 
 
-def test_every_schema_that_is_named_is_there() -> None:
+def test_every_referenced_schema_is_defined() -> None:
     text = str(openapi_document())
     named = {part.partition("'")[0] for part in text.split("#/components/schemas/")[1:]}
     assert named == set(SCHEMAS)
@@ -102,7 +102,7 @@ def test_counts_are_those_of_the_lake(client: TestClient, sample_lake: Lake) -> 
     assert all(sum(one["marks"].values()) == one["partitions"] for one in shown.values())
 
 
-def test_the_overview_says_what_needs_attention(client: TestClient) -> None:
+def test_the_overview_lists_assets_that_need_attention(client: TestClient) -> None:
     attention = client.get("/api/overview").json()["attention"]
     assert attention[0]["asset"] == "daily_sales"
     assert attention[0]["marks"] == {
@@ -194,7 +194,7 @@ def test_a_part_of_a_map_has_what_lies_in_it(client: TestClient) -> None:
     assert outside["view"] == whole["view"]
 
 
-def test_a_large_answer_is_packed_for_those_who_unpack(client: TestClient) -> None:
+def test_a_large_response_is_compressed_on_request(client: TestClient) -> None:
     query = {"asset": "daily_sales"}
     packed = client.get("/api/partitions", params=query)
     plain = client.get("/api/partitions", params=query, headers={"Accept-Encoding": "identity"})
@@ -279,7 +279,7 @@ def test_a_predicate_on_a_hostile_value_finds_it(client: TestClient) -> None:
         ({}, "?asset="),
     ],
 )
-def test_what_a_url_can_not_mean_is_said(client: TestClient, query: dict[str, str], said: str) -> None:
+def test_invalid_query_parameters_are_refused_by_name(client: TestClient, query: dict[str, str], said: str) -> None:
     for path in ("/api/partitions", "/api/heatmap"):
         if path == "/api/heatmap" and {"limit", "after", "selected"} & set(query) and "selected" not in query:
             continue
@@ -418,7 +418,9 @@ def test_a_table_has_its_specs_and_warnings(client: TestClient) -> None:
         ("/api/nothing", {}, 404),
     ],
 )
-def test_what_is_not_there_is_said(client: TestClient, path: str, query: dict[str, str], status: int) -> None:
+def test_unknown_assets_tables_and_keys_are_404(
+    client: TestClient, path: str, query: dict[str, str], status: int
+) -> None:
     answer = client.get(path, params=query)
     assert answer.status_code == status
     assert list(schema_violations(answer.json(), SCHEMAS["Error"], SCHEMAS)) == []

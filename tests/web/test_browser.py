@@ -38,24 +38,24 @@ def signed_in(browser: Browser, address: str) -> SignedInBrowser:
 
 
 @pytest.fixture
-def seen(signed_in: SignedInBrowser) -> Iterator[WatchedPage]:
+def signed_in_page(signed_in: SignedInBrowser) -> Iterator[WatchedPage]:
     """A fresh page that is signed in; at the end, nothing was wrong with what it saw."""
-    with signed_in.open_page() as seen:
-        yield seen
+    with signed_in.open_page() as signed_in_page:
+        yield signed_in_page
 
 
-def asset(seen: WatchedPage, name: str = "daily_sales", **query: str | list[str]) -> Page:
-    seen.open(f"/asset?{urlencode({'asset': name, **query}, doseq=True)}")
-    seen.page.wait_for_selector("#map[data-cells]")
-    return seen.page
+def asset(signed_in_page: WatchedPage, name: str = "daily_sales", **query: str | list[str]) -> Page:
+    signed_in_page.open(f"/asset?{urlencode({'asset': name, **query}, doseq=True)}")
+    signed_in_page.page.wait_for_selector("#map[data-cells]")
+    return signed_in_page.page
 
 
 def test_the_token_leaves_the_url(browser: Browser, address: str) -> None:
     parts = urlsplit(address)
-    with watched_page(browser, f"{parts.scheme}://{parts.netloc}") as seen:
-        seen.open(f"/?{parts.query}")
-        assert seen.page.url == f"{seen.base}/"
-        assert seen.page.evaluate("document.cookie") == ""
+    with watched_page(browser, f"{parts.scheme}://{parts.netloc}") as signed_in_page:
+        signed_in_page.open(f"/?{parts.query}")
+        assert signed_in_page.page.url == f"{signed_in_page.base}/"
+        assert signed_in_page.page.evaluate("document.cookie") == ""
 
 
 def test_without_the_token_the_browser_is_refused(browser: Browser, address: str) -> None:
@@ -68,20 +68,20 @@ def test_without_the_token_the_browser_is_refused(browser: Browser, address: str
     page.close()
 
 
-def test_the_overview(seen: WatchedPage) -> None:
-    page = seen.page
-    seen.open("/")
+def test_the_overview(signed_in_page: WatchedPage) -> None:
+    page = signed_in_page.page
+    signed_in_page.open("/")
     expect(page.get_by_text("6 of 7 assets need attention.")).to_be_visible()
     assert page.locator("table tbody tr").count() == 7
     assert page.locator(".graph a").count() == 4
-    seen.shoot("overview", full_page=True)
+    signed_in_page.shoot("overview", full_page=True)
     page.locator(".graph a", has_text="daily_sales").click()
     page.wait_for_url("**/asset?asset=daily_sales")
 
 
-def test_search_narrows_as_one_types(seen: WatchedPage) -> None:
-    page = seen.page
-    seen.open("/")
+def test_search_narrows_as_one_types(signed_in_page: WatchedPage) -> None:
+    page = signed_in_page.page
+    signed_in_page.open("/")
     page.get_by_role("searchbox").press_sequentially("sal")
     expect(page.locator("table tbody tr")).to_have_count(1)
     expect(page.locator("table tbody th")).to_have_text("daily_sales")
@@ -90,18 +90,18 @@ def test_search_narrows_as_one_types(seen: WatchedPage) -> None:
     page.reload()
     expect(page.get_by_role("searchbox")).to_have_value("no such thing")
     page.get_by_role("searchbox").fill("")
-    expect(page).to_have_url(f"{seen.base}/")
+    expect(page).to_have_url(f"{signed_in_page.base}/")
 
 
-def test_hover_tells_what_is_there(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_hover_shows_the_partitions_of_a_bin(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     page.hover("#map canvas", position={"x": 600, "y": 60})
     expect(page.locator("#tip")).to_contain_text(re.compile(r"region=ap, 2026-\d\d-\d\d\s*1 (current|stale)"))
-    seen.shoot("asset")
+    signed_in_page.shoot("asset")
 
 
-def test_zoom_and_back(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_zoom_and_back(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     whole = page.get_attribute("#map", "data-view")
     entries = page.evaluate("history.length")
     page.click("[data-do=in]")
@@ -125,15 +125,15 @@ def test_zoom_and_back(seen: WatchedPage) -> None:
     expect(page.locator("#map")).to_have_attribute("data-view", nearest)
 
 
-def test_zoom_stays_with_what_is_looked_at(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_zoom_stays_with_what_is_looked_at(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     page.focus("#map")
     for _ in range(8):
         page.keyboard.press("+")
     expect(page.locator("#map-count")).to_have_text("1 partition shown")
     assert width(page.get_attribute("#map", "data-view")) == 1, "each step counts, however quick"
     chosen = "20650,20650,3,3"
-    asset(seen, selected=chosen)
+    asset(signed_in_page, selected=chosen)
     for _ in range(8):
         page.click("[data-do=in]")
     expect(page.locator("#map")).to_have_attribute("data-view", chosen)
@@ -144,8 +144,8 @@ def width(view: str | None) -> int:
     return last - first + 1
 
 
-def test_a_drag_selects_what_the_list_shows(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_a_drag_selects_what_the_list_shows(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     box = page.locator("#map canvas").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 500, box["y"] + 40)
@@ -165,15 +165,15 @@ def test_a_drag_selects_what_the_list_shows(seen: WatchedPage) -> None:
     assert "selected=" in page.url
     listed = int(page.locator("#list p").first.inner_text().split()[0])
     assert 1 < listed < 50
-    seen.shoot("selection")
+    signed_in_page.shoot("selection")
     page.click("[data-do=selection]")
     expect(page.locator("#map-count")).to_have_text(f"{listed} partitions shown")
     page.click("[data-do=clear]")
     expect(page.locator("#list")).to_contain_text("242 partitions")
 
 
-def test_a_drag_that_is_taken_away_selects_nothing(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_a_drag_that_is_taken_away_selects_nothing(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     page.hover("#map canvas", position={"x": 500, "y": 40})
     page.mouse.down()
     page.locator("#map canvas").dispatch_event("pointercancel")
@@ -181,33 +181,33 @@ def test_a_drag_that_is_taken_away_selects_nothing(seen: WatchedPage) -> None:
     assert "selected=" not in page.url
 
 
-def test_keys_that_select_ask_for_the_list_once_they_rest(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_keys_that_select_ask_for_the_list_once_they_rest(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     page.focus("#map")
-    seen.requests.clear()
+    signed_in_page.requests.clear()
     for _ in range(20):
         page.keyboard.press("Shift+ArrowRight")
     expect(page.locator("#list")).to_contain_text("19 partitions in the selection")
-    assert len([url for url in seen.requests if "/asset/partitions" in url]) < 6
+    assert len([url for url in signed_in_page.requests if "/asset/partitions" in url]) < 6
 
 
-def test_a_predicate_that_is_wrong_is_mended_in_its_place(seen: WatchedPage) -> None:
-    page = asset(seen, state="failed")
+def test_a_predicate_that_is_wrong_is_mended_in_its_place(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page, state="failed")
     page.get_by_label("where").fill("nothing = 'us'")
     page.get_by_label("where").press("Enter")
     expect(page.locator("#where-error")).to_contain_text("nothing")
     expect(page.get_by_label("where")).to_have_value("nothing = 'us'")
     expect(page.get_by_label("failed 7")).to_be_checked()
-    assert [line for line in seen.console if "400 (Bad Request)" not in line] == []
-    seen.console.clear()
-    seen.shoot("refused")
+    assert [line for line in signed_in_page.console if "400 (Bad Request)" not in line] == []
+    signed_in_page.console.clear()
+    signed_in_page.shoot("refused")
     page.get_by_label("where").fill("region = 'us'")
     page.get_by_label("where").press("Enter")
     expect(page.locator("#map-count")).to_have_text("3 partitions shown")
 
 
-def test_filters_are_in_the_url(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_filters_are_in_the_url(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     page.get_by_label("last attempt failed 3").check()
     page.wait_for_url("**mark=retry-failed*")
     page.get_by_label("failed 4", exact=True).check()
@@ -221,13 +221,13 @@ def test_filters_are_in_the_url(seen: WatchedPage) -> None:
     expect(page.locator("#map-count")).to_have_text("3 partitions shown")
     assert page.locator("table.partitions tbody tr").count() == 3
     assert "view=" not in page.url
-    seen.shoot("filters")
+    signed_in_page.shoot("filters")
     page.get_by_text("Clear filters").click()
     expect(page.locator("#map-count")).to_have_text("242 partitions shown")
 
 
-def test_back_leaves_no_filter_ticked_that_is_not_applied(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_back_leaves_no_filter_ticked_that_is_not_applied(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     page.get_by_label("stale 30").check()
     page.wait_for_url("**mark=stale*")
     page.wait_for_selector("#map[data-cells]")
@@ -237,8 +237,8 @@ def test_back_leaves_no_filter_ticked_that_is_not_applied(seen: WatchedPage) -> 
     expect(page.get_by_label("stale 30")).not_to_be_checked()
 
 
-def test_the_pages_of_the_list_keep_the_focus(seen: WatchedPage) -> None:
-    page = asset(seen, mark=["stale", "missing"])
+def test_the_pages_of_the_list_keep_the_focus(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page, mark=["stale", "missing"])
     first = page.locator("table.partitions tbody th").first
     before = first.inner_text()
     page.locator("#page-after").focus()
@@ -253,8 +253,8 @@ def test_the_pages_of_the_list_keep_the_focus(seen: WatchedPage) -> None:
     expect(page.locator("#page-before")).to_be_focused()
 
 
-def test_the_map_by_keys(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_the_map_by_keys(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     page.focus("#map")
     readout = page.locator("#readout")
     expect(readout).to_contain_text(", 2026-05-30: no partition")
@@ -276,27 +276,27 @@ def test_the_map_by_keys(seen: WatchedPage) -> None:
     expect(page.locator("h1")).to_have_text("date=2026-06-02, region=eu")
 
 
-def test_the_map_as_a_table(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_the_map_as_a_table(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     page.get_by_text("The map as a table").click()
     expect(page.locator("#summary-table tbody tr")).to_have_count(4)
     expect(page.locator("#summary-table")).to_contain_text("2026-05-30 to 2026-07-30")
 
 
 @pytest.mark.parametrize("name", ["raw_orders", "clicks", "shards", "report", "unregistered"])
-def test_every_shape_of_map_is_drawn(seen: WatchedPage, name: str) -> None:
-    page = asset(seen, name)
+def test_every_shape_of_map_is_drawn(signed_in_page: WatchedPage, name: str) -> None:
+    page = asset(signed_in_page, name)
     inked = page.evaluate("""() => {
         const canvas = document.querySelector("#map canvas");
         const points = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
         return points.filter((value, at) => at % 4 === 3 && value > 0).length;
     }""")
     assert inked > 100
-    seen.shoot(f"map-{name}")
+    signed_in_page.shoot(f"map-{name}")
 
 
-def test_pages_of_the_list(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_pages_of_the_list(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     first = page.locator("table.partitions tbody th").first.inner_text()
     page.get_by_role("navigation", name="Pages").get_by_text("after").click()
     expect(page.locator("table.partitions tbody th").first).not_to_have_text(first)
@@ -304,51 +304,51 @@ def test_pages_of_the_list(seen: WatchedPage) -> None:
     expect(page.locator("table.partitions tbody th").first).to_have_text(first)
 
 
-def test_why_goes_to_the_root(seen: WatchedPage) -> None:
-    seen.open("/partition?" + urlencode({"asset": "daily_sales", "key": "date=d:2026-06-21,region=s:dXM"}))
-    page = seen.page
+def test_why_goes_to_the_root(signed_in_page: WatchedPage) -> None:
+    signed_in_page.open("/partition?" + urlencode({"asset": "daily_sales", "key": "date=d:2026-06-21,region=s:dXM"}))
+    page = signed_in_page.page
     expect(page.locator(".chain")).to_have_count(2)
     expect(page.locator(".chain").first).to_contain_text("upstream changed since 2026-08-01 02:00:00Z")
-    seen.shoot("partition", full_page=True)
+    signed_in_page.shoot("partition", full_page=True)
     page.locator(".chain .chain a").click()
     expect(page.locator("h1")).to_have_text("date=2026-06-21")
 
 
-def test_a_partition_has_history_and_files(seen: WatchedPage) -> None:
-    seen.open("/partition?" + urlencode({"asset": "daily_sales", "key": "date=d:2026-06-06,region=s:dXM"}))
-    page = seen.page
+def test_a_partition_has_history_and_files(signed_in_page: WatchedPage) -> None:
+    signed_in_page.open("/partition?" + urlencode({"asset": "daily_sales", "key": "date=d:2026-06-06,region=s:dXM"}))
+    page = signed_in_page.page
     expect(page.get_by_role("region", name="List of files")).to_contain_text(".parquet")
     expect(page.get_by_text("data/date=2026-06-06/region=us", exact=True)).to_be_visible()
     expect(page.get_by_role("region", name="List of events")).to_contain_text("sales-1")
 
 
-def test_hostile_values_are_text(seen: WatchedPage) -> None:
-    page = seen.page
-    seen.open("/")
+def test_hostile_values_are_text(signed_in_page: WatchedPage) -> None:
+    page = signed_in_page.page
+    signed_in_page.open("/")
     expect(page.locator("tbody th").first).to_contain_text(HOSTILE_ASSET)
-    seen.open(f"/partition?{urlencode(HOSTILE_PARTITION)}")
+    signed_in_page.open(f"/partition?{urlencode(HOSTILE_PARTITION)}")
     expect(page.locator("pre.error")).to_have_text(ERROR_TEXT)
     expect(page.locator("table.narrow")).to_contain_text(HOSTILE_TEXT)
-    seen.shoot("hostile", full_page=True)
-    asset(seen, HOSTILE_ASSET)
+    signed_in_page.shoot("hostile", full_page=True)
+    asset(signed_in_page, HOSTILE_ASSET)
     expect(page.locator("h1")).to_have_text(HOSTILE_ASSET)
-    asset(seen)
+    asset(signed_in_page)
     page.hover("#map canvas", position={"x": 600, "y": 30})
     expect(page.locator("#tip")).to_contain_text(HOSTILE_TEXT[:30])
     assert page.locator("main img").count() == 0
     assert page.title() != "owned"
 
 
-def test_a_table(seen: WatchedPage) -> None:
-    seen.open("/table?name=web.sales")
-    page = seen.page
+def test_a_table(signed_in_page: WatchedPage) -> None:
+    signed_in_page.open("/table?name=web.sales")
+    page = signed_in_page.page
     expect(page.get_by_label("Warnings")).to_contain_text("earlier specs: 4 files")
     expect(page.get_by_text("date, region", exact=True)).to_be_visible()
-    seen.shoot("table", full_page=True)
+    signed_in_page.shoot("table", full_page=True)
 
 
-def test_light_and_dark(seen: WatchedPage) -> None:
-    page = asset(seen)
+def test_light_and_dark(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page)
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.click("#theme")
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -356,7 +356,7 @@ def test_light_and_dark(seen: WatchedPage) -> None:
     page.reload()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
     page.wait_for_selector("#map[data-cells]")
-    seen.shoot("asset-dark")
+    signed_in_page.shoot("asset-dark")
     page.click("#theme")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == light
     page.evaluate("localStorage.clear()")
@@ -369,26 +369,26 @@ def overflow(page: Page) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 
-def test_a_phone_shows_all_of_it(seen: WatchedPage) -> None:
-    page = seen.page
+def test_a_phone_shows_all_of_it(signed_in_page: WatchedPage) -> None:
+    page = signed_in_page.page
     page.set_viewport_size({"width": 390, "height": 844})
     for path in ("/", "/table?name=web.sales", f"/partition?{urlencode(HOSTILE_PARTITION)}", "/plan", "/nothing"):
-        seen.open(path)
+        signed_in_page.open(path)
         assert overflow(page) == 0, path
-        seen.shoot(f"phone-{path.strip('/').partition('?')[0] or 'overview'}", full_page=True)
+        signed_in_page.shoot(f"phone-{path.strip('/').partition('?')[0] or 'overview'}", full_page=True)
     expect(page.locator("main")).not_to_contain_text("HTTP")
-    seen.console.clear()
-    asset(seen, where="region = 'us'")
+    signed_in_page.console.clear()
+    asset(signed_in_page, where="region = 'us'")
     assert overflow(page) == 0
     box = page.locator("table.partitions tbody th a").first.bounding_box()
     assert box is not None
     assert box["height"] < 30, "a key is on one line"
-    seen.shoot("phone-asset", full_page=True)
+    signed_in_page.shoot("phone-asset", full_page=True)
 
 
-def test_what_has_the_focus_shows_it(seen: WatchedPage) -> None:
-    page = seen.page
-    seen.open("/")
+def test_the_focused_element_has_an_outline(signed_in_page: WatchedPage) -> None:
+    page = signed_in_page.page
+    signed_in_page.open("/")
     for _ in range(6):
         page.keyboard.press("Tab")
         ring = page.evaluate("""() => {
@@ -399,8 +399,8 @@ def test_what_has_the_focus_shows_it(seen: WatchedPage) -> None:
         assert ring[2] >= 1, ring
 
 
-def test_the_button_has_the_lake_read_anew(seen: WatchedPage) -> None:
-    seen.open("/")
-    with seen.page.expect_response("**/api/refresh") as answered:
-        seen.page.get_by_role("button", name="Refresh").click()
+def test_the_button_has_the_lake_read_anew(signed_in_page: WatchedPage) -> None:
+    signed_in_page.open("/")
+    with signed_in_page.page.expect_response("**/api/refresh") as answered:
+        signed_in_page.page.get_by_role("button", name="Refresh").click()
     assert answered.value.status == 200

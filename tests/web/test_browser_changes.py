@@ -58,25 +58,25 @@ def signed_in(browser: Browser, address: str) -> SignedInBrowser:
 
 
 @pytest.fixture
-def seen(signed_in: SignedInBrowser) -> Iterator[WatchedPage]:
-    with signed_in.open_page() as seen:
-        yield seen
+def signed_in_page(signed_in: SignedInBrowser) -> Iterator[WatchedPage]:
+    with signed_in.open_page() as signed_in_page:
+        yield signed_in_page
 
 
-def asset(seen: WatchedPage, name: str, **query: str) -> Page:
-    seen.open(f"/asset?{urlencode({'asset': name, **query})}")
-    seen.page.wait_for_selector("#map[data-cells]")
-    return seen.page
+def asset(signed_in_page: WatchedPage, name: str, **query: str) -> Page:
+    signed_in_page.open(f"/asset?{urlencode({'asset': name, **query})}")
+    signed_in_page.page.wait_for_selector("#map[data-cells]")
+    return signed_in_page.page
 
 
-def test_what_is_recorded_appears_by_itself(seen: WatchedPage, moving: Lake) -> None:
-    page = asset(seen, "raw", state="missing")
+def test_recorded_events_appear_without_a_reload(signed_in_page: WatchedPage, moving: Lake) -> None:
+    page = asset(signed_in_page, "raw", state="missing")
     page.get_by_text("The map as a table").click()
     expect(page.locator("#summary-table")).to_contain_text("17")
-    other = WatchedPage(page.context.new_page(), seen.base)
+    other = WatchedPage(page.context.new_page(), signed_in_page.base)
     other.open("/partition?" + urlencode({"asset": "raw", "key": "date=d:2026-06-04"}))
     expect(other.page.locator("#state")).to_contain_text("missing")
-    board = WatchedPage(page.context.new_page(), seen.base)
+    board = WatchedPage(page.context.new_page(), signed_in_page.base)
     board.open("/")
     page.get_by_label("where").press_sequentially("date > ")
     moving.record("raw", {"date": FIRST + timedelta(days=3)}, outcome="succeeded", at=_now(), run_id="run-2")
@@ -95,8 +95,8 @@ def test_what_is_recorded_appears_by_itself(seen: WatchedPage, moving: Lake) -> 
         one.check()
 
 
-def test_the_page_of_the_list_stays_where_it_is(seen: WatchedPage) -> None:
-    page = asset(seen, "customers")
+def test_the_page_of_the_list_stays_where_it_is(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page, "customers")
     first = page.locator("table.partitions tbody th").first
     before = first.inner_text()
     page.get_by_role("navigation", name="Pages").get_by_text("after").click()
@@ -107,8 +107,8 @@ def test_the_page_of_the_list_stays_where_it_is(seen: WatchedPage) -> None:
     expect(first).to_have_text(after)
 
 
-def test_one_dimension_that_wraps_is_named(seen: WatchedPage) -> None:
-    page = asset(seen, "customers")
+def test_one_dimension_that_wraps_is_named(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page, "customers")
     page.focus("#map")
     for _ in range(3):
         page.keyboard.press("ArrowRight")
@@ -118,8 +118,8 @@ def test_one_dimension_that_wraps_is_named(seen: WatchedPage) -> None:
     assert page.get_by_label("where").get_attribute("placeholder") == "customer = …"
 
 
-def test_a_bin_of_several_states_has_the_shape_of_the_worst(seen: WatchedPage) -> None:
-    page = asset(seen, "mixed")
+def test_a_bin_of_several_states_has_the_shape_of_the_worst(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page, "mixed")
     dots = page.evaluate("""() => {
         const canvas = document.querySelector("#map canvas");
         const colour = getComputedStyle(document.documentElement).getPropertyValue("--missing").trim();
@@ -131,11 +131,11 @@ def test_a_bin_of_several_states_has_the_shape_of_the_worst(seen: WatchedPage) -
         return found;
     }""")
     assert dots > 50
-    seen.shoot("map-mixed")
+    signed_in_page.shoot("map-mixed")
 
 
-def test_a_tenth_of_many_looks_like_a_tenth(seen: WatchedPage) -> None:
-    page = asset(seen, "dense")
+def test_a_tenth_of_many_looks_like_a_tenth(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page, "dense")
     missing, current = page.evaluate("""() => {
         const canvas = document.querySelector("#map canvas");
         const style = getComputedStyle(document.documentElement);
@@ -150,25 +150,25 @@ def test_a_tenth_of_many_looks_like_a_tenth(seen: WatchedPage) -> None:
         });
     }""")
     assert 0.1 < missing / (missing + current) < 0.45
-    seen.shoot("map-dense")
+    signed_in_page.shoot("map-dense")
 
 
-def test_a_long_name_breaks_no_page(seen: WatchedPage) -> None:
-    page = seen.page
+def test_a_long_name_breaks_no_page(signed_in_page: WatchedPage) -> None:
+    page = signed_in_page.page
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 844})
         for path in ("/", f"/asset?{urlencode({'asset': LONG})}", f"/plan?{urlencode({'select': LONG})}"):
-            seen.open(path)
+            signed_in_page.open(path)
             over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             assert over == 0, (width, path)
-        seen.open("/")
-        seen.shoot(f"long-{width}", full_page=True)
+        signed_in_page.open("/")
+        signed_in_page.shoot(f"long-{width}", full_page=True)
 
 
-def test_no_text_turns_round_what_is_read(seen: WatchedPage) -> None:
-    page = seen.page
+def test_no_text_turns_round_what_is_read(signed_in_page: WatchedPage) -> None:
+    page = signed_in_page.page
     for path in ("/", f"/asset?{urlencode({'asset': EVIL})}", f"/partition?{urlencode({'asset': EVIL, 'key': ''})}"):
-        seen.open(path)
+        signed_in_page.open(path)
         expect(page.locator("main")).to_contain_text("evil")
         # Errors of many lines are shown as they are, each apart from what is round it.
         raw = page.evaluate("""() => {
@@ -183,30 +183,30 @@ def test_no_text_turns_round_what_is_read(seen: WatchedPage) -> None:
     assert "\u202e" not in page.title()
 
 
-def refused(seen: WatchedPage) -> None:
+def check_console_of_refusal(signed_in_page: WatchedPage) -> None:
     """Chromium itself says on the console what wasn't answered; nothing else did."""
-    assert [line for line in seen.console if "Failed to load resource" not in line] == []
-    seen.console.clear()
+    assert [line for line in signed_in_page.console if "Failed to load resource" not in line] == []
+    signed_in_page.console.clear()
 
 
-def test_a_server_that_is_gone_is_noticed_and_so_is_its_return(seen: WatchedPage) -> None:
-    page = asset(seen, "raw")
+def test_a_server_that_is_gone_is_noticed_and_so_is_its_return(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page, "raw")
     page.context.set_offline(True)
     page.click("[data-do=whole]")
     expect(page.locator("#asof .problem")).to_have_text("the server doesn't answer")
     expect(page.locator("#readout")).to_have_text("the server doesn't answer")
     expect(page.locator("#asof [data-as-of]")).to_be_visible()
-    refused(seen)
+    check_console_of_refusal(signed_in_page)
     page.context.set_offline(False)
     expect(page.locator("#asof .problem")).to_have_count(0, timeout=FOLLOWED)
     expect(page.locator("#readout")).to_have_text("")
-    refused(seen)
+    check_console_of_refusal(signed_in_page)
 
 
-def test_a_server_with_another_token_says_what_to_do(seen: WatchedPage) -> None:
-    page = asset(seen, "raw")
+def test_a_server_with_another_token_shows_an_error_with_a_way_out(signed_in_page: WatchedPage) -> None:
+    page = asset(signed_in_page, "raw")
     page.context.clear_cookies()
     page.click("[data-do=in]")
     expect(page.locator("#readout")).to_contain_text("the token is missing; open the address")
     expect(page.locator("#asof .problem")).to_contain_text("401: the token is missing; open the address")
-    refused(seen)
+    check_console_of_refusal(signed_in_page)

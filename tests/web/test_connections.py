@@ -50,7 +50,7 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
-def answered(connection: socket.socket) -> bytes:
+def read_response_head(connection: socket.socket) -> bytes:
     """One answer, as far as its head."""
     connection.settimeout(30)
     found = b""
@@ -70,7 +70,7 @@ def test_many_half_open_connections_are_closed_and_others_answered(port: int) ->
     waiting = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(HEAD + b"\r\n")
-        assert answered(connection).startswith(b"HTTP/1.1 200")
+        assert read_response_head(connection).startswith(b"HTTP/1.1 200")
     assert all(is_closed(one) for one in waiting)
     for one in waiting:
         one.close()
@@ -79,7 +79,7 @@ def test_many_half_open_connections_are_closed_and_others_answered(port: int) ->
 def test_half_a_request_after_a_whole_one(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(HEAD + b"\r\n")
-        assert answered(connection).startswith(b"HTTP/1.1 200")
+        assert read_response_head(connection).startswith(b"HTTP/1.1 200")
         connection.sendall(b"G")
         assert is_closed(connection)
 
@@ -87,6 +87,6 @@ def test_half_a_request_after_a_whole_one(port: int) -> None:
 def test_a_body_that_does_not_come(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(HEAD + b"Content-Length: 1000000\r\n\r\nx")
-        assert answered(connection).startswith(b"HTTP/1.1 200")
+        assert read_response_head(connection).startswith(b"HTTP/1.1 200")
         connection.sendall(b"x")
         assert is_closed(connection)

@@ -117,13 +117,13 @@ def test_banner_row_filters_and_list_count_the_same(client: TestClient) -> None:
         assert (found["total"], {one["mark"] for one in found["rows"]}) == (count, {name})
 
 
-def test_a_box_of_the_graph_says_its_states_without_colour(client: TestClient) -> None:
+def test_a_box_of_the_graph_names_its_states_without_colour(client: TestClient) -> None:
     page = client.get("/").text
     assert re.search(r'aria-label="daily_sales: [^"]*30 stale, 3 last attempt failed, 34 missing, 4 failed', page)
     assert re.search(r'class="node-glyph"[^>]*>✗</text>', page)
 
 
-def test_an_error_is_shown_by_the_line_that_says_what_it_was(lake: Lake) -> None:
+def test_an_error_is_shown_by_its_message_line(lake: Lake) -> None:
     long = "\n".join(f'  File "step_{n}.py", line {n}, in step' for n in range(100))
     lake.register(pt.asset(name="broken")(print))
     lake.record("broken", outcome="failed", error=f"Traceback (most recent call last):\n{long}\nKeyError: 'price'\n")
@@ -172,14 +172,14 @@ def test_a_view_comes_back_from_the_url(client: TestClient) -> None:
     }
 
 
-def test_an_empty_lake_says_how_to_begin(lake: Lake) -> None:
+def test_an_empty_lake_shows_the_first_steps(lake: Lake) -> None:
     client = TestClient(make_app(Site.of(lake, AccessPolicy(TOKEN, port=8765))), base_url=BASE_URL)
     page = client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).text
     client.close()
     assert "No asset is registered or recorded in default/default" in page
 
 
-def test_a_fault_of_ours_says_little(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_reveals_only_its_type(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError(HOSTILE_TEXT)
 

@@ -81,7 +81,7 @@ def test_a_selection_outside_of_the_map_chooses_nothing(client: TestClient) -> N
     assert (plan(client, **nowhere)["chosen"], plan(client, **nowhere)["partitions"]) == (0, 0)
 
 
-def test_what_is_current_does_not_run(client: TestClient) -> None:
+def test_current_partitions_are_not_planned(client: TestClient) -> None:
     assert plan(client, asset="raw_orders", state="current")["partitions"] == 0
 
 
@@ -100,7 +100,7 @@ def test_narrowed_plans_have_full_batches(sample_lake: Lake) -> None:
     "query",
     [{"select": "nothing"}, {"need": "old"}, {"where": "nonsense ("}, {"asset": "daily_sales", "selected": "1"}],
 )
-def test_what_can_not_be_planned_is_said(client: TestClient, query: dict[str, str]) -> None:
+def test_a_plan_error_is_shown(client: TestClient, query: dict[str, str]) -> None:
     answer = client.get("/api/plan", params=query)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"]

@@ -85,7 +85,7 @@ def test_a_question_of_a_kind_that_is_busy_is_refused(slow: TestClient) -> None:
     assert int(busy.headers["retry-after"]) >= 1
 
 
-def test_threads_are_free_again_once_their_answers_are_there(slow: TestClient, over: Event) -> None:
+def test_threads_are_released_after_their_responses(slow: TestClient, over: Event) -> None:
     assert slow.get("/api/table?name=slow").status_code == 504
     over.set()
     assert "after all" in slow.get("/api/table?name=slow").json()["error"]["message"]

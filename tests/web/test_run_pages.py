@@ -79,9 +79,9 @@ def signed_in(browser: Browser, server: UiServer) -> SignedInBrowser:
 
 
 @pytest.fixture
-def seen(signed_in: SignedInBrowser) -> Iterator[WatchedPage]:
-    with signed_in.open_page() as seen:
-        yield seen
+def signed_in_page(signed_in: SignedInBrowser) -> Iterator[WatchedPage]:
+    with signed_in.open_page() as signed_in_page:
+        yield signed_in_page
 
 
 def start_shown_plan(page: Page) -> None:
@@ -118,14 +118,14 @@ def counts(project: Path, asset: str) -> dict[str, int]:
     return dict(Lake(str(project / "lake")).status_counts(asset).to_pylist()[0])
 
 
-def test_from_an_asset_to_its_plan_to_its_run(seen: WatchedPage, project: Path) -> None:
-    page = seen.page
-    seen.open("/asset?asset=orders")
+def test_from_an_asset_to_its_plan_to_its_run(signed_in_page: WatchedPage, project: Path) -> None:
+    page = signed_in_page.page
+    signed_in_page.open("/asset?asset=orders")
     page.get_by_role("link", name="Plan this asset").click()
     expect(page.locator("main strong")).to_have_text("2 partitions would run, in 1 batch.")
     expect(page.locator("#plan-summary")).to_have_text("2 partitions would run, in 1 batch.")
     expect(page.get_by_role("region", name="Partitions of orders")).to_contain_text(HOSTILE_TEXT[:30])
-    seen.shoot("plan", full_page=True)
+    signed_in_page.shoot("plan", full_page=True)
     start_shown_plan(page)
     expect(page.locator("#progress-text")).to_have_attribute("aria-live", "polite")
     wait_for_end(page)
@@ -141,9 +141,9 @@ def test_from_an_asset_to_its_plan_to_its_run(seen: WatchedPage, project: Path) 
     assert page.title() != "owned"
 
 
-def test_a_selection_on_the_map_is_planned(seen: WatchedPage) -> None:
-    page = seen.page
-    seen.open("/asset?asset=counts")
+def test_a_selection_on_the_map_is_planned(signed_in_page: WatchedPage) -> None:
+    page = signed_in_page.page
+    signed_in_page.open("/asset?asset=counts")
     page.wait_for_selector("#map[data-cells]")
     page.focus("#map")
     page.keyboard.press("Shift+ArrowLeft")
@@ -154,9 +154,9 @@ def test_a_selection_on_the_map_is_planned(seen: WatchedPage) -> None:
     expect(page.locator("main strong")).to_have_text("2 partitions would run, in 1 batch.")
 
 
-def test_failures_are_shown_as_text(seen: WatchedPage, project: Path) -> None:
-    page = seen.page
-    seen.open("/plan")
+def test_failures_are_shown_as_text(signed_in_page: WatchedPage, project: Path) -> None:
+    page = signed_in_page.page
+    signed_in_page.open("/plan")
     page.get_by_role("textbox", name="assets").fill("broken orders")
     page.get_by_role("checkbox", name="missing", exact=True).check()
     page.get_by_role("button", name="Plan", exact=True).click()
@@ -166,20 +166,20 @@ def test_failures_are_shown_as_text(seen: WatchedPage, project: Path) -> None:
     expect(page.locator("#outcome")).to_contain_text("Not all partitions succeeded.")
     expect(page.locator("#outcome pre.error")).to_contain_text(f"ValueError: no {HOSTILE_TEXT}")
     expect(page.locator("#log li.error").first).to_contain_text("could not be made")
-    seen.shoot("run", full_page=True)
+    signed_in_page.shoot("run", full_page=True)
     assert page.locator("main img").count() == 0
     assert page.title() != "owned"
     found = counts(project, "broken")
     assert (found["current"], found["failed"]) == (1, 1)
 
 
-def test_a_run_is_cancelled(seen: WatchedPage, project: Path) -> None:
-    page = seen.page
-    seen.open("/plan?select=slow")
+def test_a_run_is_cancelled(signed_in_page: WatchedPage, project: Path) -> None:
+    page = signed_in_page.page
+    signed_in_page.open("/plan?select=slow")
     start_shown_plan(page)
     expect(page.locator("#log")).to_contain_text("slow: 2 partitions started", timeout=SPARK)
     expect(page.locator("#progress-text")).to_contain_text("running: 0 of 2 partitions")
-    seen.shoot("run-at-work")
+    signed_in_page.shoot("run-at-work")
     page.get_by_role("button", name="Cancel").click()
     wait_for_end(page)
     expect(page.locator("#outcome")).to_contain_text("The run was cancelled.")
@@ -188,14 +188,14 @@ def test_a_run_is_cancelled(seen: WatchedPage, project: Path) -> None:
     assert (found["cancelled"], found["running"], found["failed"]) == (2, 0, 0)
 
 
-def test_an_outdated_plan_is_refused(seen: WatchedPage, project: Path) -> None:
-    page = seen.page
-    seen.open("/plan?select=counts")
+def test_an_outdated_plan_is_refused(signed_in_page: WatchedPage, project: Path) -> None:
+    page = signed_in_page.page
+    signed_in_page.open("/plan?select=counts")
     Lake(str(project / "lake")).record("counts", {"region": "eu"}, outcome="failed", error="elsewhere")
     start_shown_plan(page)
     wait_for_end(page, "refused")
     expect(page.locator("#outcome")).to_contain_text("PlanOutdated")
-    seen.shoot("run-refused")
+    signed_in_page.shoot("run-refused")
 
 
 def test_by_the_api(server: UiServer, project: Path) -> None:

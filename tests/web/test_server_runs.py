@@ -131,7 +131,7 @@ def test_without_allow_run_nothing_runs(client: TestClient) -> None:
 
 @pytest.mark.parametrize("path", ["/api/run", "/run", "/api/run/cancel"])
 def test_by_cookie_a_change_needs_its_token(running: Site, stage: Stage, path: str) -> None:
-    number, _ = _made(running)
+    number, _ = _make_plan(running)
     client = TestClient(
         make_app(running), base_url=BASE_URL, cookies={"partita_8765": running.access_policy.cookie_value}
     )
@@ -149,13 +149,13 @@ def test_by_cookie_a_change_needs_its_token(running: Site, stage: Stage, path: s
     assert stage.runs == 1
 
 
-def _made(site: Site) -> tuple[str, RunPlan]:
+def _make_plan(site: Site) -> tuple[str, RunPlan]:
     return site.plans.make_plan(PlanPreviewQuery(("raw_orders",)))
 
 
-def test_a_stranger_runs_nothing(running: Site, stage: Stage) -> None:
+def test_a_request_without_a_token_starts_no_run(running: Site, stage: Stage) -> None:
     client = TestClient(make_app(running), base_url=BASE_URL)
-    assert client.post("/api/run", params={"plan": _made(running)[0]}).status_code == 401
+    assert client.post("/api/run", params={"plan": _make_plan(running)[0]}).status_code == 401
     assert client.get("/api/run/events").status_code == 401
     assert stage.runs == 0
 
@@ -163,7 +163,7 @@ def test_a_stranger_runs_nothing(running: Site, stage: Stage) -> None:
 # --- a run
 
 
-def test_a_run_is_told_from_its_start_to_its_end(runner: TestClient) -> None:
+def test_a_run_streams_its_events_from_start_to_end(runner: TestClient) -> None:
     begun = begin(runner).json()
     assert list(schema_violations(begun, SCHEMAS["Run"], SCHEMAS)) == []
     ended = over(runner)
@@ -186,7 +186,7 @@ def test_a_run_is_told_from_its_start_to_its_end(runner: TestClient) -> None:
         assert list(schema_violations(event, SCHEMAS["Event"], SCHEMAS)) == []
 
 
-def test_who_comes_back_goes_on_where_they_were(runner: TestClient) -> None:
+def test_a_reconnected_stream_continues_after_its_last_event(runner: TestClient) -> None:
     begin(runner)
     over(runner)
     assert [number for number, _ in events(runner, **{"Last-Event-ID": "1-3"})] == ["1-4", "1-5", None]
@@ -195,7 +195,7 @@ def test_who_comes_back_goes_on_where_they_were(runner: TestClient) -> None:
     assert len(events(runner, **{"Last-Event-ID": "1-99"})) == 1
 
 
-def test_who_looks_on_hears_it_as_it_happens(runner: TestClient, stage: Stage) -> None:
+def test_events_are_streamed_as_they_happen(runner: TestClient, stage: Stage) -> None:
     stage.go.clear()
     begin(runner)
     heard: list[Any] = []
@@ -232,7 +232,7 @@ def test_one_run_at_a_time(runner: TestClient, stage: Stage) -> None:
     assert {number for number, _ in events(runner)} >= {"2-0"}
 
 
-def test_a_cancelled_run_ends_and_says_so(runner: TestClient, stage: Stage) -> None:
+def test_a_cancelled_run_ends_with_an_event(runner: TestClient, stage: Stage) -> None:
     stage.go.clear()
     begin(runner)
     assert runner.post("/api/run/cancel").json()["state"] in {"stopping", "ended"}
@@ -270,7 +270,7 @@ def test_failures_are_shown_as_text(runner: TestClient, stage: Stage) -> None:
     assert 'data-state="ended"' in page
 
 
-def test_hostile_names_are_told_as_one_line(runner: TestClient, stage: Stage) -> None:
+def test_hostile_names_are_sent_as_one_line(runner: TestClient, stage: Stage) -> None:
     stage.failing = HOSTILE_ASSET
     begin(runner, select=f"+{HOSTILE_ASSET}")
     over(runner)
@@ -285,7 +285,7 @@ def test_hostile_names_are_told_as_one_line(runner: TestClient, stage: Stage) ->
 @pytest.mark.parametrize(
     ("error", "kind"), [(PlanOutdated(("raw_orders",)), "PlanOutdated"), (RuntimeError(HOSTILE_TEXT), "RuntimeError")]
 )
-def test_what_refuses_a_run_is_said(runner: TestClient, stage: Stage, error: Exception, kind: str) -> None:
+def test_the_reason_of_a_refused_run_is_shown(runner: TestClient, stage: Stage, error: Exception, kind: str) -> None:
     stage.error = error
     begin(runner)
     ended = over(runner)

@@ -17,7 +17,7 @@ from partita.web.snapshot_refresh import SnapshotRefresher
 
 
 @pytest.fixture
-def counted(lake: Lake) -> Lake:
+def counted_lake(lake: Lake) -> Lake:
     """A lake with an asset of three partitions, none of them made."""
     lake.register(pt.asset(name="counted", partitions=pt.static("n", [1, 2, 3]))(print))
     return lake
@@ -29,24 +29,24 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def made(snapshot: StatusSnapshot) -> int:
+def current_count(snapshot: StatusSnapshot) -> int:
     return snapshot.asset("counted").state_counts["current"]
 
 
-def test_a_recorded_event_refreshes_the_snapshot(counted: Lake) -> None:
-    watch = SnapshotRefresher(counted, poll_seconds=0.01)
+def test_a_recorded_event_refreshes_the_snapshot(counted_lake: Lake) -> None:
+    watch = SnapshotRefresher(counted_lake, poll_seconds=0.01)
     watch.start()
     before = watch.latest
-    counted.record("counted", {"n": 1}, outcome="succeeded")
-    until(lambda: made(watch.latest) == 1)
+    counted_lake.record("counted", {"n": 1}, outcome="succeeded")
+    until(lambda: current_count(watch.latest) == 1)
     watch.stop()
-    assert made(before) == 0
+    assert current_count(before) == 0
     assert before.fetch_rows("SELECT count(*) FROM partitions") == [(3,)]
     assert watch.latest.ledger_version > before.ledger_version
 
 
-def test_a_snapshot_is_refreshed_by_its_age(counted: Lake) -> None:
-    watch = SnapshotRefresher(counted, poll_seconds=0.01, max_age_seconds=0.0)
+def test_a_snapshot_is_refreshed_by_its_age(counted_lake: Lake) -> None:
+    watch = SnapshotRefresher(counted_lake, poll_seconds=0.01, max_age_seconds=0.0)
     watch.start()
     first = watch.latest
     until(lambda: watch.latest.as_of > first.as_of)
@@ -54,25 +54,25 @@ def test_a_snapshot_is_refreshed_by_its_age(counted: Lake) -> None:
     assert watch.latest.ledger_version == first.ledger_version
 
 
-def test_a_snapshot_is_not_due_without_new_events(counted: Lake) -> None:
-    watch = SnapshotRefresher(counted, max_age_seconds=1e9)
+def test_a_snapshot_is_not_due_without_new_events(counted_lake: Lake) -> None:
+    watch = SnapshotRefresher(counted_lake, max_age_seconds=1e9)
     first = watch.refresh()
     watch._refreshed_at -= 1_000 * first.build_seconds
     assert not watch._is_due()
-    counted.record("counted", {"n": 1}, outcome="succeeded")
+    counted_lake.record("counted", {"n": 1}, outcome="succeeded")
     assert watch._is_due()
 
 
-def test_a_busy_ledger_does_not_refresh_at_once(counted: Lake) -> None:
-    watch = SnapshotRefresher(counted, max_age_seconds=0.0)
+def test_a_busy_ledger_does_not_refresh_at_once(counted_lake: Lake) -> None:
+    watch = SnapshotRefresher(counted_lake, max_age_seconds=0.0)
     watch.refresh()
     watch._refreshed_at += 3_600
-    counted.record("counted", {"n": 1}, outcome="succeeded")
+    counted_lake.record("counted", {"n": 1}, outcome="succeeded")
     assert not watch._is_due()
 
 
-def test_a_requested_refresh_comes_soon(counted: Lake) -> None:
-    watch = SnapshotRefresher(counted, poll_seconds=3_600)
+def test_a_requested_refresh_comes_soon(counted_lake: Lake) -> None:
+    watch = SnapshotRefresher(counted_lake, poll_seconds=3_600)
     watch.start()
     first = watch.latest
     watch.request_refresh()
@@ -84,10 +84,10 @@ def broken(_: Lake) -> StatusSnapshot:
     raise StorageError("the disk is gone")
 
 
-def test_a_failed_refresh_is_reported_and_the_last_snapshot_stays(
-    counted: Lake, monkeypatch: pytest.MonkeyPatch
+def test_a_failed_refresh_is_reported_and_keeps_the_last_snapshot(
+    counted_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watch = SnapshotRefresher(counted)
+    watch = SnapshotRefresher(counted_lake)
     first = watch.refresh()
     monkeypatch.setattr(watching, "take_snapshot", broken)
     assert watch.refresh() is first
@@ -97,10 +97,10 @@ def test_a_failed_refresh_is_reported_and_the_last_snapshot_stays(
     assert [*said, watch.problem] == ["the disk is gone", None]
 
 
-def test_a_lake_that_is_gone_is_a_problem_and_not_empty(counted: Lake) -> None:
-    watch = SnapshotRefresher(counted)
+def test_a_lake_that_is_gone_is_a_problem_and_not_empty(counted_lake: Lake) -> None:
+    watch = SnapshotRefresher(counted_lake)
     first = watch.refresh()
-    folder = Path(counted.uri.removeprefix("file://"))
+    folder = Path(counted_lake.uri.removeprefix("file://"))
     folder.rename(folder.with_name("elsewhere"))
     assert watch.refresh() is first
     assert watch.problem is not None
@@ -110,7 +110,7 @@ def test_a_lake_that_is_gone_is_a_problem_and_not_empty(counted: Lake) -> None:
     assert watch.problem is None
 
 
-def test_a_first_snapshot_that_fails_is_an_error(counted: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_snapshot_that_fails_is_an_error(counted_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "take_snapshot", broken)
     with pytest.raises(StorageError, match="gone"):
-        SnapshotRefresher(counted).start()
+        SnapshotRefresher(counted_lake).start()

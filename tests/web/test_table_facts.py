@@ -24,7 +24,7 @@ def test_partitions_without_a_key_are_not_one() -> None:
     assert crowded["small files"].startswith("5 files under 32.0 MiB are in 1 partition with 5 or more of them")
 
 
-def test_what_is_uneven_is_judged_within_the_spec_and_from_a_size_on() -> None:
+def test_uneven_partitions_are_reported_by_spec_and_above_a_size() -> None:
     even = [(1, f"region=s:r{n}", f"r{n}", 40 * 2**20) for n in range(5)]
     assert "skew" not in warnings((0, "", "", 2**40), *even, current=1), "that of an earlier spec was coarser"
     assert "skew" in warnings((1, "region=s:x", "x", 2**40), *even, current=1)

@@ -20,12 +20,12 @@ def why_of(depth: int) -> dict[str, Any]:
     return found
 
 
-def shown(depth: int) -> str:
+def rendered_html(depth: int) -> str:
     return _template_environment().get_template("_why.html").render(why=why_of(depth))
 
 
 def test_a_chain_of_causes_has_an_end() -> None:
-    assert (shown(20).count("<a "), "more" in shown(20)) == (20, False)
-    page = shown(900)
+    assert (rendered_html(20).count("<a "), "more" in rendered_html(20)) == (20, False)
+    page = rendered_html(900)
     assert page.count("<a ") == 20
     assert "and 880 more" in page

@@ -159,7 +159,7 @@ def dynamic(dimension: str) -> PartitionSet:
     return PartitionSet((DynamicDimension(check_dimension_name(dimension)),))
 
 
-def _time_windows(  # noqa: PLR0913, PLR0917 - what windows are made of
+def _time_windows(  # noqa: PLR0913, PLR0917 - the settings of time windows
     dimension: str, unit: str, start: TimestampLike, end: TimestampLike | None, time_zone: str, offset: timedelta
 ) -> PartitionSet:
     if not isinstance(offset, timedelta):

@@ -89,7 +89,7 @@ class ColumnStatistics:
         return ColumnStatistics(*(None if array is None else array.take(rows) for array in arrays))
 
 
-def prune(  # noqa: PLR0913 - what is pruned, and by what
+def prune(  # noqa: PLR0913 - a predicate, a spec and its partitions
     where: PredicateLike | UnboundPredicate,
     *,
     schema: object,

@@ -1,4 +1,4 @@
-"""Assets: what is made, from what, and in which partitions."""
+"""Assets: functions that make partitions of tables from upstream partitions, and their plans and runs."""
 
 from partita.assets.asset import Asset, asset
 

@@ -29,7 +29,7 @@ _STORED_CATALOG_SETTINGS = ("name", "type", "uri", "warehouse", "jdbc.schema-ver
 """The settings of a catalog that are stored; others may be a secret, or the name of code to run."""
 
 
-def adopt_table(  # noqa: PLR0913, PLR0917 - what there is to say of a table
+def adopt_table(  # noqa: PLR0913, PLR0917 - the properties of a source
     storage: Storage,
     name: str,
     uri: str,

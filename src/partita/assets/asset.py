@@ -88,7 +88,7 @@ class Asset:
 UpstreamLike: TypeAlias = "Asset | str | tuple[Asset | str, PartitionMapping]"
 
 
-def asset(  # noqa: PLR0913 - what there is to define
+def asset(  # noqa: PLR0913 - the fields of a definition
     *,
     table: str | None = None,
     partitions: PartitionSet | None = None,
@@ -143,7 +143,7 @@ def asset(  # noqa: PLR0913 - what there is to define
     tag_names = _checked_tags(tags)
     table_properties = _checked_properties(properties)
     if format not in FORMATS:
-        raise DefinitionError(f"there is no format {value_repr(format)}; there is {', '.join(FORMATS)}")
+        raise DefinitionError(f"unknown format {value_repr(format)}; the formats are {', '.join(FORMATS)}")
     partition_fields = None if partition_by is None else tuple(partition_fields_of(partition_by, "partition_by"))
     table_options = TableOptions(format, partition_fields, table_properties, schema)
 

@@ -1,4 +1,4 @@
-"""What an asset's function is called with: the Spark session, the keys to make, and its upstreams."""
+"""The argument of an asset's function: the Spark session, the keys to make, and the upstreams to read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AssetContext:
         log: a logger of the asset.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what an attempt is made of
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of an attempt
         self,
         lake: LakeContext,
         asset: Asset,

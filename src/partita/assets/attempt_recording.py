@@ -44,7 +44,7 @@ def record_with_retries(record: Callable[[], T]) -> T:
         raise LedgerUnavailable(f"the ledger can't be written, so the run stops; resume it later: {error}") from error
 
 
-def record_success(  # noqa: PLR0913, PLR0917 - what an outcome is made of
+def record_success(  # noqa: PLR0913, PLR0917 - the fields of an outcome
     ledger: Ledger,
     asset: str,
     keys: Sequence[str],

@@ -165,20 +165,21 @@ def check_new_table(definition: AssetDefinition, table_options: TableOptions) ->
         function.name.casefold(): function for function in partition_functions_of(partition_by or (), "partition_by")
     }
     own_format = table_format(table_options.format)
-    has_transforms = own_format.supports(Operation.TRANSFORM_PARTITIONING)
+    transform_gap = own_format.gaps.get(Operation.TRANSFORM_PARTITIONING)
+    has_transforms = transform_gap is None
     for function in functions.values():
         is_column = function.transform.is_identity or function.transform.can_be_generated
-        if not has_transforms and not is_column:
+        if transform_gap is not None and not is_column:
             raise DefinitionError(
-                f"the asset {definition.asset!r} has partition_by={function}, and {own_format.title} partitions by "
-                "columns: return a column that holds it and name that, or use another format"
+                f"the asset {definition.asset!r} has partition_by={function}, and a {own_format.title} table "
+                f"{transform_gap.reason}; {transform_gap.way_out}"
             )
     for dimension in () if partition_by is None else definition.partitions.dimensions:
         function_of_dimension = functions.get(dimension.name.casefold())
         if function_of_dimension is None:
             raise _missing_field_error(definition.asset, dimension, [f.name for f in functions.values()])
         if isinstance(dimension, TimeWindows) and not function_of_dimension.transform.is_identity and has_transforms:
-            # What such a field holds doesn't hang on the type of its column.
+            # The results of such a field don't depend on the type of its column.
             field = PartitionField(
                 function_of_dimension.name,
                 function_of_dimension.source,

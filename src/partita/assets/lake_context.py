@@ -1,4 +1,4 @@
-"""What the assets of a lake work on: its folder, its tables and the status of one workspace."""
+"""The parts of a lake that assets use: its folder, its tables and the status of one workspace."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _check_upstreams(asset: Asset, assets_by_name: Mapping[str, Asset]) -> None:
         if upstream.asset not in assets_by_name:
             names = ", ".join(sorted(assets_by_name))
             problem = (
-                f"there is no upstream {upstream.asset!r}; there is: {names}. A table that others write is "
+                f"unknown upstream {upstream.asset!r}; the assets are: {names}. A table that others write is "
                 f"pt.source({upstream.asset!r})"
             )
             raise _asset_error(asset, problem)

@@ -119,7 +119,7 @@ class _AssetRunState:
 class RunExecutor:
     """Executes the batches of one run in this process."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what a run is made of
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a run
         self,
         materializer: Materializer,
         batches: Sequence[Batch],

@@ -42,7 +42,7 @@ def select_assets(selectors: Sequence[str], definitions: Mapping[str, AssetDefin
         names, with_upstreams, with_downstreams = _resolve_selector(selector, definitions)
         if not names:
             available = ", ".join(sorted(definitions)) or "no asset"
-            raise PlanError(f"nothing is selected by {selector!r}; there is: {available}")
+            raise PlanError(f"{selector!r} selects no asset; choose from: {available}")
         selection |= names
         if with_upstreams:
             selection |= _reachable_assets(names, upstreams)

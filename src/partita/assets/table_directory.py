@@ -68,7 +68,7 @@ class TableDirectory:
 
         return sorted(table_names(self._lake_tables, METADATA_FOLDER) | adopted_table_names(self.storage))
 
-    def adopt(  # noqa: PLR0913, PLR0917 - what a source is made of
+    def adopt(  # noqa: PLR0913, PLR0917 - the properties of a source
         self,
         uri: str,
         format_name: str,

@@ -84,7 +84,7 @@ def _axis_document(axis_bins: AxisBins) -> dict[str, Any]:
     }
 
 
-def bin_partitions(  # noqa: PLR0913, PLR0917 - what is looked at, and how closely
+def bin_partitions(  # noqa: PLR0913, PLR0917 - the partitions, the axes and the size of bins
     snapshot: StatusSnapshot,
     asset: str,
     region: Box | None = None,
@@ -166,7 +166,7 @@ def _distinct_counts(counts: np.ndarray) -> tuple[tuple[tuple[int, ...], ...], t
     return distinct_counts, tuple(rank[inverse][1:].tolist())
 
 
-def _axis_bins(  # noqa: PLR0913, PLR0917 - an axis, and where on it
+def _axis_bins(  # noqa: PLR0913, PLR0917 - an axis and a range of it
     snapshot: StatusSnapshot, summary: AssetSummary, direction: str, axis: Axis, first: int, step: int, size: int
 ) -> AxisBins:
     starts = [(first + i) * step for i in range(size)]

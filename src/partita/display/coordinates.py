@@ -40,11 +40,11 @@ PARTITIONS = Sql("partitions")
 TICKS = Sql("ticks")
 """The values along axes that aren't time: asset, axis, coordinate, value."""
 ASSET_PARTITIONS = Sql("asset_partitions")
-"""The rows of `LOADED_PARTITIONS` that belong to the asset at hand."""
+"""The rows of `LOADED_PARTITIONS` of the asset that is shown."""
 _DOWN_TICKS, _ACROSS_TICKS = Sql("down_ticks"), Sql("across_ticks")
 ACROSS, DOWN = "across", "down"
 _MAX_SORTED_VALUES = 20_000
-"""Up to so many values are sorted by their type; more of them by their text."""
+"""At most this many values are sorted by their type; more are sorted by their text."""
 _FULL_AXIS_SIZES = {"day of the month": 31, "month of the year": 12, "hour of the day": 24, "week of the year": 53}
 """The rows of a calendar that are shown whole, whatever partitions they have."""
 _PARTITION_KEY = Sql("partition_key")

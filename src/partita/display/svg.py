@@ -86,7 +86,7 @@ def _row_svg(
             yield from _bin_svg(counts, _LEFT_MARGIN + column * cell_width, y, w, h, min_height, times)
 
 
-def _bin_svg(  # noqa: PLR0913, PLR0917 - a rectangle, what is in it, and how often
+def _bin_svg(  # noqa: PLR0913, PLR0917 - a rectangle, its states and their number
     counts: tuple[int, ...], x: float, y: float, w: float, h: float, min_height: float, times: int
 ) -> Iterator[str]:
     """Draw the marks of a bin from below, the worst first and at least `min_height` high, for `times` bins in a row."""

@@ -44,7 +44,7 @@ FIXED_PARTITIONING = Gap(
     "create a table with the new partitioning and append this table's rows to it, or use format='iceberg'",
 )
 COLUMN_PARTITIONING = Gap(
-    "is partitioned by columns", "add a column that holds the value and name that, or use another format"
+    "is partitioned by columns", "add a column that holds the value and name that, or use format='iceberg' or 'lance'"
 )
 EMPTY_TEXT_IS_NULL = Gap("stores an empty partition text as null", "use None, another text, or another format")
 NO_VECTOR_INDEX = Gap("has no vector index", "use format='lance'")

@@ -166,7 +166,7 @@ REASON_OUTSIDE_FOLDER = "it lies outside of the table's folder"
 REASON_SYMBOLIC_LINK = "it is a symbolic link, which is not followed"
 REASON_OTHER_TABLE = "another table lies in this folder"
 REASON_SHARED_FOLDER = "a table of another format lies in the same folder, and may need it"
-REASON_UNKNOWN_NAME = "its name is none of those that Partita knows writers of this format to give"
+REASON_UNKNOWN_NAME = "no writer of this format that Partita knows gives such names"
 REASON_UNKNOWN_FOLDER = "no writer of this table puts files into this folder, and other programs use such names too"
 REASON_TOO_YOUNG = "it is younger than older_than, and a running write may need it"
 

@@ -114,5 +114,5 @@ class TableFormat(ABC):
     def _table_folder(self, uri: str, options: Mapping[str, str] | None, location: str | None) -> Storage:
         """Return the folder of a table that is opened by its URI."""
         if location is not None:
-            raise TableError(f"a {self.name} table is found by its folder, so location says nothing; leave it out")
+            raise TableError(f"a {self.name} table is found by its folder, so location has no effect; leave it out")
         return Storage.from_uri(uri, options)

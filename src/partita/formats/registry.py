@@ -26,7 +26,7 @@ FORMATS = tuple(_FORMATS)
 def table_format(name: str) -> TableFormat:
     """Return the format of that name; raises `TableError` if there is none."""
     if not isinstance(name, str) or name not in _FORMATS:
-        raise TableError(f"there is no format {value_repr(name)} yet; there is {', '.join(FORMATS)}")
+        raise TableError(f"unknown format {value_repr(name)}; the formats are {', '.join(FORMATS)}")
     return _load_format(name)
 
 

@@ -5,7 +5,7 @@ lake.py          Lake: opens a lake, and has the methods of the three parts
 tables.py        LakeTableMethods: create, open, adopt and query tables
 runs.py          LakeRunMethods: register assets, observe sources, plan and run
 status.py        LakeStatusMethods: record attempts, ask for status
-base.py          LakeBase: what the parts share, and `observe_first`
+base.py          LakeBase: the fields that the parts share, and `observe_first`
 ```
 """
 

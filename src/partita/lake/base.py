@@ -1,4 +1,4 @@
-"""What the parts of a lake share: its folder, its workspace, its tables, and observing sources first."""
+"""The base class of the parts of a lake: its folder, its workspace, its tables, and observing sources first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class LakeBase:
     """A lake's folder, its tables and the status of one workspace."""
 
-    def __init__(  # noqa: PLR0913 - what a lake is made of
+    def __init__(  # noqa: PLR0913 - the settings of a lake
         self,
         uri: str,
         *,

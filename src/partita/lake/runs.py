@@ -42,7 +42,7 @@ class LakeRunMethods(LakeBase):
         definitions = [getattr(asset, "definition", asset) for asset in assets]
         for definition in definitions:
             if not isinstance(definition, AssetDefinition):
-                raise DefinitionError(f"an asset is made by @asset, not {value_repr(definition)}")
+                raise DefinitionError(f"an asset must be made by @asset, not {value_repr(definition)}")
         for asset in assets:
             if isinstance(asset, Asset):
                 self._check_dimensions(asset)
@@ -85,7 +85,7 @@ class LakeRunMethods(LakeBase):
         self._workspace.retire(asset_name(asset))
         unwatch_source(self._context, asset_name(asset))
 
-    def adopt(  # noqa: PLR0913 - what a source is made of
+    def adopt(  # noqa: PLR0913 - the properties of a source
         self,
         uri: str,
         format: str,  # noqa: A002 - the public name
@@ -123,7 +123,7 @@ class LakeRunMethods(LakeBase):
         return observe_sources(self._context)
 
     @observe_first
-    def plan(  # noqa: PLR0913 - what a plan can be asked for
+    def plan(  # noqa: PLR0913 - the filters and limits of a plan
         self,
         *,
         missing: bool = False,
@@ -179,7 +179,7 @@ class LakeRunMethods(LakeBase):
             return make_plan(reader, request, self.uri, self.tenant, self.workspace)
 
     @observe_first
-    def run(  # noqa: PLR0913 - how a run works
+    def run(  # noqa: PLR0913 - the settings of a run
         self,
         plan: RunPlan,
         *,
@@ -218,7 +218,7 @@ class LakeRunMethods(LakeBase):
         options = RunOptions(parallel, max_failures, stop)
         return self._run_launcher(spark, options, wait, listener).run(plan)
 
-    def resume(  # noqa: PLR0913 - how a run works
+    def resume(  # noqa: PLR0913 - the settings of a run
         self,
         run_id: str | None = None,
         *,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class LakeStatusMethods(LakeBase):
     """Record attempts at partitions, and ask for the status of partitions."""
 
-    def record(  # noqa: PLR0913 - what an attempt is made of
+    def record(  # noqa: PLR0913 - the fields of an event
         self,
         asset: AssetRef,
         key: PartitionKeyLike | Sequence[PartitionKeyLike] = None,
@@ -122,7 +122,7 @@ class LakeStatusMethods(LakeBase):
         record_events(self._workspace.ledger, EventKind.REMOVED, asset_name(asset), key_texts(key), at)
 
     @observe_first
-    def status(  # noqa: PLR0913 - what can be asked about status
+    def status(  # noqa: PLR0913 - the filters of a status query
         self,
         asset: AssetRef | Sequence[AssetRef] | None = None,
         where: PredicateLike | None = None,

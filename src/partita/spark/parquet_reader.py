@@ -2,7 +2,7 @@
 
 To read five files, Spark lists them, creates a relation and analyses the schema, which takes as long as the rest of a
 small read. Files of a table never change, so the DataFrame is kept for the next read of the same files (ADR 22). Files
-that others may write anew under the same path have revisions that tell their contents apart.
+that others may replace under the same path have revisions that distinguish their contents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Columns that say where a row is stored: its file, and its index in that file. Row-level changes are made of them."""
+"""Columns with the position of a row: its file and its index in that file. Row-level changes find rows by them."""
 
 from __future__ import annotations
 

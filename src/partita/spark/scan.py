@@ -54,7 +54,7 @@ class ScanFiles:
     the names of its files, and every file is in one group. `constants` has a row for each file, with the columns that
     have one value in a file. `columns` has for each column of the table, in order, its name, its type, and its name in
     `stored_names` or in `constants`. `revisions` tell the contents of each file from earlier ones under the same path,
-    if the files of the table may be written anew.
+    if other writers may replace the files of the table.
     """
 
     locations: list[str]

@@ -21,7 +21,7 @@ _ESCAPED_LITERALS = "spark.sql.parser.escapedStringLiterals"
 _DOUBLE_QUOTED_IDENTIFIERS = "spark.sql.ansi.doubleQuotedIdentifiers"
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
 _SYNTAX_SETTINGS = {_CASE_SENSITIVE: ("false",), _DOUBLE_QUOTED_IDENTIFIERS: ("false",), _ESCAPED_LITERALS: ("false",)}
-"""Settings that decide what is a name and what is a literal."""
+"""Settings that decide which tokens are names and which are literals."""
 _VALUE_SETTINGS = {"spark.sql.ansi.enabled": ("true",)}
 """Settings that decide which value a literal has."""
 

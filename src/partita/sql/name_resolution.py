@@ -199,7 +199,7 @@ def _lambda_names(node: Any) -> set[str]:
 
 
 def _check_dotted_names(tree: Any, fragment: SqlFragment, column_positions: set[int]) -> None:
-    """Refuse a name with a dot that is no column in the tree: Spark would get it unchanged, and may resolve it.
+    """Refuse a name with a dot that is not a column of the tree: Spark would get it unchanged, and may resolve it.
 
     Other tokens before a dot are the variable of a lambda, and the end of a call or an index.
     """

@@ -84,7 +84,7 @@ def parse_query(fragment: SqlFragment) -> ParsedQuery:
     if not isinstance(tree, exp.Query | exp.Values):
         first, kind = fragment.tokens[0].text.upper(), type(tree).__name__.upper()
         raise TableError(
-            f"what begins with {first} is read as a query, and this is {kind}; "
+            f"a statement that begins with {first} is read as a query, and this is {kind}; "
             "begin with that word, and put the query into it, as in MERGE INTO t USING (WITH ... SELECT ...) s"
         )
     references = []

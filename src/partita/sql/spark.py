@@ -125,7 +125,7 @@ class StatementRunner:
 
     def _target_table(self, name: QualifiedName) -> Table:
         if any("." in part for part in name.parts):
-            raise TableError(f"{name} is no table's name; a quoted part of a name can't contain a dot")
+            raise TableError(f"{name} is not a table name; a quoted part of a name can't contain a dot")
         return self.tables.table(str(name))
 
     def _run_insert(self, statement: InsertStatement) -> ChangeResult:

@@ -56,7 +56,7 @@ def read_asset_catalog(
 ) -> AssetCatalog:
     """Read the catalog from the events in some files of the ledger, as of `now` where it is given.
 
-    An asset that had no definition by then is judged by its first one, as if that had always been there.
+    An asset without a definition at that time has its first one, as if it had been registered from the start.
     """
     ledger.create_view(connection, CATALOG_EVENTS, files.files_of(*CATALOG_EVENT_KINDS))
     rows = fetch_rows(

@@ -130,7 +130,7 @@ def event_kind_from_outcome(outcome: str) -> EventKind:
     """
     kinds = (EventKind.STARTED, *(o.event_kind for o in Outcome))
     if not isinstance(outcome, str) or outcome.lower() not in kinds:
-        raise StatusError(f"no outcome {value_repr(outcome)}; the outcomes are {', '.join(kinds)}")
+        raise StatusError(f"unknown outcome {value_repr(outcome)}; the outcomes are {', '.join(kinds)}")
     return EventKind(outcome.lower())
 
 
@@ -141,7 +141,7 @@ def key_text(key: PartitionKeyLike) -> str:
     if isinstance(key, str):
         return str(PartitionKey.parse(key))
     if not isinstance(key, Mapping):
-        raise StatusError(f"a partition is a key, a mapping, a canonical text or None, not {value_repr(key)}")
+        raise StatusError(f"a partition must be a key, a mapping, a canonical text or None, not {value_repr(key)}")
     return str(key if isinstance(key, PartitionKey) else PartitionKey.of(key))
 
 
@@ -156,7 +156,7 @@ def key_list(keys: PartitionKeyLike | Sequence[PartitionKeyLike]) -> Sequence[Pa
         return [keys]
     key_values = list(keys)
     if not key_values:
-        raise StatusError("no partitions are given; that of an asset without partitions is None")
+        raise StatusError("the list of partitions is empty; use None for an asset without partitions")
     return key_values
 
 

@@ -44,7 +44,7 @@ class AssetDefinition:
 
     def __post_init__(self) -> None:
         if not isinstance(self.asset, str) or not self.asset:
-            raise DefinitionError(f"an asset's name is text and not empty, not {value_repr(self.asset)}")
+            raise DefinitionError(f"an asset's name must be a non-empty string, not {value_repr(self.asset)}")
         names = [upstream.asset for upstream in self.upstreams]
         if self.asset in names:
             raise DefinitionError(f"the asset {self.asset!r} can't be its own upstream")

@@ -38,7 +38,7 @@ _VACUUM_HOURS = 48
 """How long unreferenced files are kept, for slow readers and for writers that are about to commit them."""
 _MIB = 2**20
 _COMPACTION_TIERS = ((1_000_000, 512 * _MIB), (10_000, 64 * _MIB), (100, 2 * _MIB))
-"""Every so many versions, files below a size are compacted; so no row is copied more than a few times."""
+"""The number of versions between two compactions of files below a size, so that a row is copied only a few times."""
 
 
 _EVERY_ROW = Sql("true")
@@ -151,7 +151,7 @@ def retry_commit(operation: str, commit: Callable[[], T]) -> T:
 def maintain_table(table: DeltaTable) -> None:
     """Compact small files and vacuum unreferenced ones, where that is due at the table's version.
 
-    Whoever commits a version does what is due at it. If that fails or the process dies, the next time does it.
+    The process that commits a version does the maintenance due at it. If that fails, the next due version repeats it.
     """
     from deltalake.exceptions import DeltaError
 

@@ -95,11 +95,11 @@ class Event:
         for name in ("kind", "tenant_id", "workspace_id", "asset_key"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value:
-                raise StatusError(f"an event's {name} is text and not empty, not {value_repr(value)}")
+                raise StatusError(f"an event's {name} must be a non-empty string, not {value_repr(value)}")
         for name in ("kind", "tenant_id", "workspace_id", "asset_key", "run_id", "code_version", "error", "definition"):
             _check_text(name, getattr(self, name))
         if not is_ulid(self.event_id):
-            raise StatusError(f"{self.event_id!r} is no ULID; leave event_id out to get a new one")
+            raise StatusError(f"{self.event_id!r} is not a ULID; leave event_id out to get a new one")
         object.__setattr__(self, "occurred_at", validate_timestamp("at", self.occurred_at))
         if self.started_at is not None:
             object.__setattr__(self, "started_at", validate_timestamp("started_at", self.started_at))
@@ -107,7 +107,7 @@ class Event:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, validate_count(name, getattr(self, name)))
         if self.run_id == "":
-            raise StatusError("an event's run_id is not empty; leave it out where there is no run")
+            raise StatusError("an event's run_id must not be empty; leave it out if there is no run")
         if self.kind in (*PARTITION_EVENT_KINDS, EventKind.ADDED, EventKind.REMOVED):
             _check_key(self.kind, self.partition_key)
         is_attempt = self.kind in (EventKind.STARTED, *FINISHED_KINDS)
@@ -179,7 +179,7 @@ def events_from_arrow(table: pa.Table) -> list[Event]:
 def validate_timestamp(name: str, value: object) -> datetime:
     """Return a timestamp in UTC; raise `StatusError` where it has no time zone or is finer than a microsecond."""
     if not isinstance(value, datetime) or value != value:  # noqa: PLR0124 - pandas' NaT
-        raise StatusError(f"{name} is a datetime, not {value_repr(value)}")
+        raise StatusError(f"{name} must be a datetime, not {value_repr(value)}")
     if value.utcoffset() is None:
         raise StatusError(f"{name} is {value}, which has no time zone; attach one, as in replace(tzinfo=UTC)")
     if has_nanoseconds(value):
@@ -200,16 +200,16 @@ def validate_count(name: str, value: object) -> int:
     except TypeError:
         count = None
     if count is None or not 0 <= count < limit:
-        raise StatusError(f"an event's {name} is a non-negative integer, not {value_repr(value)}")
+        raise StatusError(f"an event's {name} must be a non-negative integer, not {value_repr(value)}")
     return count
 
 
 def _check_text(name: str, value: Any) -> None:
     if value is not None and (not isinstance(value, str) or not is_unicode(value)):
-        raise StatusError(f"an event's {name} is Unicode text, not {value_repr(value)}")
+        raise StatusError(f"an event's {name} must be Unicode text, not {value_repr(value)}")
 
 
 def _check_key(kind: str, text: str | None) -> None:
     if text is None:
-        raise StatusError(f"a {kind} event needs a partition_key; that of an asset without partitions is ''")
+        raise StatusError(f"a {kind} event needs a partition_key; use '' for an asset without partitions")
     PartitionKey.parse(text)

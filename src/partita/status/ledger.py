@@ -147,7 +147,7 @@ class Ledger:
         except DeltaError:
             if self._table is None:
                 raise
-            # The open table may have been deleted and created anew.
+            # The open table may have been deleted and created again.
             self._table = None
             return self._commit_rows(rows)
         self._table = table

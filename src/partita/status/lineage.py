@@ -177,7 +177,7 @@ def _create_dimension_groups(  # noqa: PLR0913, PLR0917 - both sides of an edge
     downstream: Sql,
     upstream: Sql,
 ) -> None:
-    """Group by the values of the shared dimensions; time windows of ours are mapped to those of the upstream."""
+    """Group by the values of the shared dimensions; time windows of the asset are mapped to those of the upstream."""
     dimension_pairs = shared_dimensions(edge)
     values, joins = [], []
     for i, (ours, theirs) in enumerate(dimension_pairs):

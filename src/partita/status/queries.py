@@ -1,4 +1,4 @@
-"""Status queries: which partitions, as of when, and what status says of them.
+"""Status queries: the status of selected partitions as of a moment.
 
 ```text
 open_status_reader   read the ledger: asset catalog, status rows as of now

@@ -76,4 +76,4 @@ STALE_PARTITIONS = Sql("stale_partitions")
 """Partitions that are stale and may make others stale, for transitive queries."""
 
 STATUS_VIEW = Sql("status_view")
-"""Every selected partition with all that status says of it."""
+"""Every selected partition with its full status."""

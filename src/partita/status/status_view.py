@@ -1,4 +1,4 @@
-"""The status view: every selected partition with all that status says of it, as one relation.
+"""The status view: every selected partition with its full status, as one relation.
 
 The view joins the facts of staleness and the running attempts to the selected partitions. DuckDB computes only those
 columns that a query reads.

@@ -57,9 +57,9 @@ class Workspace:
     def __init__(self, uri: str, options: Mapping[str, str], tenant: str, workspace: str) -> None:
         for noun, name in (("tenant", tenant), ("workspace", workspace)):
             if not isinstance(name, str) or not _NAME_PATTERN.fullmatch(name):
-                raise StatusError(f"{value_repr(name)} is no {noun}'s name; use letters, digits, _, - and dots")
+                raise StatusError(f"{value_repr(name)} can't be a {noun}'s name; use letters, digits, _, - and dots")
         if tenant == ADOPTED_FOLDER:
-            raise StatusError(f"{tenant!r} is no tenant's name: the lake lists its adopted tables there")
+            raise StatusError(f"{tenant!r} can't be a tenant's name: the lake lists its adopted tables in that folder")
         self.folder = f"{METADATA_FOLDER}/{tenant}/{workspace}"
         """The folder of the workspace, relative to the lake."""
         self.ledger = Ledger(TableLocation(f"{uri}/{self.folder}/ledger", options), tenant, workspace)
@@ -163,10 +163,8 @@ class Workspace:
             names = tuple(PartitionKey.parse(key_text(key)))
             wrong = next((name for name in names if name not in dynamic), None)
             if wrong is not None or not names:
-                subject = "no dimension" if wrong is None else f"{wrong!r}"
-                raise StatusError(
-                    f"{subject} is no dynamic dimension of {asset!r}; there is: {', '.join(dynamic) or 'none'}"
-                )
+                problem = "the key has no dimension" if wrong is None else f"{wrong!r} is not a dynamic dimension"
+                raise StatusError(f"asset {asset!r}: {problem}; its dynamic dimensions: {', '.join(dynamic) or 'none'}")
 
     def open_reader(self, **query: Any) -> StatusReader:
         """Open a reader of what a query selects; the arguments are those of `StatusQuery`. Close it when done."""
@@ -175,7 +173,7 @@ class Workspace:
         status_query = StatusQuery(mapping_functions=self._mapping_functions, **query)
         return open_status_reader(self.ledger, self.status_table, status_query)
 
-    def status(  # noqa: PLR0913 - what lake.status asks
+    def status(  # noqa: PLR0913 - the filters of a status query
         self,
         assets: AssetRef | Sequence[AssetRef] | None,
         where: UnboundPredicate | None,
@@ -317,7 +315,7 @@ def asset_name(asset: AssetRef) -> str:
     """Return the name of an asset; raise `StatusError` for anything else."""
     name = getattr(asset, "name", asset)
     if not isinstance(name, str):
-        raise StatusError(f"an asset is given by itself or by its name, not {value_repr(asset)}")
+        raise StatusError(f"an asset must be an Asset or its name, not {value_repr(asset)}")
     return name
 
 
@@ -336,5 +334,5 @@ def _canonical_names(noun: str, words: str | Sequence[str], choices: Sequence[st
     word_list = list(words) if isinstance(words, Iterable) and not isinstance(words, str) else [words]
     for word in word_list:
         if not isinstance(word, str) or word.lower() not in spellings:
-            raise StatusError(f"no {noun} {value_repr(word)}; there is: {', '.join(choices)}")
+            raise StatusError(f"unknown {noun} {value_repr(word)}; choose from: {', '.join(choices)}")
     return [spellings[word.lower()] for word in word_list]

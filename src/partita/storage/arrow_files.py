@@ -34,11 +34,11 @@ class FileReader:
         return position
 
     def readable(self) -> bool:
-        """Return True: pyarrow asks."""
+        """Return True, which pyarrow checks."""
         return True
 
     def seekable(self) -> bool:
-        """Return True: pyarrow asks."""
+        """Return True, which pyarrow checks."""
         return True
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class FileWriter:
         return self._bytes_written
 
     def writable(self) -> bool:
-        """Return True: pyarrow asks."""
+        """Return True, which pyarrow checks."""
         return True
 
     def flush(self) -> None:

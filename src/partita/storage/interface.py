@@ -54,7 +54,7 @@ class Storage(ABC):
 
         text = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
         if not isinstance(text, str):
-            raise StorageError(f"a folder is a path or a URI, not {value_repr(uri)}")
+            raise StorageError(f"a folder must be a path or a URI, not {value_repr(uri)}")
         if "\0" in text or _LONE_SURROGATE.search(text):
             raise StorageError(f"{text!r} is not a path: it has a NUL, or is not Unicode")
         settings = {} if options is None else options

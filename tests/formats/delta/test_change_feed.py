@@ -77,7 +77,7 @@ def test_the_time_of_a_commit_is_its_own_or_its_files(tmp_path: Path) -> None:
     assert feed[2].operation == "UNKNOWN"
 
 
-def test_where_the_log_was_cleaned_up_its_checkpoint_touches_all(tmp_path: Path) -> None:
+def test_after_a_log_cleanup_the_checkpoint_changes_all_partitions(tmp_path: Path) -> None:
     table = create_table(tmp_path)
     for number, value in enumerate("abcd"):
         table.append(rows((number, value)))

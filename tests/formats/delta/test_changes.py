@@ -233,7 +233,7 @@ def constrained_table(spark: SparkSession, tmp_path_factory: pytest.TempPathFact
     return table
 
 
-def test_what_a_check_constraint_refuses_changes_nothing(spark: SparkSession, constrained_table: pt.Table) -> None:
+def test_a_violated_check_constraint_commits_nothing(spark: SparkSession, constrained_table: pt.Table) -> None:
     with assert_unchanged(constrained_table):
         for change in REFUSED.values():
             with pytest.raises(ConstraintError):
@@ -241,7 +241,7 @@ def test_what_a_check_constraint_refuses_changes_nothing(spark: SparkSession, co
     assert sorted_rows(constrained_table.read()) == [row.values for row in TWO]
 
 
-def test_an_append_only_table_takes_rows_and_gives_none(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_append_only_table_refuses_removals(spark: SparkSession, tmp_path: Path) -> None:
     table = filled_table(tmp_path, delta_appendOnly="true")
     changes: list[Callable[[], object]] = [
         lambda: table.delete("id = 1"),

@@ -222,7 +222,7 @@ def test_a_checkpoint_is_made_and_read(tmp_path: Path) -> None:
     assert ids(table) == list(range(7))
 
 
-def test_what_is_known_before_the_commit_stays(tmp_path: Path) -> None:
+def test_a_version_stays_the_same_after_a_commit(tmp_path: Path) -> None:
     table = fill_table(create_table(tmp_path))
     store, state = open_current_version(table)
     file: dict[str, Any] = write_data_file(store, state, "a", 5)

@@ -117,7 +117,7 @@ def test_an_update_of_the_source_moves_the_row(spark: SparkSession, tmp_path: Pa
     assert sorted_rows(read_with_delta_spark(spark, table)) == sorted_rows(table.read())
 
 
-def test_what_is_given_must_be_what_is_generated(spark: SparkSession, tmp_path: Path) -> None:
+def test_given_values_must_equal_generated_ones(spark: SparkSession, tmp_path: Path) -> None:
     table = create_table(tmp_path, pt.day("ts"))
     name = table.spec.fields[0].name
     days = [None if moment is None else moment.date() for moment in MOMENTS]
@@ -142,7 +142,7 @@ def test_no_row_is_lost_in_a_zone(spark: SparkSession, tmp_path: Path, zone: str
 
 
 @pytest.mark.parametrize("function", [pt.bucket("id", 4), pt.truncate("id", 10), pt.void("id")])
-def test_what_delta_has_not_is_refused_with_a_way_out(tmp_path: Path, function: Any) -> None:
+def test_functions_that_delta_lacks_are_refused_with_a_way_out(tmp_path: Path, function: Any) -> None:
     with pytest.raises(SpecError, match="iceberg"):
         create_table(tmp_path, function)
     assert not list(tmp_path.iterdir())

@@ -192,7 +192,7 @@ OURS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_table_of_ours(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_a_table_that_partita_created(spark: SparkSession, tmp_path: Path, name: str) -> None:
     schema = pt.Schema.of({"id": "int", "p": "string", "x": "double"})
     lake = pt.Lake(str(tmp_path))
     table = lake.create_table("a.b", schema, format="delta", partition_by=["p"], properties=OURS[name])
@@ -233,7 +233,7 @@ def test_random_prefixes_keep_the_partition_in_the_log(spark: SparkSession, tmp_
     )
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_tables(tmp_path: Path) -> None:
     with pytest.raises(TableMissing):
         pt.open_table(str(tmp_path / "nothing"), format="delta")
     with pytest.raises(TableMissing):

@@ -69,7 +69,7 @@ def written_tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize("type_", TYPES)
-def test_the_log_holds_what_the_numbered_table_says(written_tables: dict[str, pt.Table], type_: str) -> None:
+def test_the_log_holds_the_values_of_the_numbered_table(written_tables: dict[str, pt.Table], type_: str) -> None:
     adds = {
         add["partitionValues"]["p"]: add["path"].rpartition("/")[0]
         for add in actions_of_kind(written_tables[type_], "add")
@@ -158,7 +158,7 @@ FAULTS: dict[str, tuple[str, list[Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_delta_spark_does_not_keep(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_values_that_delta_spark_does_not_keep(spark: SparkSession, tmp_path: Path, name: str) -> None:
     type_, values, theirs = FAULTS[name]
     numbered = list(enumerate(values))
     with with_time_zone(spark, ZONE):

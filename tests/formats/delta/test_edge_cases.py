@@ -133,7 +133,7 @@ def test_files_of_absolute_paths_are_copied_into_the_table(tmp_path: Path, schem
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_is_no_sql_is_refused(tmp_path: Path) -> None:
+def test_invalid_sql_is_refused(tmp_path: Path) -> None:
     table = create_table(tmp_path, {"id": pa.int64()}, id=[1])
     source = pa.table({"id": [1]})
     with pytest.raises(pt.SchemaError, match="SQL text"):
@@ -173,7 +173,7 @@ def test_the_greatest_of_cut_texts_is_no_less_than_any(tmp_path: Path) -> None:
         ("YEAR(name)", None),
     ],
 )
-def test_what_is_generated_is_known_or_left_alone(tmp_path: Path, sql: str, function: str | None) -> None:
+def test_generated_columns_are_known_or_left_to_spark(tmp_path: Path, sql: str, function: str | None) -> None:
     types = {"ts": "timestamp", "name": "string", "d": "string"}
     table = write_table_log(tmp_path, types, ["d=x/a.parquet"], {"d": "2024-05"}, {"d": sql})
     metadata = table._store.current_version().metadata  # type: ignore[attr-defined] # of a Delta table
@@ -272,7 +272,7 @@ def test_properties_are_texts(tmp_path: Path) -> None:
         pt.Lake(str(tmp_path)).create_table("t", pa.schema([("a", pa.int64())]), format="delta", properties=properties)
 
 
-def test_what_fails_in_spark_is_ours(spark: SparkSession, tmp_path: Path) -> None:
+def test_errors_of_spark_become_partita_errors(spark: SparkSession, tmp_path: Path) -> None:
     table = create_table(tmp_path, {"id": pa.int64()}, id=[1, 2])
     with pytest.raises(pt.TableError, match="DIVIDE_BY_ZERO"):
         table.update({"id": "id / 0"})

@@ -74,7 +74,7 @@ def test_the_functions_are_sparks(spark: SparkSession) -> None:
     assert not ALLOWED_SPARK_FUNCTIONS - names
 
 
-def test_what_is_taken_means_the_same_to_spark(spark: SparkSession) -> None:
+def test_accepted_expressions_mean_the_same_to_spark(spark: SparkSession) -> None:
     """A string ends where Spark ends it, so a call after it is found."""
     texts = ["'a''b'", "'a\\'b'", "r'a\\'", 'R"\'"', '"a\'b"', "'a' 'b'", "'-- x'", "'/* x'", "'a\nb'"]
     values = spark.range(1).selectExpr(*(check_expression(f"length({text}) > 0", "c") for text in texts)).first()

@@ -54,7 +54,7 @@ def test_a_nullable_input_of_valid_rows_is_taken(spark: SparkSession, table: pt.
 
 
 @pytest.mark.parametrize("name", _VIOLATIONS)
-def test_what_delta_spark_refuses_is_refused(spark: SparkSession, table: pt.Table, name: str) -> None:
+def test_rows_that_delta_spark_refuses_are_refused(spark: SparkSession, table: pt.Table, name: str) -> None:
     value, field = _VIOLATIONS[name]
     rows = spark.sql(_query(3, {name.partition(".")[0]: value}))
     version = table.version

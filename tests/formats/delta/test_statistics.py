@@ -144,7 +144,7 @@ def test_decimals_hold_even_if_they_went_over_a_double(unscaled: int, exact: boo
         ("decimal(4,2)", "true"),
     ],
 )
-def test_an_end_that_says_nothing_is_unknown(type_: str, value: str) -> None:
+def test_an_unusable_bound_is_unknown(type_: str, value: str) -> None:
     good = {"string": '"a"', "date": '"2025-01-15"', "timestamp": '"2025-01-15T10:30:00.000000Z"'}.get(type_, "2")
     stats = [stats_json(good, good), stats_json(value, value, nulls=3, rows=9), stats_json(good, good)]
     first, odd, last = column_bounds(type_, *stats)
@@ -165,7 +165,7 @@ def test_a_decimal_with_more_digits_than_its_type_is_rounded_outwards() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", '{"numRecords":1}{"numRecords":2}', '{"numRecords":"1"}', "{}"]
 )
-def test_a_text_that_says_nothing_takes_nothing_with_it(text: str) -> None:
+def test_unusable_statistics_of_one_file_leave_the_others(text: str) -> None:
     counts = row_counts(stats_table(stats_json(1, 2, rows=5), text, None, stats_json(1, 2, rows=6)))
     assert counts.type == pa.int64()
     assert counts.to_pylist() == [5, None, None, 6]
@@ -177,7 +177,7 @@ def test_a_text_over_several_lines() -> None:
     assert column_bounds("int", pretty, stats_json(3, 4)) == [(1, 2), (3, 4)]
 
 
-def test_counts_below_zero_are_none() -> None:
+def test_negative_counts_are_unknown() -> None:
     assert row_counts(stats_table(stats_json(1, 2, rows=-1), stats_json(1, 2, rows=0))).to_pylist() == [None, 0]
 
 

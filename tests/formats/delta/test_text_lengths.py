@@ -69,7 +69,7 @@ TOO_LONG: dict[str, dict[str, Any]] = {
 }
 
 
-def test_what_is_too_long(spark: SparkSession) -> None:
+def test_texts_that_are_too_long(spark: SparkSession) -> None:
     columns = {f.name: f.type for f in _LOGICAL}
     violations = length_violations(columns)
     every = {"right": {}, "none": dict.fromkeys(_ROW), **TOO_LONG}
@@ -175,7 +175,7 @@ def test_changes_keep_the_lengths(spark: SparkSession, tmp_path: Path) -> None:
     assert table.delete("p = 'X'").counts["rows_deleted"] == 1
 
 
-def test_a_table_of_ours(spark: SparkSession, lake: Lake) -> None:
+def test_a_table_that_partita_created(spark: SparkSession, lake: Lake) -> None:
     field, text = spark_types.StructField, spark_types.StringType()
     schema = spark_types.StructType([
         field("id", spark_types.IntegerType()),
@@ -241,7 +241,7 @@ def test_lengths_that_cannot_be_read_are_not_written(spark: SparkSession, tmp_pa
 
 
 @pytest.fixture(scope="module")
-def nested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def nested_table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table with nested CHAR values, written by delta-spark and then by Partita."""
     folder = tmp_path_factory.mktemp("nested") / "t"
     columns = (
@@ -272,9 +272,9 @@ NESTED_CONDITIONS = [
 ]
 
 
-def test_comparisons_inside_of_columns_are_sparks(spark: SparkSession, nested: Path) -> None:
+def test_comparisons_inside_of_columns_are_sparks(spark: SparkSession, nested_table: Path) -> None:
     """Spark pads literals that are compared with CHAR columns, and not those compared with nested fields."""
-    table, name = pt.open_table(str(nested), format="delta"), f"delta.`{nested}`"
+    table, name = pt.open_table(str(nested_table), format="delta"), f"delta.`{nested_table}`"
     rows = table.read().orderBy("id")
     assert rows.collect() == spark.sql(f"SELECT * FROM {name} ORDER BY id").collect()  # noqa: S608
     bound = [parse_predicate(condition, table.schema).sql() for condition in NESTED_CONDITIONS]
@@ -290,9 +290,9 @@ def test_comparisons_inside_of_columns_are_sparks(spark: SparkSession, nested: P
 
 @pytest.mark.parametrize("text", ["'y'", "'y  '"])
 def test_changes_by_comparisons_inside_of_columns_are_sparks(
-    spark: SparkSession, nested: Path, tmp_path: Path, text: str
+    spark: SparkSession, nested_table: Path, tmp_path: Path, text: str
 ) -> None:
-    ours, theirs = (Path(shutil.copytree(nested, tmp_path / name)) for name in ("ours", "theirs"))
+    ours, theirs = (Path(shutil.copytree(nested_table, tmp_path / name)) for name in ("ours", "theirs"))
     table, name = pt.open_table(str(ours), format="delta"), f"delta.`{theirs}`"
     table.update({"c": "'u'"}, f"s.b = {text}")
     spark.sql(f"UPDATE {name} SET c = 'u' WHERE s.b = {text}")  # noqa: S608

@@ -82,18 +82,19 @@ class ReferenceTable:
             "-2"
         ]
         deletes = ", ".join(delete_actions)
-        chosen = self._chosen(old, source_columns, "t.{}")
-        remaining = f"select {chosen} from pairs where action not in ({deletes})"  # noqa: S608
+        old_values = self._clause_values_sql(old, source_columns, "t.{}")
+        new_values = self._clause_values_sql(new, source_columns, "null")
+        remaining = f"select {old_values} from pairs where action not in ({deletes})"  # noqa: S608
         inserted = _first_true_condition([f"({clause.condition or 'true'})" for clause in new])
         query = f"""with t as (select * from copy), s as (select *, true as __there from source),
             joined as (select struct(t.*) as t, struct(s.*) as s from t left join s on {on}),
             pairs as (select *, {action} as action from joined),
             rest as (select struct(s.*) as s from s left anti join t on {on}),
             fresh as (select *, {inserted} as action from rest)
-            {remaining} union all select {self._chosen(new, source_columns, "null")} from fresh where action >= 0"""  # noqa: S608
+            {remaining} union all select {new_values} from fresh where action >= 0"""  # noqa: S608
         self._becomes(query)
 
-    def _chosen(self, clauses: Sequence[WhenClause], source_columns: Sequence[str], otherwise: str) -> str:
+    def _clause_values_sql(self, clauses: Sequence[WhenClause], source_columns: Sequence[str], otherwise: str) -> str:
         columns = []
         for name, type_ in self._types.items():
             values = []
@@ -104,8 +105,8 @@ class ReferenceTable:
                 if clause.action is not MergeAction.DELETE and name in assignments:
                     values.append(f"when {index} then cast(({assignments[name]}) as {type_})")
             default = otherwise.format(name)
-            chosen = f"case action {' '.join(values)} else {default} end" if values else default
-            columns.append(f"{chosen} as {name}")
+            column_sql = f"case action {' '.join(values)} else {default} end" if values else default
+            columns.append(f"{column_sql} as {name}")
         return ", ".join(columns)
 
     def _view(self, name: str, rows: pa.Table) -> list[StructField]:

@@ -71,7 +71,9 @@ class RestCatalogServer:
                 identifiers = self.catalog.list_tables(namespace)
                 return 200, {"identifiers": [{"namespace": list(name[:-1]), "name": name[-1]} for name in identifiers]}
             case "POST", ["namespaces", namespace, "tables"]:
-                return 200, _load_table_response(self._created(namespace, CreateTableRequest.model_validate(body)))
+                return 200, _load_table_response(
+                    self._create_from_request(namespace, CreateTableRequest.model_validate(body))
+                )
             case "GET", ["namespaces", namespace, "tables", name]:
                 return 200, _load_table_response(self.catalog.load_table((namespace, name)))
             case "HEAD", ["namespaces", namespace, "tables", name]:
@@ -90,7 +92,7 @@ class RestCatalogServer:
     def _inside(self, parent: str) -> list[list[str]]:
         return [list(name) for name in self.catalog.list_namespaces(parent)]
 
-    def _created(self, namespace: str, request: CreateTableRequest) -> Table:
+    def _create_from_request(self, namespace: str, request: CreateTableRequest) -> Table:
         return self.catalog.create_table(
             (namespace, request.name), request.table_schema, request.location,
             request.partition_spec or UNPARTITIONED_PARTITION_SPEC, properties=request.properties,

@@ -72,7 +72,7 @@ def test_any_catalog_of_pyiceberg_is_opened_by_its_configuration(tmp_path: Path)
         load_table(open_catalog({**config, "name": "another"}), "a.b.t")
 
 
-def test_an_object_store_without_a_catalog_is_told_the_setting() -> None:
+def test_an_object_store_without_a_catalog_is_refused_with_the_setting() -> None:
     with pytest.raises(TableError, match=r'catalog=\{"name": "ice", "type": "rest"'):
         lake_catalog(Storage.from_uri("s3://bucket/lake"))
 
@@ -151,7 +151,7 @@ def test_a_catalog_that_is_not_in_sql_loads_no_sql() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_what_goes_wrong_below_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_errors_of_the_catalog_become_partita_errors(tmp_path: Path) -> None:
     (tmp_path / "catalog.db").write_text("no database at all, but a text that is long enough to be one")
     with pytest.raises(StorageError, match=r"catalog of .*file is not a database"):
         lake_catalog(Storage.from_uri(tmp_path))
@@ -161,14 +161,14 @@ def test_what_goes_wrong_below_is_an_error_of_ours(tmp_path: Path) -> None:
         open_catalog({"name": "ice", "type": "sql"})
 
 
-def test_a_metastore_that_does_not_answer_is_an_error_of_ours() -> None:
+def test_a_metastore_without_an_answer_is_a_partita_error() -> None:
     with pytest.raises(StorageError, match=r"sales\.orders: Could not connect"):
         load_table(
             open_catalog({"name": "ice", "type": "hive", "uri": f"thrift://127.0.0.1:{free_port()}"}), "sales.orders"
         )
 
 
-def test_metadata_that_is_gone_or_broken_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_missing_or_broken_metadata_is_a_partita_error(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA)
     file = Path(hadoop_location(table.metadata_location))
     file.write_text("{}")
@@ -192,7 +192,7 @@ def test_versions_that_are_refused(version: str, tmp_path: Path) -> None:
         new_table(tmp_path, SCHEMA, [], format_version=version)
 
 
-def test_a_table_is_of_version_2_unless_told_otherwise(tmp_path: Path) -> None:
+def test_a_table_has_format_version_2_by_default(tmp_path: Path) -> None:
     assert new_table(tmp_path, SCHEMA).metadata.format_version == 2
 
 

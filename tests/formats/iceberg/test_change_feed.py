@@ -52,17 +52,17 @@ def test_snapshots_of_several_specs_have_the_columns_of_all(tmp_path: Path) -> N
     assert keys[2] == ["p=s:YQ"]
 
 
-def expired(table: pt.Table) -> None:
+def expire_all_snapshots(table: pt.Table) -> None:
     table.expire_snapshots(timedelta(0), 1)
 
 
-def test_where_snapshots_were_expired_the_oldest_touches_all(tmp_path: Path) -> None:
+def test_after_an_expiry_the_oldest_snapshot_changes_all_partitions(tmp_path: Path) -> None:
     table = create_table(tmp_path)
     table.append(rows((1, "a")))
     cursor = table.change_feed().cursor
     table.append(rows((2, "b")))
     table.append(rows((3, "c")))
-    expired(table)
+    expire_all_snapshots(table)
     feed = table.change_feed(cursor)
     assert touched_by_commit(feed) == [["a", "b", "c"]]
     assert touched_by_commit(table.change_feed()) == [["a", "b", "c"]]

@@ -207,7 +207,7 @@ REFUSED: dict[str, tuple[type[PartitaError], Callable[[pt.Table], object]]] = {
 }
 
 
-def test_what_is_refused_changes_nothing(spark: SparkSession, strict: pt.Table) -> None:
+def test_refused_changes_commit_nothing(spark: SparkSession, strict: pt.Table) -> None:
     with assert_unchanged(strict):
         for error, change in REFUSED.values():
             with pytest.raises(error):

@@ -65,7 +65,7 @@ def test_small_integers_are_ints() -> None:
     )
 
 
-def test_what_must_be_there_stays_so() -> None:
+def test_required_columns_stay_required() -> None:
     schema = Schema((Field("a", LogicalType(TypeKind.LONG), nullable=False), Field("b", LogicalType(TypeKind.LONG))))
     assert [f.required for f in schema_to_iceberg(schema).fields] == [True, False]
     assert schema_from_iceberg(schema_to_iceberg(schema)) == schema

@@ -138,7 +138,7 @@ def test_time_does_not_run_back(tmp_path: Path) -> None:
     assert reload_table(table).metadata.snapshots[-1].timestamp_ms == ahead.timestamp_ms + 1
 
 
-def test_what_main_keeps_is_kept(tmp_path: Path) -> None:
+def test_retention_settings_of_main_are_kept(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     first = append_files(table, data_file(table, [{"id": 1, "region": "eu"}]))
     table.manage_snapshots().create_branch(first, "main", min_snapshots_to_keep=7, max_snapshot_age_ms=1000).commit()

@@ -44,7 +44,7 @@ ROW = pa.table({"id": [1], "region": ["eu"]}, schema=SCHEMA)
 
 
 @pytest.fixture
-def others(tmp_path: Path) -> Path:
+def foreign_folder(tmp_path: Path) -> Path:
     """A folder of another owner, with files that a writer of Iceberg tables could have made."""
     folder = tmp_path / "others"
     names = [f"data/00000-0-{uuid4()}.parquet", f"metadata/{uuid4()}-m0.avro", f"metadata/0-{uuid4()}.metadata.json"]
@@ -89,7 +89,7 @@ def plant(table: IcebergTable, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {k.replace("_", "-"): v for k, v in changes.items()}))
 
 
-def opened(folder: Path, location: str | None = None) -> pt.Table:
+def open_lake_table(folder: Path, location: str | None = None) -> pt.Table:
     catalog = {"name": "lake", "type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": str(folder)}
     return pt.open_table("db.t", format="iceberg", catalog=catalog, location=location)
 
@@ -97,19 +97,19 @@ def opened(folder: Path, location: str | None = None) -> pt.Table:
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("how", ["catalog", "lake", "link", "dots", "above"])
 def test_a_location_that_is_not_the_tables_is_neither_cleaned_nor_written_to(
-    lake: Path, others: Path, how: str
+    lake: Path, foreign_folder: Path, how: str
 ) -> None:
     table = pt.Lake(str(lake)).create_table("db.t", SCHEMA, format="iceberg")
     table.append(ROW)
     link = lake / "link"
-    link.symlink_to(others)
-    where = {"link": str(link), "dots": f"{lake}/db/../../others", "above": str(lake)}.get(how, str(others))
+    link.symlink_to(foreign_folder)
+    where = {"link": str(link), "dots": f"{lake}/db/../../others", "above": str(lake)}.get(how, str(foreign_folder))
     plant(cast("IcebergTableStore", table._store).current_version().table, location=f"file://{where}")
     catalog = {"name": "partita", "type": "sql", "uri": f"sqlite:///{lake}/catalog.db"}
     table = (
         pt.Lake(str(lake)).table("db.t") if how == "lake" else pt.open_table("db.t", format="iceberg", catalog=catalog)
     )
-    before = tree(others), set(tree(lake))
+    before = tree(foreign_folder), set(tree(lake))
     for do in (
         lambda: table.remove_orphans(NOW),
         lambda: table.expire_snapshots(NOW, 1),
@@ -119,7 +119,7 @@ def test_a_location_that_is_not_the_tables_is_neither_cleaned_nor_written_to(
     ):
         with pytest.raises(TableError, match="nothing shows that the files at the location are the table's"):
             do()
-    assert (tree(others), set(tree(lake))) == before
+    assert (tree(foreign_folder), set(tree(lake))) == before
     assert [row.id for row in table.read().collect()] == [1]
     assert table.plan().outside_paths.to_pylist() == ([] if how == "above" else table.plan().files["path"].to_pylist())
 
@@ -127,16 +127,16 @@ def test_a_location_that_is_not_the_tables_is_neither_cleaned_nor_written_to(
 @pytest.mark.parametrize(
     "name", ["others/a.parquet", "others/metadata/0.stats", "lake/../others/a.parquet", "link/a.parquet"]
 )
-def test_statistics_elsewhere_stay(table: IcebergTable, tmp_path: Path, others: Path, name: str) -> None:
-    (others / "metadata" / "0.stats").write_text("x")
-    (tmp_path / "link").symlink_to(others)
+def test_statistics_elsewhere_stay(table: IcebergTable, tmp_path: Path, foreign_folder: Path, name: str) -> None:
+    (foreign_folder / "metadata" / "0.stats").write_text("x")
+    (tmp_path / "link").symlink_to(foreign_folder)
     statistics: dict[str, Any] = {"snapshot-id": table.metadata.snapshots[0].snapshot_id, "file-size-in-bytes": 1}
     statistics["statistics-path"] = f"file://{tmp_path}/{name}"
     more = {"file-footer-size-in-bytes": 1, "blob-metadata": []}
     plant(table, statistics=[{**statistics, **more}], partition_statistics=[statistics])
-    before = tree(others)
+    before = tree(foreign_folder)
     removed = expire_snapshots(reload_table(table), _now(), 1)
-    assert tree(others) == before
+    assert tree(foreign_folder) == before
     assert removed.remaining == {statistics["statistics-path"]: REASON_OUTSIDE_FOLDER}
     assert table_ids(table) == [2]
 
@@ -145,28 +145,28 @@ def _now() -> datetime:
     return datetime.now(UTC) + timedelta(minutes=1)
 
 
-def test_manifests_and_their_lists_elsewhere_stay(table: IcebergTable, others: Path) -> None:
+def test_manifests_and_their_lists_elsewhere_stay(table: IcebergTable, foreign_folder: Path) -> None:
     """Everything that a snapshot names, in files that can be read and lie in another folder."""
     document = json.loads(local(reload_table(table).metadata_location).read_text())
     expired = document["snapshots"][0]
-    moved = others / "metadata" / local(expired["manifest-list"]).name
+    moved = foreign_folder / "metadata" / local(expired["manifest-list"]).name
     shutil.copy(local(expired["manifest-list"]), moved)
     expired["manifest-list"] = f"file://{moved}"
     plant(table, snapshots=document["snapshots"])
-    before = tree(others)
+    before = tree(foreign_folder)
     removed = expire_snapshots(reload_table(table), _now(), 1)
-    assert tree(others) == before
+    assert tree(foreign_folder) == before
     assert removed.remaining == {f"file://{moved}": REASON_OUTSIDE_FOLDER}
     assert any(path.endswith(".parquet") for path in removed)
 
 
 @pytest.mark.parametrize("through", ["", "link"])
-def test_data_files_elsewhere_stay(lake: Path, others: Path, through: str) -> None:
+def test_data_files_elsewhere_stay(lake: Path, foreign_folder: Path, through: str) -> None:
     table = new_table(lake)
-    theirs = next((others / "data").iterdir())
+    theirs = next((foreign_folder / "data").iterdir())
     folder = local(table.location()) / "data"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "link").symlink_to(others / "data")
+    (folder / "link").symlink_to(foreign_folder / "data")
     file = data_file(table, [{"id": 1, "region": "eu"}])
     file[1] = f"file://{folder}/link/{theirs.name}" if through else f"file://{theirs}"
     append_files(table, file)
@@ -174,9 +174,9 @@ def test_data_files_elsewhere_stay(lake: Path, others: Path, through: str) -> No
     commit_change(
         table, SnapshotChange("overwrite", [data_file(table, [{"id": 2, "region": "eu"}])], frozenset({file.file_path}))
     )
-    before = tree(others)
+    before = tree(foreign_folder)
     removed = expire_snapshots(reload_table(table), _now(), 1)
-    assert tree(others) == before
+    assert tree(foreign_folder) == before
     assert removed.remaining[file.file_path] == REASON_OUTSIDE_FOLDER
     assert len(removed) > 1
 
@@ -202,27 +202,27 @@ def test_files_of_a_table_in_the_tables_folder_stay(lake: Path) -> None:
     assert orphans.remaining[str(inner)] == REASON_OTHER_TABLE
 
 
-def test_an_orphan_behind_a_link_stays(table: IcebergTable, others: Path) -> None:
+def test_an_orphan_behind_a_link_is_kept(table: IcebergTable, foreign_folder: Path) -> None:
     folder = local(table.location())
-    (folder / "data" / "link").symlink_to(others)
-    (folder / "link.parquet").symlink_to(others / "a.parquet")
+    (folder / "data" / "link").symlink_to(foreign_folder)
+    (folder / "link.parquet").symlink_to(foreign_folder / "a.parquet")
     orphan = folder / "data" / f"00000-0-{uuid4()}.parquet"
     orphan.write_text("x")
-    before = tree(others)
-    removed = opened(folder.parents[1]).remove_orphans(NOW)
+    before = tree(foreign_folder)
+    removed = open_lake_table(folder.parents[1]).remove_orphans(NOW)
     assert removed == [str(orphan)]
     assert {removed.remaining[str(folder / name)] for name in ("data/link", "link.parquet")} == {REASON_SYMBOLIC_LINK}
-    assert tree(others) == before
+    assert tree(foreign_folder) == before
 
 
 @pytest.mark.parametrize("named", ["others", "notes", "linked"])
-def test_a_metadata_log_names_no_file_elsewhere(table: IcebergTable, others: Path, named: str) -> None:
+def test_a_metadata_log_names_no_file_elsewhere(table: IcebergTable, foreign_folder: Path, named: str) -> None:
     """`write.metadata.delete-after-commit.enabled` deletes what falls out of the log."""
     metadata_folder = local(table.location()) / "metadata"
     (metadata_folder / "notes.txt").write_text("mine")
-    (metadata_folder / "link").symlink_to(others)
+    (metadata_folder / "link").symlink_to(foreign_folder)
     path = {
-        "others": others / "v1.metadata.json",
+        "others": foreign_folder / "v1.metadata.json",
         "notes": metadata_folder / "notes.txt",
         "linked": metadata_folder / "link/v1.metadata.json",
     }
@@ -237,24 +237,24 @@ def test_a_metadata_log_names_no_file_elsewhere(table: IcebergTable, others: Pat
     assert table_ids(table) == [2, 3]
 
 
-def test_a_data_path_counts_where_the_table_has_files(lake: Path, others: Path) -> None:
+def test_a_data_path_counts_where_the_table_has_files(lake: Path, foreign_folder: Path) -> None:
     """A file with the table's id in its name is no proof without a commit that put one there."""
     created = new_table(lake)
     append_files(created, data_file(created, [{"id": 1, "region": "eu"}]))
     mine = f"{created.metadata.table_uuid}-00000-0-{uuid4()}.parquet"
-    (others / mine).write_text("x")
-    plant(created, properties={**created.metadata.properties, "write.data.path": f"file://{others}"})
-    before = tree(others)
-    table = opened(lake)
+    (foreign_folder / mine).write_text("x")
+    plant(created, properties={**created.metadata.properties, "write.data.path": f"file://{foreign_folder}"})
+    before = tree(foreign_folder)
+    table = open_lake_table(lake)
     assert table.remove_orphans(NOW) == []
-    assert tree(others) == before
+    assert tree(foreign_folder) == before
     file = data_file(reload_table(created), [{"id": 2, "region": "eu"}])
-    moved = others / f"{created.metadata.table_uuid}-{local(file.file_path).name}"
+    moved = foreign_folder / f"{created.metadata.table_uuid}-{local(file.file_path).name}"
     local(file.file_path).rename(moved)
     file[1] = f"file://{moved}"
     append_files(reload_table(created), file)
-    assert table.remove_orphans(NOW) == [str(others / mine)]
-    assert set(tree(others)) == (set(before) - {mine}) | {moved.name}
+    assert table.remove_orphans(NOW) == [str(foreign_folder / mine)]
+    assert set(tree(foreign_folder)) == (set(before) - {mine}) | {moved.name}
 
 
 @pytest.mark.usefixtures("spark")
@@ -296,7 +296,7 @@ def test_data_files_with_dots_in_their_paths_are_refused(lake: Path, path: str) 
     file[1] = f"{table.location()}/{path}"
     append_files(table, file)
     with pytest.raises(TableError, match=r"the manifest .* names the file .*\.\..*not read"):
-        opened(lake).plan()
+        open_lake_table(lake).plan()
 
 
 def test_manifests_with_dots_in_their_paths_are_refused(table: IcebergTable, lake: Path) -> None:
@@ -306,7 +306,7 @@ def test_manifests_with_dots_in_their_paths_are_refused(table: IcebergTable, lak
     current["manifest-list"] = f"{head}/../metadata/{name}"
     plant(table, snapshots=document["snapshots"])
     with pytest.raises(TableError, match=r"snapshot \d+ names the file .*\.\."):
-        opened(lake).plan()
+        open_lake_table(lake).plan()
 
 
 @pytest.fixture

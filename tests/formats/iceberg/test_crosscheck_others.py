@@ -82,7 +82,7 @@ def test_a_table_of_pyiceberg(spark: SparkSession, tmp_path: Path, version: str)
 SCHEMA = pt.Schema.of({"id": "long", "p": "string", "k": "int"})
 
 
-def numbered(first: int, count: int) -> pa.Table:
+def numbered_rows(first: int, count: int) -> pa.Table:
     every = range(first, first + count)
     return pa.table(
         {
@@ -128,13 +128,13 @@ def test_equality_deletes_of_others(spark: SparkSession, tmp_path: Path, mode: s
     properties = {f"write.{operation}.mode": mode for operation in ("delete", "update", "merge")}
     table = pt.Lake(str(tmp_path)).create_table("db.t", SCHEMA, format="iceberg", properties=properties)
     jvm = jvm_session(spark, tmp_path)
-    truth = ReferenceTable(spark, numbered(0, 0))
+    truth = ReferenceTable(spark, numbered_rows(0, 0))
 
     def append(first: int) -> None:
-        table.append(numbered(first, 12))
-        truth.append(numbered(first, 12))
+        table.append(numbered_rows(first, 12))
+        truth.append(numbered_rows(first, 12))
 
-    def same() -> None:
+    def check_all_readers() -> None:
         rows = sorted_rows(table.read())
         assert rows == truth.rows
         assert rows == sorted_rows(read_with_jvm(jvm, table))
@@ -146,33 +146,33 @@ def test_equality_deletes_of_others(spark: SparkSession, tmp_path: Path, mode: s
     # In a partition of its spec alone, and null equals null.
     equality(pyiceberg_table(table), 1, ["a"], {"k": [1, None]})
     truth.delete("id >= 100 and p = 'a' and (k = 1 or k is null)")
-    same()
+    check_all_readers()
     # What comes after them stays.
     append(200)
-    same()
+    check_all_readers()
     # Of a spec without fields: everywhere, by two columns.
     equality(pyiceberg_table(table), 0, [], {"id": [1, 101, 202, 7], "p": ["b", "b", "b", "b"]})
     truth.delete("p = 'b' and id in (1, 101, 202, 7)")
-    same()
+    check_all_readers()
     table.delete("id % 10 = 5")
     truth.delete("id % 10 = 5")
-    same()
+    check_all_readers()
     table.update({"k": "100", "p": "'b'"}, "id % 10 = 4")
     truth.update({"k": "100", "p": "'b'"}, "id % 10 = 4")
-    same()
+    check_all_readers()
     clauses = [
         pt.when_matched("s.k = 3").delete(),
         pt.when_matched().update({"k": "-1"}),
         pt.when_not_matched().insert(),
     ]
-    table.merge(numbered(98, 8), "t.id = s.id", *clauses)
-    truth.merge(numbered(98, 8), "t.id = s.id", *clauses)
-    same()
+    table.merge(numbered_rows(98, 8), "t.id = s.id", *clauses)
+    truth.merge(numbered_rows(98, 8), "t.id = s.id", *clauses)
+    check_all_readers()
     assert sorted_rows(table.read("p = 'a' and k is null")) == [r for r in truth.rows if r[1] == "a" and r[2] is None]
     assert live_files(table, EQUALITY_DELETES_CONTENT)
     jvm.sql("delete from partita.db.t where id % 10 = 9").collect()
     truth.delete("id % 10 = 9")
-    same()
+    check_all_readers()
 
 
 # --- files of others
@@ -181,13 +181,13 @@ def test_equality_deletes_of_others(spark: SparkSession, tmp_path: Path, mode: s
 def test_files_without_ids_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Their columns could be found by name only."""
     hive = str(tmp_path / "hive")
-    frame = spark.createDataFrame(numbered(0, 12)).where("p is not null")
+    frame = spark.createDataFrame(numbered_rows(0, 12)).where("p is not null")
     frame.write.partitionBy("p").parquet(hive)
     table = pt.Lake(str(tmp_path / "lake")).create_table("db.t", SCHEMA, format="iceberg", partition_by=["p"])
-    table.append(numbered(100, 6))
+    table.append(numbered_rows(100, 6))
     jvm = jvm_session(spark, tmp_path / "lake")
     jvm.sql(f"call partita.system.add_files(table => 'db.t', source_table => '`parquet`.`{hive}`')").collect()
-    truth = ReferenceTable(spark, pa.concat_tables([numbered(100, 6), rows_of(frame)]))
+    truth = ReferenceTable(spark, pa.concat_tables([numbered_rows(100, 6), rows_of(frame)]))
     assert sorted_rows(read_with_jvm(jvm, table)) == truth.rows
     # Names are no ids, and what Partita would make of them could be another column.
     for refused in (
@@ -201,16 +201,16 @@ def test_files_without_ids_are_refused(spark: SparkSession, tmp_path: Path) -> N
 
 
 def rows_of(frame: Any) -> pa.Table:
-    return frame.toArrow().cast(numbered(0, 0).schema)
+    return frame.toArrow().cast(numbered_rows(0, 0).schema)
 
 
 def test_a_file_that_lacks_the_column_of_its_partition(spark: SparkSession, tmp_path: Path) -> None:
     """The partition has the value; the null that the file seems to have would be wrong."""
     table = pt.Lake(str(tmp_path)).create_table("db.t", SCHEMA, format="iceberg", partition_by=["p"])
-    table.append(numbered(100, 6))
+    table.append(numbered_rows(100, 6))
     loaded = pyiceberg_table(table)
     path = f"{loaded.location()}/data/lacking.parquet"
-    lacking = numbered(0, 4).drop_columns(["p"])
+    lacking = numbered_rows(0, 4).drop_columns(["p"])
     ids = {"id": "1", "k": "3"}
     fields = [f.with_metadata({"PARQUET:field_id": ids[f.name]}) for f in lacking.schema]
     with loaded.io.new_output(path).create() as stream:
@@ -226,7 +226,7 @@ def test_a_file_that_lacks_the_column_of_its_partition(spark: SparkSession, tmp_
             refused()
     assert sorted_rows(table.read("p <= 'b'", columns=["id"])) == [(100,), (102,), (103,), (105,)]
     assert table.delete("p = 'z'").counts["rows_deleted"] == 4
-    assert sorted_rows(table.read()) == sorted_rows(numbered(100, 6))
+    assert sorted_rows(table.read()) == sorted_rows(numbered_rows(100, 6))
 
 
 @pytest.mark.parametrize("format_", ["avro", "orc"])
@@ -235,7 +235,7 @@ def test_files_that_are_not_parquet_are_refused(spark: SparkSession, tmp_path: P
         "db.t", SCHEMA, format="iceberg", partition_by=["p"], properties={"write.format.default": format_}
     )
     jvm = jvm_session(spark, tmp_path)
-    jvm.createDataFrame(numbered(0, 3)).writeTo("partita.db.t").append()
+    jvm.createDataFrame(numbered_rows(0, 3)).writeTo("partita.db.t").append()
     assert table.plan().files.num_rows == 3
     with pytest.raises(TableError, match=format_):
         table.read()

@@ -40,7 +40,7 @@ MARKED = ", ".join(f"'write.{what}.mode' = 'merge-on-read'" for what in ("delete
 COLUMNS = "id bigint, region string, ts timestamp, amount int, note string"
 
 
-class Both:
+class TwoEngines:
     """A session whose catalog is the lake's, the lake, and a plain copy of the table's rows."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
@@ -97,7 +97,7 @@ class Both:
             self.table.merge(source, on, *clauses)
         self.copy.merge(source, on, *clauses)
 
-    def same(self) -> None:
+    def check_all_readers(self) -> None:
         """Check that each engine, pyiceberg and the strict reader find the rows of the copy."""
         check_layout(self.table, piled=True)
         truth = self.copy.rows
@@ -116,80 +116,82 @@ class Both:
 
 
 @pytest.fixture
-def both(spark: SparkSession, tmp_path: Path) -> Both:
-    return Both(spark, tmp_path)
+def engines(spark: SparkSession, tmp_path: Path) -> TwoEngines:
+    return TwoEngines(spark, tmp_path)
 
 
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
-def test_spark_creates_partita_modifies(both: Both, mode: str) -> None:
-    both.sql("create namespace partita.sales")
-    both.sql(
+def test_spark_creates_partita_modifies(engines: TwoEngines, mode: str) -> None:
+    engines.sql("create namespace partita.sales")
+    engines.sql(
         f"create table {{t}} ({COLUMNS}) using iceberg partitioned by (days(ts)) "
         f"tblproperties ({MARKED.replace('merge-on-read', mode)})"
     )
-    both.insert(orders(0, 18))
-    both.delete("id in (1, 2)", by_jvm=True)
-    both.sql("alter table {t} add partition field region")
-    both.insert(orders(18, 18))
-    both.delete("id in (20, 3)", by_jvm=True)
-    both.same()
+    engines.insert(orders(0, 18))
+    engines.delete("id in (1, 2)", by_jvm=True)
+    engines.sql("alter table {t} add partition field region")
+    engines.insert(orders(18, 18))
+    engines.delete("id in (20, 3)", by_jvm=True)
+    engines.check_all_readers()
     # Partita's turn.
-    both.delete("amount % 4 = 2", by_jvm=False)
-    both.same()
-    both.update({"region": "note", "note": "region"}, "id % 7 = 0", by_jvm=False)
-    both.merge(orders(10, 30), by_jvm=False)
-    both.same()
-    assert set(added_spec_ids(both.table, DATA_CONTENT)) == {1}
-    assert both.listing() == both.listing_of_jvm()
+    engines.delete("amount % 4 = 2", by_jvm=False)
+    engines.check_all_readers()
+    engines.update({"region": "note", "note": "region"}, "id % 7 = 0", by_jvm=False)
+    engines.merge(orders(10, 30), by_jvm=False)
+    engines.check_all_readers()
+    assert set(added_spec_ids(engines.table, DATA_CONTENT)) == {1}
+    assert engines.listing() == engines.listing_of_jvm()
     if mode == "merge-on-read":
-        assert set(live_spec_ids(both.table, POSITION_DELETES_CONTENT)) == {0, 1}
-        assert set(live_spec_ids(both.table, DATA_CONTENT)) == {0, 1}
+        assert set(live_spec_ids(engines.table, POSITION_DELETES_CONTENT)) == {0, 1}
+        assert set(live_spec_ids(engines.table, DATA_CONTENT)) == {0, 1}
     # The JVM's again, which finds Partita's deletes.
-    both.sql("alter table {t} drop partition field days(ts)")
-    both.sql("alter table {t} add partition field bucket(2, id)")
-    both.delete("id % 6 = 5", by_jvm=True)
-    both.update({"amount": "amount + 1"}, "region is null", by_jvm=True)
-    both.merge(orders(35, 10), by_jvm=True)
-    both.same()
-    both.delete("id % 5 = 4", by_jvm=False)
-    both.same()
+    engines.sql("alter table {t} drop partition field days(ts)")
+    engines.sql("alter table {t} add partition field bucket(2, id)")
+    engines.delete("id % 6 = 5", by_jvm=True)
+    engines.update({"amount": "amount + 1"}, "region is null", by_jvm=True)
+    engines.merge(orders(35, 10), by_jvm=True)
+    engines.check_all_readers()
+    engines.delete("id % 5 = 4", by_jvm=False)
+    engines.check_all_readers()
 
 
-def test_partita_creates_spark_reads(both: Both) -> None:
-    table = both.lake.create_table("sales.orders", SCHEMA, format="iceberg", partition_by=[pt.day("ts")])
-    both.append(orders(0, 18))
+def test_partita_creates_spark_reads(engines: TwoEngines) -> None:
+    table = engines.lake.create_table("sales.orders", SCHEMA, format="iceberg", partition_by=[pt.day("ts")])
+    engines.append(orders(0, 18))
     table.evolve(add=["region"])
-    both.append(orders(18, 18))
-    both.delete("amount % 4 = 2", by_jvm=False)
-    both.update({"amount": "amount + 1", "region": "'apac'"}, "id % 6 = 2", by_jvm=False)
+    engines.append(orders(18, 18))
+    engines.delete("amount % 4 = 2", by_jvm=False)
+    engines.update({"amount": "amount + 1", "region": "'apac'"}, "id % 6 = 2", by_jvm=False)
     table.evolve(drop=["ts_day"], add=[pt.bucket("id", 3)])
-    both.merge(orders(30, 10), by_jvm=False)
-    both.same()
-    assert both.listing() == both.listing_of_jvm()
-    manifests = both.sql("select content, partition_spec_id, length from {t}.manifests")
+    engines.merge(orders(30, 10), by_jvm=False)
+    engines.check_all_readers()
+    assert engines.listing() == engines.listing_of_jvm()
+    manifests = engines.sql("select content, partition_spec_id, length from {t}.manifests")
     loaded = pyiceberg_table(table)
     snapshot = loaded.current_snapshot()
     assert snapshot is not None
     assert sorted((row.content, row.partition_spec_id, row.length) for row in manifests) == sorted(
         (int(m.content), m.partition_spec_id, m.manifest_length) for m in snapshot.manifests(loaded.io)
     )
-    operations = both.sql("select operation from {t}.snapshots order by committed_at")
+    operations = engines.sql("select operation from {t}.snapshots order by committed_at")
     assert [row.operation for row in operations] == ["append", "append", "delete", "overwrite", "overwrite"]
     # What the JVM does to it, whole and in part, is found again.
-    both.delete("id % 6 = 5", by_jvm=True)
-    both.merge(orders(35, 10), by_jvm=True)
-    both.same()
-    both.sql("call partita.system.rewrite_position_delete_files('sales.orders')")
-    both.same()
-    both.sql("call partita.system.rewrite_manifests('sales.orders')")
-    both.same()
-    both.delete("id % 7 = 2", by_jvm=False)
-    both.same()
-    both.sql("call partita.system.rewrite_data_files(table => 'sales.orders', options => map('rewrite-all', 'true'))")
-    both.same()
-    both.update({"note": "region"}, "id % 5 = 1", by_jvm=False)
-    both.sql("call partita.system.expire_snapshots(table => 'sales.orders', older_than => timestamp '2100-01-01')")
-    both.same()
+    engines.delete("id % 6 = 5", by_jvm=True)
+    engines.merge(orders(35, 10), by_jvm=True)
+    engines.check_all_readers()
+    engines.sql("call partita.system.rewrite_position_delete_files('sales.orders')")
+    engines.check_all_readers()
+    engines.sql("call partita.system.rewrite_manifests('sales.orders')")
+    engines.check_all_readers()
+    engines.delete("id % 7 = 2", by_jvm=False)
+    engines.check_all_readers()
+    engines.sql(
+        "call partita.system.rewrite_data_files(table => 'sales.orders', options => map('rewrite-all', 'true'))"
+    )
+    engines.check_all_readers()
+    engines.update({"note": "region"}, "id % 5 = 1", by_jvm=False)
+    engines.sql("call partita.system.expire_snapshots(table => 'sales.orders', older_than => timestamp '2100-01-01')")
+    engines.check_all_readers()
 
 
 # --- types
@@ -227,29 +229,29 @@ def tuples(table: pt.Table) -> list[Any]:
     return sorted((file.partition for file in live_files(table)), key=repr)
 
 
-def test_values_of_every_type_as_partitions(spark: SparkSession, both: Both) -> None:
+def test_values_of_every_type_as_partitions(spark: SparkSession, engines: TwoEngines) -> None:
     """Each type partitions a table of each engine by itself, and then of the other; both find the same by value."""
     from partita.algebra.type_text import parse_type
     from partita.arrow.schema import to_arrow_type
 
-    both.sql("create namespace partita.db")
+    engines.sql("create namespace partita.db")
     for index, (sql, (type_, values)) in enumerate(TYPES.items()):
         source = pa.table(
             {"id": pa.array(range(len(values)), pa.int64()), "v": pa.array(values, to_arrow_type(parse_type(type_)))}
         )
-        ours = both.lake.create_table(
+        ours = engines.lake.create_table(
             f"db.ours{index}", pt.Schema.of({"id": "long", "v": type_}), format="iceberg", partition_by=["v"]
         )
         ours.append(source)
-        both.sql(
+        engines.sql(
             f"create table partita.db.theirs{index} (id bigint, v {sql}) using iceberg partitioned by (v) "
             f"tblproperties ({MARKED})"
         )
-        both.jvm.createDataFrame(source, f"id bigint, v {sql}").writeTo(f"partita.db.theirs{index}").append()
-        theirs = both.lake.table(f"db.theirs{index}")
+        engines.jvm.createDataFrame(source, f"id bigint, v {sql}").writeTo(f"partita.db.theirs{index}").append()
+        theirs = engines.lake.table(f"db.theirs{index}")
         truth = sorted(enumerate(map(comparable_value, values)), key=repr)
         for table in (ours, theirs):
-            assert sorted_rows(table.read()) == sorted_rows(read_with_jvm(both.jvm, table)) == truth, sql
+            assert sorted_rows(table.read()) == sorted_rows(read_with_jvm(engines.jvm, table)) == truth, sql
             check_layout(table)
         assert tuples(ours) == tuples(theirs), sql
         if sql not in CHANGED:
@@ -261,7 +263,7 @@ def test_values_of_every_type_as_partitions(spark: SparkSession, both: Both) -> 
         remaining = [each for each in truth if each[1] is not None]
         assert (
             sorted_rows(theirs.read())
-            == sorted_rows(read_with_jvm(both.jvm, theirs))
+            == sorted_rows(read_with_jvm(engines.jvm, theirs))
             == sorted([*remaining, *remaining[1:]], key=repr)
         ), sql
 
@@ -269,13 +271,13 @@ def test_values_of_every_type_as_partitions(spark: SparkSession, both: Both) -> 
 # --- what others may do to a table that Partita then reads
 
 
-def test_columns_are_found_by_their_ids(both: Both) -> None:
-    both.sql("create namespace partita.sales")
-    both.sql(
+def test_columns_are_found_by_their_ids(engines: TwoEngines) -> None:
+    engines.sql("create namespace partita.sales")
+    engines.sql(
         "create table {t} (id int, a string, f float, m decimal(5, 2), s struct<x: int, y: string>, l array<int>) "
         f"using iceberg partitioned by (bucket(2, id)) tblproperties ({MARKED})"
     )
-    both.sql(
+    engines.sql(
         "insert into {t} values (1, 'one', 0.5, 1.25, struct(1, 'y'), array(1, 2)), (2, 'two', 1.5, 2.5, null, null)"
     )
     for change in (
@@ -284,55 +286,57 @@ def test_columns_are_found_by_their_ids(both: Both) -> None:
         "add column s.z string", "rename column s.y to w", "alter column m first", "add partition field a",
         "drop partition field bucket(2, id)",
     ):  # fmt: skip
-        both.sql(f"alter table {{t}} {change}")
-    both.sql("insert into {t} select 9.75, 3, 30, 'three', 2.5, struct(cast(5000000000 as bigint), 'w', 'z'), array(3)")
-    table = both.table
+        engines.sql(f"alter table {{t}} {change}")
+    engines.sql(
+        "insert into {t} select 9.75, 3, 30, 'three', 2.5, struct(cast(5000000000 as bigint), 'w', 'z'), array(3)"
+    )
+    table = engines.table
 
-    def same() -> None:
+    def check_all_readers() -> None:
         rows = sorted_rows(table.read())
-        assert rows == sorted_rows(read_with_jvm(both.jvm, table))
+        assert rows == sorted_rows(read_with_jvm(engines.jvm, table))
         assert rows == sorted_rows(read_with_pyiceberg(table))
 
-    same()
+    check_all_readers()
     assert list(table.schema.names) == ["m", "id", "a", "b", "f", "s", "l"]
     assert sorted_rows(table.read("b = 'two'", columns=["b", "a", "s"])) == [("two", None, None)]
     assert sorted_rows(table.read("f < 1", columns=["id"])) == [(1,)]
     table.update(
         {"a": "id * 10000000000", "b": "concat(b, '!')", "s": "named_struct('x', id, 'w', b, 'z', b)"}, "id < 3"
     )
-    same()
+    check_all_readers()
     assert sorted(row[2] for row in sorted_rows(table.read())) == [30, 10000000000, 20000000000]
     table.delete("a = 10000000000")
-    same()
-    both.sql("alter table {t} drop column b")
-    both.sql("alter table {t} add column b string")
-    same()
+    check_all_readers()
+    engines.sql("alter table {t} drop column b")
+    engines.sql("alter table {t} add column b string")
+    check_all_readers()
     assert {row[-1] for row in sorted_rows(table.read())} == {None}
     table.update({"b": "'again'"}, "id = 2")
-    same()
+    check_all_readers()
 
 
-def test_version_3_is_read_with_its_deletion_vectors_and_not_written(both: Both) -> None:
-    both.sql("create namespace partita.sales")
-    both.sql(
+def test_version_3_is_read_with_its_deletion_vectors_and_not_written(engines: TwoEngines) -> None:
+    engines.sql("create namespace partita.sales")
+    engines.sql(
         f"create table {{t}} ({COLUMNS}) using iceberg partitioned by (days(ts)) "
         f"tblproperties ('format-version' = '2', {MARKED})"
     )
-    both.insert(orders(0, 18))
-    both.delete("id in (1, 2)", by_jvm=True)
-    both.sql("alter table {t} set tblproperties ('format-version' = '3')")
-    both.sql("alter table {t} add partition field region")
-    both.insert(orders(18, 18))
-    both.delete("id % 4 = 2", by_jvm=True)
-    both.delete("id % 4 = 3", by_jvm=True)
-    table = both.table
+    engines.insert(orders(0, 18))
+    engines.delete("id in (1, 2)", by_jvm=True)
+    engines.sql("alter table {t} set tblproperties ('format-version' = '3')")
+    engines.sql("alter table {t} add partition field region")
+    engines.insert(orders(18, 18))
+    engines.delete("id % 4 = 2", by_jvm=True)
+    engines.delete("id % 4 = 3", by_jvm=True)
+    table = engines.table
     formats = {
         str(file.file.file_format).rpartition(".")[2].upper() for file in live_files(table, POSITION_DELETES_CONTENT)
     }
     assert "PUFFIN" in formats
-    assert sorted_rows(table.read()) == sorted_rows(read_with_jvm(both.jvm, table)) == both.copy.rows
+    assert sorted_rows(table.read()) == sorted_rows(read_with_jvm(engines.jvm, table)) == engines.copy.rows
     assert sorted_rows(table.read("region = 'us'", columns=["id"])) == sorted(
-        ((row[0],) for row in both.copy.rows if row[1] == "us"), key=repr
+        ((row[0],) for row in engines.copy.rows if row[1] == "us"), key=repr
     )
     for change in (
         lambda: table.append(orders(50, 1)), lambda: table.delete("id = 5"), lambda: table.update({"note": "''"}),
@@ -343,28 +347,30 @@ def test_version_3_is_read_with_its_deletion_vectors_and_not_written(both: Both)
             change()
 
 
-def test_a_file_of_deletes_goes_on_after_the_jvm_merges_manifests(both: Both) -> None:
-    table = both.lake.create_table(
+def test_a_file_of_deletes_goes_on_after_the_jvm_merges_manifests(engines: TwoEngines) -> None:
+    table = engines.lake.create_table(
         "sales.orders", SCHEMA, format="iceberg", partition_by=["region"],
         properties={"commit.manifest.min-count-to-merge": "2"},
     )  # fmt: skip
     for first in range(0, 12, 3):
-        both.append(orders(first, 3))
-        both.delete(f"id = {first + 1}", by_jvm=False)
+        engines.append(orders(first, 3))
+        engines.delete(f"id = {first + 1}", by_jvm=False)
         if first == 3:
             table.evolve(add=[pt.month("ts")])
-    both.insert(orders(50, 3))
-    both.same()
-    both.append(orders(60, 3))
-    both.same()
-    assert agreed_rows(table, both.jvm) == both.copy.rows
+    engines.insert(orders(50, 3))
+    engines.check_all_readers()
+    engines.append(orders(60, 3))
+    engines.check_all_readers()
+    assert agreed_rows(table, engines.jvm) == engines.copy.rows
 
 
 def test_spark_refuses_a_row_that_matches_twice_too(spark: SparkSession, tmp_path: Path) -> None:
     """Whichever clause applies; `tests/conformance/test_merge.py` has the same merge by Partita."""
-    both = Both(spark, tmp_path)
-    both.lake.create_table("sales.orders", SCHEMA, format="iceberg", partition_by=["region"]).append(orders(0, 2))
+    engines = TwoEngines(spark, tmp_path)
+    engines.lake.create_table("sales.orders", SCHEMA, format="iceberg", partition_by=["region"]).append(orders(0, 2))
     twice = pa.table({"id": [1, 1], "k": pa.array([1, 2], pa.int32())})
-    both.jvm.createDataFrame(twice).createOrReplaceTempView("twice")
+    engines.jvm.createDataFrame(twice).createOrReplaceTempView("twice")
     with pytest.raises(PySparkException, match="MERGE_CARDINALITY_VIOLATION"):
-        both.sql("MERGE INTO {t} t USING twice s ON t.id = s.id WHEN MATCHED AND s.k = 1 THEN UPDATE SET amount = s.k")
+        engines.sql(
+            "MERGE INTO {t} t USING twice s ON t.id = s.id WHEN MATCHED AND s.k = 1 THEN UPDATE SET amount = s.k"
+        )

@@ -70,7 +70,7 @@ class Evolved:
         self.copy = ReferenceTable(spark, orders(0, 36))
         return self
 
-    def same(self) -> None:
+    def check_all_readers(self) -> None:
         """Check that all readers find the rows of the copy."""
         assert agreed_rows(self.table, self.jvm) == self.copy.rows
 
@@ -97,51 +97,53 @@ class Evolved:
 
 
 @pytest.fixture(scope="module", params=WRITE_MODES)
-def made(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Evolved:
+def prepared_table(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Evolved:
     return Evolved(spark, tmp_path_factory.mktemp("lake"), **WRITE_MODES[request.param])
 
 
 @pytest.fixture
-def evolved(spark: SparkSession, made: Evolved) -> Evolved:
-    return made.begin(spark)
+def evolved_table(spark: SparkSession, prepared_table: Evolved) -> Evolved:
+    return prepared_table.begin(spark)
 
 
-def is_marked(evolved: Evolved) -> bool:
+def is_marked(evolved_table: Evolved) -> bool:
     """Return whether the table writes delete files, rather than copying data files."""
-    loaded = pyiceberg_table(evolved.table)
+    loaded = pyiceberg_table(evolved_table.table)
     return loaded.metadata.format_version == 2 and "write.delete.mode" not in loaded.properties
 
 
-def test_delete_with_partition_evolution(evolved: Evolved) -> None:
+def test_delete_with_partition_evolution(evolved_table: Evolved) -> None:
     where = "amount % 4 = 2 or id in (9, 27)"
-    outcome = evolved.table.delete(where)
-    before = len(evolved.copy.rows)
-    evolved.copy.delete(where)
-    assert outcome.counts["rows_deleted"] == before - len(evolved.copy.rows)
-    evolved.same()
-    if is_marked(evolved):
-        assert evolved.specs == ([0, 1], [0, 1])
-        assert evolved.survivors == {0, 1}
-        assert {file.path for file in live_files(evolved.table, DATA_CONTENT)} <= evolved.old
+    outcome = evolved_table.table.delete(where)
+    before = len(evolved_table.copy.rows)
+    evolved_table.copy.delete(where)
+    assert outcome.counts["rows_deleted"] == before - len(evolved_table.copy.rows)
+    evolved_table.check_all_readers()
+    if is_marked(evolved_table):
+        assert evolved_table.specs == ([0, 1], [0, 1])
+        assert evolved_table.survivors == {0, 1}
+        assert {file.path for file in live_files(evolved_table.table, DATA_CONTENT)} <= evolved_table.old
     else:
         # What is left of copied files is new, and so of the default spec.
-        assert set(added_spec_ids(evolved.table, DATA_CONTENT)) == {1}
-        assert not live_files(evolved.table, POSITION_DELETES_CONTENT)
+        assert set(added_spec_ids(evolved_table.table, DATA_CONTENT)) == {1}
+        assert not live_files(evolved_table.table, POSITION_DELETES_CONTENT)
 
 
-def test_update_with_partition_evolution(evolved: Evolved) -> None:
+def test_update_with_partition_evolution(evolved_table: Evolved) -> None:
     values = {"amount": "id", "note": "concat(note, '+', cast(amount as string))"}
     where = "id % 6 in (1, 2) and (region is null or region <> 'eu')"
-    counts = evolved.table.update(values, where).counts
-    evolved.copy.update(values, where)
-    evolved.same()
+    counts = evolved_table.table.update(values, where).counts
+    evolved_table.copy.update(values, where)
+    evolved_table.check_all_readers()
     assert (counts["rows_updated"], counts["rows_deleted"], counts["rows_inserted"]) == (12, 0, 0)
-    if is_marked(evolved):
-        assert evolved.specs == ([0, 1], [0, 1])
-        assert evolved.survivors == {0, 1}
+    if is_marked(evolved_table):
+        assert evolved_table.specs == ([0, 1], [0, 1])
+        assert evolved_table.survivors == {0, 1}
 
 
-def test_merge_with_partition_evolution(evolved: Evolved) -> None:
+def test_merge_with_partition_evolution(evolved_table: Evolved) -> None:
     source = orders(14, 26).append_column("gone", pa.array([i % 4 == 0 for i in range(26)]))
     clauses = [
         pt.when_matched("s.gone").delete(),
@@ -153,13 +155,13 @@ def test_merge_with_partition_evolution(evolved: Evolved) -> None:
         pt.when_not_matched_by_source("t.id < 6").delete(),
     ]  # fmt: skip
     on = "t.id = s.id and t.region <=> s.region"
-    evolved.table.merge(source, on, *clauses)
-    evolved.copy.merge(source, on, *clauses)
-    evolved.same()
-    assert set(added_spec_ids(evolved.table, DATA_CONTENT)) == {1}
-    if is_marked(evolved):
-        assert evolved.specs == ([0, 1], [0, 1])
-        assert evolved.survivors == {0, 1}
+    evolved_table.table.merge(source, on, *clauses)
+    evolved_table.copy.merge(source, on, *clauses)
+    evolved_table.check_all_readers()
+    assert set(added_spec_ids(evolved_table.table, DATA_CONTENT)) == {1}
+    if is_marked(evolved_table):
+        assert evolved_table.specs == ([0, 1], [0, 1])
+        assert evolved_table.survivors == {0, 1}
 
 
 def one_day(table: str = "") -> str:
@@ -178,19 +180,21 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_files_without_rows_that_change_keep_their_spec(evolved: Evolved, change: str) -> None:
-    touched = {path for path in evolved.old if _has_rows_of_that_day(path)}
-    specs = {file.path: file.spec_id for file in live_files(evolved.table, DATA_CONTENT)}
-    assert {specs[path] for path in touched} == {specs[path] for path in evolved.old - touched} == {0, 1}
-    CHANGES[change](evolved.table)
-    CHANGES[change](evolved.copy)
-    evolved.same()
-    after = {file.path: file.spec_id for file in live_files(evolved.table, DATA_CONTENT)}
-    stayed = evolved.old if is_marked(evolved) else evolved.old - touched
-    assert {path: spec_id for path, spec_id in after.items() if path in evolved.old} == {p: specs[p] for p in stayed}
-    assert {spec_id for path, spec_id in after.items() if path not in evolved.old} <= {1}
-    assert evolved.specs == ([0, 1], [0, 1] if is_marked(evolved) else [])
-    assert evolved.survivors == {0, 1}
+def test_files_without_rows_that_change_keep_their_spec(evolved_table: Evolved, change: str) -> None:
+    touched = {path for path in evolved_table.old if _has_rows_of_that_day(path)}
+    specs = {file.path: file.spec_id for file in live_files(evolved_table.table, DATA_CONTENT)}
+    assert {specs[path] for path in touched} == {specs[path] for path in evolved_table.old - touched} == {0, 1}
+    CHANGES[change](evolved_table.table)
+    CHANGES[change](evolved_table.copy)
+    evolved_table.check_all_readers()
+    after = {file.path: file.spec_id for file in live_files(evolved_table.table, DATA_CONTENT)}
+    stayed = evolved_table.old if is_marked(evolved_table) else evolved_table.old - touched
+    assert {path: spec_id for path, spec_id in after.items() if path in evolved_table.old} == {
+        p: specs[p] for p in stayed
+    }
+    assert {spec_id for path, spec_id in after.items() if path not in evolved_table.old} <= {1}
+    assert evolved_table.specs == ([0, 1], [0, 1] if is_marked(evolved_table) else [])
+    assert evolved_table.survivors == {0, 1}
 
 
 def _has_rows_of_that_day(path: str) -> bool:
@@ -198,40 +202,40 @@ def _has_rows_of_that_day(path: str) -> bool:
     return any(row["ts"] < START + timedelta(days=1) and row["id"] % 2 == 0 for row in rows)
 
 
-def test_delete_files_inherit_the_spec_of_their_data(evolved: Evolved) -> None:
+def test_delete_files_inherit_the_spec_of_their_data(evolved_table: Evolved) -> None:
     # Again and again, for the files of deletes of before are replaced by ones that hold their rows too.
     for digit in (1, 2, 3):
         where = f"id % 10 = {digit}"
-        evolved.table.delete(where)
-        evolved.copy.delete(where)
-    evolved.same()
-    if is_marked(evolved):
-        tuples = {(file.spec_id, file.partition) for file in live_files(evolved.table, POSITION_DELETES_CONTENT)}
+        evolved_table.table.delete(where)
+        evolved_table.copy.delete(where)
+    evolved_table.check_all_readers()
+    if is_marked(evolved_table):
+        tuples = {(file.spec_id, file.partition) for file in live_files(evolved_table.table, POSITION_DELETES_CONTENT)}
         assert {len(partition) for spec_id, partition in tuples if spec_id == 0} == {1}
         assert {len(partition) for spec_id, partition in tuples if spec_id == 1} == {2}
-        assert len(tuples) == len(live_files(evolved.table, POSITION_DELETES_CONTENT)), "one for each partition"
+        assert len(tuples) == len(live_files(evolved_table.table, POSITION_DELETES_CONTENT)), "one for each partition"
 
 
-def test_update_writes_new_files_with_default_spec(evolved: Evolved) -> None:
+def test_update_writes_new_files_with_default_spec(evolved_table: Evolved) -> None:
     # Both sides of a swap are of before it; the rows move to other partitions, and one to a new region.
     values = {"region": "case when id = 4 then 'apac' else note end", "note": "region", "ts": "ts + interval 1 day"}
     where = "id in (0, 4, 5, 20, 22)"
-    evolved.table.update(values, where)
-    evolved.copy.update(values, where)
-    evolved.same()
-    assert set(added_spec_ids(evolved.table, DATA_CONTENT)) == {1}
-    if is_marked(evolved):
-        assert set(added_spec_ids(evolved.table, POSITION_DELETES_CONTENT)) == {0, 1}
-        new = [file for file in live_files(evolved.table, DATA_CONTENT) if file.path not in evolved.old]
+    evolved_table.table.update(values, where)
+    evolved_table.copy.update(values, where)
+    evolved_table.check_all_readers()
+    assert set(added_spec_ids(evolved_table.table, DATA_CONTENT)) == {1}
+    if is_marked(evolved_table):
+        assert set(added_spec_ids(evolved_table.table, POSITION_DELETES_CONTENT)) == {0, 1}
+        new = [file for file in live_files(evolved_table.table, DATA_CONTENT) if file.path not in evolved_table.old]
         assert {file.partition[1] for file in new} == {"n0", "apac", "n5", "n20", "n22"}
 
 
-def test_overwrite_of_partitions_reaches_every_spec(evolved: Evolved) -> None:
+def test_overwrite_of_partitions_reaches_every_spec(evolved_table: Evolved) -> None:
     rows = orders(100, 2)
-    evolved.table.overwrite_partitions(rows)
-    evolved.copy.overwrite(rows, ["date(ts)", "region"])
-    evolved.same()
-    assert set(added_spec_ids(evolved.table, DATA_CONTENT)) == {1}
+    evolved_table.table.overwrite_partitions(rows)
+    evolved_table.copy.overwrite(rows, ["date(ts)", "region"])
+    evolved_table.check_all_readers()
+    assert set(added_spec_ids(evolved_table.table, DATA_CONTENT)) == {1}
 
 
 REFUSED: dict[str, Any] = {
@@ -245,8 +249,8 @@ REFUSED: dict[str, Any] = {
 }
 
 
-def test_what_changes_nothing_commits_nothing(evolved: Evolved) -> None:
-    evolved.table.delete("id in (3, 21)")
+def test_an_evolution_without_a_change_commits_nothing(evolved_table: Evolved) -> None:
+    evolved_table.table.delete("id in (3, 21)")
     for name, change in REFUSED.items():
-        with assert_unchanged(evolved.table):
-            assert change(evolved.table).version is None, name
+        with assert_unchanged(evolved_table.table):
+            assert change(evolved_table.table).version is None, name

@@ -84,7 +84,7 @@ class Scenario:
         self.table.merge(source, "t.id = s.id", *clauses)
         self.copy.merge(source, "t.id = s.id", *clauses)
 
-    def same(self) -> None:
+    def check_all_readers(self) -> None:
         assert agreed_rows(self.table, self.jvm) == self.copy.rows
 
 
@@ -95,7 +95,7 @@ def test_rows_of_every_spec_change(spark: SparkSession, tmp_path: Path, name: st
     spec_ids = set(live_spec_ids(scenario.table, DATA_CONTENT))
     assert spec_ids == {spec.spec_id for spec in scenario.table.specs}
     scenario.change()
-    scenario.same()
+    scenario.check_all_readers()
     assert (
         set(live_spec_ids(scenario.table, DATA_CONTENT))
         == set(live_spec_ids(scenario.table, POSITION_DELETES_CONTENT))
@@ -107,7 +107,7 @@ def test_rows_of_every_spec_change(spark: SparkSession, tmp_path: Path, name: st
 # --- single things
 
 
-def numbered(count: int, **columns: list[Any]) -> pa.Table:
+def numbered_rows(count: int, **columns: list[Any]) -> pa.Table:
     id_column = {"id": pa.array(range(count), pa.int64())}
     return pa.table(
         {**id_column, **{name: pa.array(values, ARROW_SCHEMA.field(name).type) for name, values in columns.items()}}
@@ -126,10 +126,10 @@ def tuples(table: pt.Table, content: int) -> list[tuple[int, Any]]:
 def test_equal_tuples_of_different_specs_stay_apart(spark: SparkSession, tmp_path: Path) -> None:
     # k = 2 under the one and k_trunc = 2 under the other, of the same type; and again null.
     table = simple(tmp_path, ["k"], ["k"])
-    table.append(numbered(6, k=[2, 2, 2, None, None, None]))
+    table.append(numbered_rows(6, k=[2, 2, 2, None, None, None]))
     table.evolve(drop=["k"], add=[pt.bucket("id", 1)])
     table.evolve(drop=["id_bucket"], add=[pt.truncate("k", 2)])
-    rows = numbered(6, k=[2, 3, 3, None, None, None])
+    rows = numbered_rows(6, k=[2, 3, 3, None, None, None])
     table.append(rows)
     old, new = table.specs[0].spec_id, table.spec.spec_id
     assert tuples(table, DATA_CONTENT) == [(old, (2,)), (old, (None,)), (new, (2,)), (new, (None,))]
@@ -143,10 +143,10 @@ def test_equal_tuples_of_different_specs_stay_apart(spark: SparkSession, tmp_pat
 
 def test_null_partitions_are_partitions(spark: SparkSession, tmp_path: Path) -> None:
     table = simple(tmp_path, ["p", "k"], ["p"])
-    table.append(numbered(4, p=[None, None, "", "null"], k=[None, 1, 2, 3]))
+    table.append(numbered_rows(4, p=[None, None, "", "null"], k=[None, 1, 2, 3]))
     table.evolve(add=["k"])
-    table.append(numbered(4, p=[None, None, "", "null"], k=[None, 1, None, 3]))
-    assert table.overwrite_partitions(numbered(1, p=[None], k=[None])).counts["rows_inserted"] == 1
+    table.append(numbered_rows(4, p=[None, None, "", "null"], k=[None, 1, None, 3]))
+    assert table.overwrite_partitions(numbered_rows(1, p=[None], k=[None])).counts["rows_inserted"] == 1
     assert agreed_rows(table, jvm_session(spark, tmp_path)) == sorted(
         [(1, None, 1), (2, "", 2), (3, "null", 3), (1, None, 1), (2, "", None), (3, "null", 3), (0, None, None)],
         key=repr,
@@ -159,8 +159,8 @@ def test_null_partitions_are_partitions(spark: SparkSession, tmp_path: Path) -> 
 
 def test_new_deletes_replace_the_older_ones_of_a_partition(spark: SparkSession, tmp_path: Path) -> None:
     table = simple(tmp_path, ["p"], ["p"])
-    table.append(numbered(40, p=["a", "b"] * 20))
-    table.append(numbered(40, p=["a", "b"] * 20))
+    table.append(numbered_rows(40, p=["a", "b"] * 20))
+    table.append(numbered_rows(40, p=["a", "b"] * 20))
     for index in range(6):
         # Rows of `b` in every other one alone, whose file of deletes then stays as it is.
         before = {file.path: file for file in live_files(table, POSITION_DELETES_CONTENT)}
@@ -183,19 +183,19 @@ def test_a_table_of_version_1_becomes_one_of_version_2(spark: SparkSession, tmp_
     table = scenario.table
     assert [field.transform.name for field in table.spec.fields] == ["void", "day"]
     scenario.change()
-    scenario.same()
+    scenario.check_all_readers()
     assert not live_files(table, POSITION_DELETES_CONTENT)
     with pyiceberg_table(table).transaction() as transaction:
         transaction.upgrade_table_version(2)
     scenario.append(2)
     scenario.change()
-    scenario.same()
+    scenario.check_all_readers()
     assert live_files(table, POSITION_DELETES_CONTENT)
     table.evolve(add=["p"])
     assert "void" in {field.transform.name for field in table.specs[1].fields}
     scenario.append(3)
     scenario.change()
-    scenario.same()
+    scenario.check_all_readers()
 
 
 def test_a_column_that_an_old_spec_is_made_of_goes(spark: SparkSession, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_column_that_an_old_spec_is_made_of_goes(spark: SparkSession, tmp_path
 
 def test_a_table_that_copies_on_write_with_others_deletes(spark: SparkSession, tmp_path: Path) -> None:
     table = simple(tmp_path, ["p"], ["p"])
-    table.append(numbered(20, p=["a", "b"] * 10))
+    table.append(numbered_rows(20, p=["a", "b"] * 10))
     table.delete("id in (3, 4)")
     with pyiceberg_table(table).transaction() as transaction:
         transaction.set_properties(

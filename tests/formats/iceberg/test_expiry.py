@@ -92,7 +92,7 @@ def read_at(table: Table, snapshot_id: int) -> list[int]:
     return sorted(reload_table(table).scan(snapshot_id=snapshot_id).to_arrow()["id"].to_pylist())
 
 
-def test_what_is_young_stays(table: Table) -> None:
+def test_recent_snapshots_are_kept(table: Table) -> None:
     assert expire_snapshots(table, datetime.now(UTC) - timedelta(hours=1), 1) == []
     assert expire_snapshots(table) == []
     third = table.metadata.snapshots[2]
@@ -100,7 +100,7 @@ def test_what_is_young_stays(table: Table) -> None:
     assert reload_table(table).metadata.snapshots[0].snapshot_id == third.snapshot_id
 
 
-def test_the_table_says_how_many_and_how_old(table: Table) -> None:
+def test_properties_of_the_table_set_count_and_age(table: Table) -> None:
     with table.transaction() as transaction:
         transaction.set_properties(
             {"history.expire.max-snapshot-age-ms": "1", "history.expire.min-snapshots-to-keep": "3"}
@@ -137,7 +137,7 @@ def test_refs_that_are_too_old_go(table: Table) -> None:
     assert [s.snapshot_id for s in fresh.snapshots] == [ids[1], ids[4]]
 
 
-def test_what_no_ref_reaches_goes_when_it_is_old(table: Table) -> None:
+def test_old_snapshots_that_no_ref_reaches_are_expired(table: Table) -> None:
     ids = [s.snapshot_id for s in table.metadata.snapshots]
     table.manage_snapshots().rollback_to_snapshot(ids[1]).commit()
     expire_snapshots(table, datetime.now(UTC) - timedelta(hours=1), 1)
@@ -154,14 +154,18 @@ def test_statistics_of_what_went_go(table: Table) -> None:
         (folder / name).write_text("x")
     index = f"file://{folder}"
 
-    def told(snapshot_id: int, name: str) -> dict[str, Any]:
+    def statistics_file_json(snapshot_id: int, name: str) -> dict[str, Any]:
         return {"snapshot-id": snapshot_id, "statistics-path": f"{index}/{name}", "file-size-in-bytes": 1}
 
     more = {"file-footer-size-in-bytes": 1, "blob-metadata": []}
     whole = [
-        StatisticsFile.model_validate({**told(*each), **more}) for each in ((ids[0], "a.stats"), (ids[4], "b.stats"))
+        StatisticsFile.model_validate({**statistics_file_json(*each), **more})
+        for each in ((ids[0], "a.stats"), (ids[4], "b.stats"))
     ]
-    parts = [PartitionStatisticsFile.model_validate(told(*each)) for each in ((ids[0], "c.stats"), (ids[4], "d.stats"))]
+    parts = [
+        PartitionStatisticsFile.model_validate(statistics_file_json(*each))
+        for each in ((ids[0], "c.stats"), (ids[4], "d.stats"))
+    ]
     updates = [SetStatisticsUpdate.model_validate({"statistics": each}) for each in whole]
     more_updates = [SetPartitionStatisticsUpdate.model_validate({"partition-statistics": each}) for each in parts]
     table.catalog.commit_table(table, (), (*updates, *more_updates))
@@ -194,6 +198,6 @@ def test_shared_files_are_not_deleted(table: Table) -> None:
     (datetime(2025, 1, 1), 1, "older_than needs a time zone"),  # noqa: DTZ001
     (None, 0, "retain_last can't be 0"),
 ])  # fmt: skip
-def test_what_is_refused(table: Table, older_than: datetime | None, retained: int, match: str) -> None:
+def test_refused_expiry(table: Table, older_than: datetime | None, retained: int, match: str) -> None:
     with pytest.raises(TableError, match=match):
         expire_snapshots(table, older_than, retained)

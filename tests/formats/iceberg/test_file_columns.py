@@ -36,7 +36,7 @@ TYPES = {
 COPIES = {f"write.{what}.mode": "copy-on-write" for what in ("delete", "update", "merge")}
 
 
-def given(start: int, renames: dict[str, str] | None = None) -> pa.Table:
+def nested_rows(start: int, renames: dict[str, str] | None = None) -> pa.Table:
     """Return four rows of two partitions, with nulls and empty values at every depth."""
     inner = [{"x": start, "y y": "i"}, None, {"x": None, "y y": None}, {"x": 3, "y y": "j"}]
     table = pa.table(
@@ -83,7 +83,7 @@ def test_names_that_moved(spark: SparkSession, tmp_path: Path, writer: str, mode
     )  # fmt: skip
     jvm = jvm_session(spark, tmp_path)
     before = spark.sql("SET").collect()
-    first, second = given(0), given(4)
+    first, second = nested_rows(0), nested_rows(4)
     append(writer, jvm, table, first)
     if writer != "pyiceberg":  # which writes an empty list for null
         assert sorted_rows(table.read()) == sorted_rows(first)
@@ -101,13 +101,13 @@ def test_names_that_moved(spark: SparkSession, tmp_path: Path, writer: str, mode
     names = [field.name for field in current.fields]
     assert names == ["id", "p", "b", "a", "a b", "ü$ {x}", "_metadata", "s", "l", "m", "c"]
 
-    def agreed() -> list[tuple[object, ...]]:
+    def rows_of_all_readers() -> list[tuple[object, ...]]:
         rows = sorted_rows(table.read())
         # pyiceberg makes an empty list of null where something inside was renamed.
         assert rows == sorted_rows(read_with_jvm(jvm, table))
         return rows
 
-    moved = agreed()
+    moved = rows_of_all_readers()
     assert [row[2:4] for row in moved] == [(f"a{index}", f"b{index}") for index in range(4)]
     assert [row[10] for row in moved] == [None] * 4
     assert sorted_rows(table.read(columns=["id", "c", "a"])) == [(index, None, f"b{index}") for index in range(4)]
@@ -123,7 +123,7 @@ def test_names_that_moved(spark: SparkSession, tmp_path: Path, writer: str, mode
         schema=stored_without_ids(current),
     )  # fmt: skip
     append(writer, jvm, table, changed)
-    later = agreed()
+    later = rows_of_all_readers()
     assert len(later) == 8
     # A frame that was made before runs after; and two of the same rows are joined.
     left_rows, right_rows = table.read(), table.read("c is null")
@@ -133,10 +133,10 @@ def test_names_that_moved(spark: SparkSession, tmp_path: Path, writer: str, mode
     assert table.update({"b": "concat(b, '!')", "c": "'u'"}, "id in (2, 5)").counts["rows_updated"] == 2
     remaining = [row for row in later if row[0] not in (1, 6)]
     remaining = [(*row[:2], f"{row[2]}!", *row[3:10], "u") if row[0] in (2, 5) else row for row in remaining]
-    assert agreed() == remaining
+    assert rows_of_all_readers() == remaining
     assert sorted_rows(left_rows) == later
     table.rewrite()
-    assert agreed() == remaining
+    assert rows_of_all_readers() == remaining
     assert spark.sql("SET").collect() == before
 
 
@@ -193,7 +193,7 @@ def test_position_deletes_across_files_with_other_names(spark: SparkSession, tmp
     assert sorted(sorted_rows(read_with_jvm(jvm_session(spark, tmp_path), table))) == expected
 
 
-def added(table: pt.Table, name: str, rows: pa.Table) -> None:
+def append_foreign_file(table: pt.Table, name: str, rows: pa.Table) -> None:
     """Commit a file of another engine."""
     loaded = pyiceberg_table(table)
     path = f"{loaded.location()}/data/{name}"
@@ -216,7 +216,7 @@ def with_ids(**columns: tuple[int, list[int]]) -> pa.Table:
 
 def test_names_that_differ_in_case_alone(spark: SparkSession, tmp_path: Path) -> None:
     table = pt.Lake(str(tmp_path)).create_table("db.t", pt.Schema.of({"id": "long", "v": "long"}), format="iceberg")
-    added(table, "cased.parquet", with_ids(id=(1, [1]), V=(2, [2]), v=(9, [3])))
+    append_foreign_file(table, "cased.parquet", with_ids(id=(1, [1]), V=(2, [2]), v=(9, [3])))
     assert sorted_rows(table.read(columns=["id"])) == [(1,)]
     with pytest.raises(TableError, match="'v' that differ only in case; set"):
         table.read()
@@ -293,7 +293,7 @@ def test_a_variable_in_a_name_of_others_files(spark: SparkSession, tmp_path: Pat
     """Spark reads null by such a name; by its id it is found."""
     name = "v ${env.NOPE:-x}"
     table = pt.Lake(str(tmp_path)).create_table("db.t", pt.Schema.of({"id": "long", name: "long"}), format="iceberg")
-    added(table, "raw.parquet", with_ids(**{"id": (1, [1]), name: (2, [2])}))
+    append_foreign_file(table, "raw.parquet", with_ids(**{"id": (1, [1]), name: (2, [2])}))
     assert sorted_rows(table.read(columns=["id"])) == [(1,)]
     by_id = "spark.sql.parquet.fieldId.read.enabled"
     with (

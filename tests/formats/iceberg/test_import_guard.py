@@ -189,7 +189,7 @@ def test_an_adopted_table_names_no_classes(tmp_path: Path, mark: Path) -> None:
     assert not mark.exists()
 
 
-def test_which_properties_name_classes() -> None:
+def test_properties_that_name_classes() -> None:
     class_properties = [
         "py-io-impl",
         "py-catalog-impl",

@@ -32,7 +32,7 @@ MERGED = {"commit.manifest.min-count-to-merge": "2"}
 MARKED = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")}
 
 
-def given(first: int, count: int) -> pa.Table:
+def numbered_rows(first: int, count: int) -> pa.Table:
     every = range(first, first + count)
     return pa.table(
         {
@@ -61,25 +61,25 @@ def fails_on_the_jvm(jvm: SparkSession, sql: str) -> None:
 def test_the_column_of_an_old_spec_is_gone(spark: SparkSession, tmp_path: Path) -> None:
     """There its DML fails, and an INSERT that merges manifests makes their tuples null."""
     table, jvm = create(tmp_path, ["p"], **MERGED), jvm_session(spark, tmp_path)
-    table.append(given(0, 12))
+    table.append(numbered_rows(0, 12))
     table.delete("id in (2, 3)")
     table.evolve(drop=["p"], add=[pt.bucket("id", 2)])
     with pyiceberg_table(table).update_schema() as update:
         update.delete_column("p")
-    truth = ReferenceTable(spark, given(0, 12).drop_columns(["p"]))
+    truth = ReferenceTable(spark, numbered_rows(0, 12).drop_columns(["p"]))
     truth.delete("id in (2, 3)")
     old = {file.partition for file in live_files(table, DATA_CONTENT)}
     assert old == {("a",), ("b",)}
     fails_on_the_jvm(jvm, "delete from partita.t.t where id = 4")
     for first in (12, 18):
         # Each of these merges the manifests of before.
-        table.append(given(first, 6).drop_columns(["p"]))
-        truth.append(given(first, 6).drop_columns(["p"]))
+        table.append(numbered_rows(first, 6).drop_columns(["p"]))
+        truth.append(numbered_rows(first, 6).drop_columns(["p"]))
     for change in (table, truth):
         change.delete("k = 1 and id % 4 = 0")
         change.update({"k": "k + id", "f": "0"}, "id % 5 = 1")
         change.merge(
-            given(9, 20).drop_columns(["p"]), "t.id = s.id", pt.when_matched("s.k = 2").delete(),
+            numbered_rows(9, 20).drop_columns(["p"]), "t.id = s.id", pt.when_matched("s.k = 2").delete(),
             pt.when_matched().update({"k": "-s.k"}), pt.when_not_matched().insert(),
         )  # fmt: skip
     check_layout(table)
@@ -97,17 +97,17 @@ def test_two_fields_of_one_name_in_different_specs(spark: SparkSession, tmp_path
     """There DML fails."""
     table, jvm = create(tmp_path, [pt.bucket("id", 2)]), jvm_session(spark, tmp_path)
     table.evolve(rename={"id_bucket": "shard"})
-    table.append(given(0, 12))
+    table.append(numbered_rows(0, 12))
     table.evolve(drop=["shard"], add=[pt.truncate("p", 1)])
     table.evolve(rename={"p_trunc": "shard"})
-    table.append(given(12, 12))
+    table.append(numbered_rows(12, 12))
     fails_on_the_jvm(jvm, "delete from partita.t.t where id = 4")
-    truth = ReferenceTable(spark, given(0, 24))
+    truth = ReferenceTable(spark, numbered_rows(0, 24))
     for change in (table, truth):
         change.delete("k = 1 and id % 4 = 0")
         change.update({"k": "k + id", "p": "'c'"}, "id % 5 = 1")
         change.merge(
-            given(9, 20), "t.id = s.id", pt.when_matched("s.k = 2").delete(),
+            numbered_rows(9, 20), "t.id = s.id", pt.when_matched("s.k = 2").delete(),
             pt.when_matched().update({"k": "-s.k"}), pt.when_not_matched().insert(),
         )  # fmt: skip
     check_layout(table)
@@ -128,16 +128,16 @@ FLOATS = ["f > 1.0", "f >= 0.1", "f = 0.0", "f = -0.0", "f < 0.0", "f <= 0.0", "
 def test_a_partition_of_doubles(spark: SparkSession, tmp_path: Path) -> None:
     """There `f > 1.0` misses NaN, and a DELETE of 0.0 leaves -0.0."""
     table, jvm = create(tmp_path, ["f"]), jvm_session(spark, tmp_path)
-    table.append(given(0, 12))
+    table.append(numbered_rows(0, 12))
     table.evolve(add=["p"])
-    table.append(given(12, 12))
-    spark.createDataFrame(given(0, 24)).createOrReplaceTempView("plain_doubles")
+    table.append(numbered_rows(12, 12))
+    spark.createDataFrame(numbered_rows(0, 24)).createOrReplaceTempView("plain_doubles")
     for where in FLOATS:
         truth = sorted_rows(spark.sql(f"select * from plain_doubles where {where}"))  # noqa: S608
         assert sorted_rows(table.read(where)) == truth, where
     theirs = sorted_rows(jvm.sql("select * from partita.t.t where f > 1.0"))
     assert theirs != sorted_rows(table.read("f > 1.0")), "the JVM finds NaN now"
-    truth_copy = ReferenceTable(spark, given(0, 24))
+    truth_copy = ReferenceTable(spark, numbered_rows(0, 24))
     for change in (table, truth_copy):
         change.update({"k": "k + 10"}, "f > 1.0")
         change.delete("f = 0.0 and id < 20")
@@ -145,11 +145,11 @@ def test_a_partition_of_doubles(spark: SparkSession, tmp_path: Path) -> None:
     # pyiceberg's decoder reads a double as a float, and so finds other partitions than there are.
     check_layout(table)
     assert sorted_rows(table.read()) == sorted_rows(read_with_strict_reader(table)) == truth_copy.rows
-    table.overwrite_partitions(given(1, 1))
+    table.overwrite_partitions(numbered_rows(1, 1))
     remaining = [row for row in truth_copy.rows if not (str(row[3]) == "-0.0" and row[1] == "b")]
     check_layout(table)
     assert (
         sorted_rows(table.read())
         == sorted_rows(read_with_strict_reader(table))
-        == sorted([*remaining, *sorted_rows(given(1, 1))], key=repr)
+        == sorted([*remaining, *sorted_rows(numbered_rows(1, 1))], key=repr)
     )

@@ -53,7 +53,7 @@ def table(tmp_path: Path) -> Table:
     return created
 
 
-def test_what_the_table_names_stays(table: Table) -> None:
+def test_files_that_the_table_names_are_kept(table: Table) -> None:
     before = tree(table)
     assert remove_orphan_files(table, -60) == []
     assert tree(table) == before
@@ -79,7 +79,7 @@ def test_orphans_go_when_they_are_old(table: Table) -> None:
     assert table_ids(table) == [2]
 
 
-def test_what_was_committed_after_the_files_were_listed_stays(table: Table) -> None:
+def test_files_committed_after_the_listing_are_kept(table: Table) -> None:
     """The table in hand is older than what others committed since."""
     behind = reload_table(table)
     append_files(table, data_file(table, [{"id": 3, "region": "us"}]))
@@ -147,7 +147,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("name", "is_one"), NAMES.items())
-def test_which_names_writers_give_their_files(name: str, *, is_one: bool) -> None:
+def test_file_names_of_writers(name: str, *, is_one: bool) -> None:
     assert is_writer_file_name(f"data/region=eu/{name}") == is_one
 
 
@@ -160,7 +160,7 @@ def test_files_of_an_object_store_are_listed_under_its_location(table: Table, tm
     assert [file.path for file in list_files(io, FolderLocation.from_uri("s3a://bucket/t/"))] == ["data/x.parquet"]
 
 
-def test_what_can_not_be_listed_is_refused() -> None:
+def test_a_folder_that_cannot_be_listed_is_refused() -> None:
     with pytest.raises(TableError, match="can't be listed through FsspecFileIO"):
         list(list_files(FsspecFileIO({}), FolderLocation.from_uri("s3://bucket/t")))
 

@@ -41,7 +41,7 @@ class Catalog:
         table.append(ROWS)
         return table
 
-    def opened(self, name: str) -> pt.Table:
+    def open_by_name(self, name: str) -> pt.Table:
         return pt.open_table(name, catalog={"name": self.name, **self.config}, format="iceberg")
 
     def count(self, name: str) -> int:
@@ -73,7 +73,7 @@ def test_two_tables_with_one_location_keep_their_files(tmp_path: Path, catalogs:
     orphan_file = orphan(location)
     before = tree(tmp_path / "shared")
     for holder, name in ((first, "a.one"), (second, "a.two")):
-        removed = holder.opened(name).remove_orphans(NOW)
+        removed = holder.open_by_name(name).remove_orphans(NOW)
         assert removed == ([str(orphan_file)] if name == "a.one" else [])
         assert any("one" in why or "metadata file" in why or "two" in why for why in removed.remaining.values())
     assert tree(tmp_path / "shared") == before - {orphan_file}
@@ -92,7 +92,7 @@ def test_a_fork_and_its_source_keep_their_files(tmp_path: Path, catalogs: int, w
     source.overwrite(ROWS)
     second.catalog.load_table("a.fork").append(ROWS)
     orphan_file = orphan(source.location())
-    table = second.opened("a.fork") if which == "fork" else first.opened("a.t")
+    table = second.open_by_name("a.fork") if which == "fork" else first.open_by_name("a.t")
     assert table.remove_orphans(NOW) == [str(orphan_file)]
     table.expire_snapshots(NOW, 1)
     table.remove_orphans(NOW)
@@ -107,11 +107,11 @@ def test_a_fork_that_has_not_committed_keeps_its_files(tmp_path: Path, name: str
     source.overwrite(ROWS)
     source.overwrite(ROWS)
     if name == "expire_snapshots":
-        removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
+        removed = catalog.open_by_name("a.t").expire_snapshots(NOW, 1)
         assert all("a.fork" in why for why in removed.remaining.values())
         assert removed.remaining
     else:
-        catalog.opened("a.t").remove_orphans(NOW)
+        catalog.open_by_name("a.t").remove_orphans(NOW)
     assert (catalog.count("a.t"), catalog.count("a.fork")) == (3, 3)
 
 
@@ -121,10 +121,10 @@ def test_metadata_files_that_the_log_let_go_of_are_orphans(tmp_path: Path) -> No
     table = catalog.make("a.t", properties={"write.metadata.previous-versions-max": "2"})
     for _ in range(6):
         table.overwrite(ROWS)
-    removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
+    removed = catalog.open_by_name("a.t").expire_snapshots(NOW, 1)
     assert removed.remaining == {}
     assert len([path for path in removed if path.endswith(".parquet")]) == 6
-    removed = catalog.opened("a.t").remove_orphans(NOW)
+    removed = catalog.open_by_name("a.t").remove_orphans(NOW)
     assert removed.remaining == {}
     assert len(list((local(table.location()) / "metadata").glob("*.metadata.json"))) == 3
     assert catalog.count("a.t") == 3
@@ -139,7 +139,7 @@ def test_metadata_of_a_lost_race_goes_where_its_manifest_list_is_gone(tmp_path: 
     lost, broken = folder / f"00001-{uuid4()}.metadata.json", folder / f"00001-{uuid4()}.metadata.json"
     lost.write_text(json.dumps(document))
     broken.write_text('{"format-version": 2, "snapsh')
-    assert catalog.opened("a.t").remove_orphans(NOW) == sorted(map(str, (lost, broken)))
+    assert catalog.open_by_name("a.t").remove_orphans(NOW) == sorted(map(str, (lost, broken)))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_metadata_that_does_not_tell_what_it_needs_is_refused(tmp_path: Path, ch
     (local(table.location()) / "metadata" / f"0-{uuid4()}.metadata.json").write_text(json.dumps(document | change))
     orphan_file = orphan(table.location())
     with pytest.raises(TableError, match=why):
-        catalog.opened("a.t").remove_orphans(NOW)
+        catalog.open_by_name("a.t").remove_orphans(NOW)
     assert orphan_file.exists()
 
 
@@ -168,7 +168,7 @@ def test_a_data_path_in_another_tables_folder_is_left_alone(tmp_path: Path, insi
     catalog.make("a.two", properties={"write.data.path": folder})
     orphan(folder, "")
     before = tree(local(first.location()))
-    removed = catalog.opened("a.one").remove_orphans(NOW)
+    removed = catalog.open_by_name("a.one").remove_orphans(NOW)
     assert removed == []
     assert tree(local(first.location())) == before
     assert set(removed.remaining.values()) == {"the table a.two may have it: its files are in this folder"}
@@ -181,7 +181,7 @@ def test_files_that_were_added_to_another_table_are_left_alone(tmp_path: Path) -
     added, left_behind = orphan(first.location()), orphan(first.location())
     pq.write_table(ROWS, added)
     second.add_files([f"file://{added}"])
-    removed = catalog.opened("a.t").remove_orphans(NOW)
+    removed = catalog.open_by_name("a.t").remove_orphans(NOW)
     assert list(removed) == [str(left_behind)]
     assert removed.remaining == {str(added): "the table a.other names it: its files may lie in any folder"}
     assert catalog.count("a.other") == 2 * ROWS.num_rows
@@ -203,7 +203,7 @@ def test_data_sets_of_others_in_the_folder_of_a_table_stay(tmp_path: Path, name:
     path = local(catalog.make("a.t").location()) / name.format(uuid4())
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(ROWS, path)
-    removed = catalog.opened("a.t").remove_orphans(NOW)
+    removed = catalog.open_by_name("a.t").remove_orphans(NOW)
     assert path.exists() == (reason is not None)
     assert (list(removed), removed.remaining) == (([str(path)], {}) if reason is None else ([], {str(path): reason}))
 
@@ -213,7 +213,7 @@ def test_a_table_that_can_not_be_read_is_listed(tmp_path: Path) -> None:
     first, second = catalog.make("a.one"), catalog.make("a.two")
     local(second.metadata_location).unlink()
     orphan_file = orphan(first.location())
-    removed = catalog.opened("a.one").remove_orphans(NOW)
+    removed = catalog.open_by_name("a.one").remove_orphans(NOW)
     assert removed == [str(orphan_file)]
     assert "can't be read" in removed.remaining["a.two"]
 
@@ -263,7 +263,7 @@ def test_a_live_file_stays_whichever_way_its_path_is_written(tmp_path: Path, fir
     table.add_files([f"{first}{file}"])
     table.delete("id > 0")
     table.add_files([f"{then}{file}"])
-    removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
+    removed = catalog.open_by_name("a.t").expire_snapshots(NOW, 1)
     assert file.exists()
     assert removed
     assert catalog.count("a.t") == 3
@@ -288,7 +288,7 @@ def test_statistics_that_name_other_files_delete_none(tmp_path: Path, named: str
     with table.update_statistics() as update:
         more = {"file-footer-size-in-bytes": 1, "blob-metadata": []}
         update.set_statistics(StatisticsFile.model_validate({**statistics, **more}))
-    removed = catalog.opened("a.t").expire_snapshots(NOW, 1)
+    removed = catalog.open_by_name("a.t").expire_snapshots(NOW, 1)
     assert removed == [old.manifest_list]
     assert removed.remaining == ({path: REASON_UNKNOWN_NAME} if named == "other" else {})
     assert local(path).exists()
@@ -312,7 +312,7 @@ def test_files_behind_a_link_out_of_the_table_are_refused(tmp_path: Path, how: s
     else:
         file.rename(target)
         file.symlink_to(target)
-    opened = catalog.opened("a.t")
+    opened = catalog.open_by_name("a.t")
     if how == "inside":
         assert opened.read().count() == 3
         assert opened.plan().outside_paths.to_pylist() == []

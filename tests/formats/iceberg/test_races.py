@@ -109,7 +109,7 @@ def test_a_retry_after_an_upgrade_writes_the_new_version(tmp_path: Path) -> None
     assert metadata_files(table) == referenced_metadata_files(table)
 
 
-def test_when_retries_end(tmp_path: Path) -> None:
+def test_retries_are_limited(tmp_path: Path) -> None:
     table = new_table(tmp_path, properties={"commit.retry.num-retries": "2"})
     others = [data_file(table, [{"id": index, "region": "eu"}]) for index in range(3)]
     ours = with_interference(
@@ -239,7 +239,7 @@ def test_a_failure_that_could_not_be_looked_into(tmp_path: Path) -> None:
     assert table_ids(table) == [1]
 
 
-def test_a_table_that_was_made_anew(tmp_path: Path) -> None:
+def test_a_table_that_was_dropped_and_created_again(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     file = data_file(table, [{"id": 1, "region": "eu"}])
 

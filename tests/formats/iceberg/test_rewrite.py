@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SCHEMA = pt.Schema.of({"id": "long", "p": "string", "k": "int"})
 
 
-def numbered(first: int, count: int) -> pa.Table:
+def numbered_rows(first: int, count: int) -> pa.Table:
     every = range(first, first + count)
     return pa.table(
         {
@@ -49,11 +49,11 @@ def two_specs(folder: Path, evolution: dict[str, Any], **properties: str) -> pt.
     table = pt.Lake(str(folder)).create_table(
         "t.t", SCHEMA, format="iceberg", partition_by=["p"], properties=properties
     )
-    table.append(numbered(0, 6))
-    table.append(numbered(6, 6))
+    table.append(numbered_rows(0, 6))
+    table.append(numbered_rows(6, 6))
     table.evolve(**evolution)
-    table.append(numbered(12, 12))
-    table.append(numbered(24, 12))
+    table.append(numbered_rows(12, 12))
+    table.append(numbered_rows(24, 12))
     # In a file of each spec; where files are copied, the others are still of both.
     table.delete("id in (0, 13)")
     assert set(live_spec_ids(table, DATA_CONTENT)) == {0, 1}
@@ -114,11 +114,11 @@ def test_a_second_one_finds_nothing_to_do(spark: SparkSession, tmp_path: Path, m
 def test_a_file_that_is_alone_in_its_partition_until_old_rows_come(spark: SparkSession, tmp_path: Path) -> None:
     """Rows of the old spec go to the partition of a small file of the default one: together, not beside it."""
     table = pt.Lake(str(tmp_path)).create_table("t.t", SCHEMA, format="iceberg", partition_by=["p"])
-    table.append(numbered(0, 6))
+    table.append(numbered_rows(0, 6))
     table.evolve(add=[pt.bucket("id", 1)])
-    table.append(numbered(6, 6))
+    table.append(numbered_rows(6, 6))
     table.rewrite()
-    assert sorted_rows(table.read()) == sorted_rows(numbered(0, 12))
+    assert sorted_rows(table.read()) == sorted_rows(numbered_rows(0, 12))
     assert len(live_files(table, DATA_CONTENT)) == 3
     with assert_unchanged(table):
         assert table.rewrite().version is None
@@ -180,7 +180,7 @@ def test_the_column_that_an_old_spec_is_made_of_is_gone(spark: SparkSession, tmp
         assert table.rewrite().version is None
 
 
-def test_beside_a_delete_it_is_refused_and_the_delete_stays(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_rewrite_conflicts_with_a_concurrent_delete(spark: SparkSession, tmp_path: Path) -> None:
     beside = Beside(spark, tmp_path)
     table = beside.table
     with meanwhile(table, lambda: beside.table.delete("id = 3")), pytest.raises(CommitConflict):

@@ -114,27 +114,27 @@ def test_three_engines_share_a_catalog(
     catalog = load_catalog(**ours)
     truth = ReferenceTable(spark, orders(0, 18))
 
-    def same() -> None:
+    def check_all_readers() -> None:
         rows = sorted_rows(lake.table("sales.orders").read())
         assert rows == sorted_rows(jvm.table("ice.sales.orders"))
         assert rows == sorted_rows(catalog.load_table("sales.orders").scan().to_arrow())
         assert rows == truth.rows
 
-    same()
+    check_all_readers()
     jvm.sql("alter table ice.sales.orders add partition field region")
     jvm.createDataFrame(orders(18, 9)).writeTo("ice.sales.orders").append()
     truth.append(orders(18, 9))
     catalog.load_table("sales.orders").append(orders(27, 9))
     truth.append(orders(27, 9))
-    same()
+    check_all_readers()
     table.delete("amount % 4 = 2")
     truth.delete("amount % 4 = 2")
     table.update({"region": "note"}, "id % 7 = 1")
     truth.update({"region": "note"}, "id % 7 = 1")
-    same()
+    check_all_readers()
     jvm.sql("delete from ice.sales.orders where id % 5 = 3")
     truth.delete("id % 5 = 3")
-    same()
+    check_all_readers()
     check_layout(table, piled=True)
     # What the others make is found, by the lake and by its name in the catalog; what is there is not made again.
     jvm.sql("create table ice.sales.made (id bigint) using iceberg")

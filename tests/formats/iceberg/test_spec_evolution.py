@@ -176,7 +176,7 @@ REFUSED: list[tuple[Evolve, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("change", "kind", "match"), REFUSED, ids=[match for _, _, match in REFUSED])
-def test_what_is_refused(table: Table, change: Evolve, kind: type[Exception], match: str) -> None:
+def test_refused_evolutions(table: Table, change: Evolve, kind: type[Exception], match: str) -> None:
     before = reload_table(table).metadata_location
     with pytest.raises(kind, match=match):
         change(table)
@@ -281,7 +281,7 @@ def test_an_error_of_the_catalog(table: Table) -> None:
         evolve_spec(with_interference(table, before=[failing(ValueError("broken"))]), add=["region"])
 
 
-def test_when_retries_end(tmp_path: Path) -> None:
+def test_retries_are_limited(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, START, properties={"commit.retry.num-retries": "1"})
     others = [hour("ts"), year("ts")]
     ours = with_interference(table, before=[lambda f=f: evolve_spec(reload_table(table), add=[f]) for f in others])  # type: ignore[misc]

@@ -261,7 +261,7 @@ def test_the_schema_of_a_spec_is_the_newest_that_has_its_columns(tmp_path: Path)
         find_compatible_schema(without_old_schemas, old)
 
 
-def test_days_and_hours_are_told_by_type(tmp_path: Path) -> None:
+def test_days_and_hours_are_distinguished_by_type(tmp_path: Path) -> None:
     schema = IcebergSchema(NestedField(1, "id", LongType()), NestedField(2, "ts", TimestamptzType()))
     table = new_files_table(tmp_path, schema, partition_spec((2, "day", "ts_day")))
     evolve_spec(table, drop=[day("ts")], add=[hour("ts"), truncate("id", 10)])

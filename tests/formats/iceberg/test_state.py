@@ -107,7 +107,7 @@ def rows(table: Table, numbers: range) -> pa.Table:
     )
 
 
-def evolved(folder: Path, version: str) -> Table:
+def evolved_table(folder: Path, version: str) -> Table:
     """Specs with files of each: day; country and a bucket too; hour; others of the same columns; none."""
     table = new_table(folder, SCHEMA, [day("ts")], format_version=version)
     table.append(rows(table, range(12)))
@@ -138,7 +138,7 @@ def evolved(folder: Path, version: str) -> Table:
 
 @pytest.fixture(scope="module", params=["1", "2"])
 def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Table:
-    return evolved(tmp_path_factory.mktemp("evolved"), request.param)
+    return evolved_table(tmp_path_factory.mktemp("evolved"), request.param)
 
 
 READ: dict[str, pa.Table] = {}
@@ -169,7 +169,7 @@ def matching(table: Table, where: str) -> dict[str, tuple[int, int]]:
         return {path: (count, size) for path, count, size in connection.execute(query).fetchall()}
 
 
-def kept(state: IcebergTableVersion, where: str) -> tuple[set[str], set[str]]:
+def planned_and_matching_paths(state: IcebergTableVersion, where: str) -> tuple[set[str], set[str]]:
     """The files that are planned, and those that match whole."""
     plan = plan_files(state, where)
     paths = np.array(plan.files["path"].to_pylist(), object)
@@ -179,10 +179,12 @@ def kept(state: IcebergTableVersion, where: str) -> tuple[set[str], set[str]]:
 def check_plan(table: Table, where: str) -> set[str]:
     """The plan is no wider than pyiceberg's, and loses no row."""
     truth = matching(table, where)
-    may, must = kept(current_table_version(table), where)
+    may, must = planned_and_matching_paths(current_table_version(table), where)
     assert {path for path, (count, _) in truth.items() if count} <= may, "a row would be lost"
     assert all(truth[path][0] == truth[path][1] for path in must), "a row would be taken that doesn't match"
-    assert kept(current_table_version(table, where), where) == (may, must), "manifests that are skipped change the plan"
+    assert planned_and_matching_paths(current_table_version(table, where), where) == (may, must), (
+        "manifests that are skipped change the plan"
+    )
     return may
 
 
@@ -215,7 +217,7 @@ def test_partitions_have_keys_of_their_own_specs(table: Table) -> None:
 
 
 def test_columns_that_were_renamed_and_promoted(tmp_path: Path) -> None:
-    table = evolved(tmp_path, "2")
+    table = evolved_table(tmp_path, "2")
     with table.update_schema() as update:
         update.rename_column("country", "place")
         update.update_column("id", LongType())
@@ -224,20 +226,20 @@ def test_columns_that_were_renamed_and_promoted(tmp_path: Path) -> None:
         update.add_column("country", StringType())
     for where in ("id = 7", "id > 2147483648", "place = 'FR'", "place IS NULL", "deep.x > 40"):
         check_plan(table, where)
-    assert kept(current_table_version(table), "id > 2147483648")[0] == set()
-    assert kept(current_table_version(table), "country = 'FR'")[0] == planned_paths(table)
-    assert len(kept(current_table_version(table), "place = 'FR'")[0]) < len(planned_paths(table))
+    assert planned_and_matching_paths(current_table_version(table), "id > 2147483648")[0] == set()
+    assert planned_and_matching_paths(current_table_version(table), "country = 'FR'")[0] == planned_paths(table)
+    assert len(planned_and_matching_paths(current_table_version(table), "place = 'FR'")[0]) < len(planned_paths(table))
 
 
 def test_a_source_that_was_dropped_and_its_name_taken(tmp_path: Path) -> None:
-    table = evolved(tmp_path, "2")
+    table = evolved_table(tmp_path, "2")
     with table.update_schema() as update:
         update.delete_column("country")
     everything = planned_paths(table)
-    assert kept(current_table_version(table), "id >= 0")[0] == everything
+    assert planned_and_matching_paths(current_table_version(table), "id >= 0")[0] == everything
     with table.update_schema() as update:
         update.add_column("country", StringType())
-    assert kept(current_table_version(table), "country = 'nowhere'")[0] == everything
+    assert planned_and_matching_paths(current_table_version(table), "country = 'nowhere'")[0] == everything
     check_plan(table, "ts < '2024-01-02T00:00:00'")
 
 
@@ -250,9 +252,9 @@ def test_equal_tuples_of_different_specs_are_kept_apart(tmp_path: Path) -> None:
         table, (0, [added_entry(data_file("of a", "x"))]), (1, [added_entry(data_file("of b", "x", spec_id=1))])
     )
     state = current_table_version(table)
-    assert kept(state, "a = 'x'")[0] == {"of a", "of b"}
-    assert kept(state, "a = 'y'")[0] == {"of b"} == planned_paths(table, "a = 'y'")
-    assert kept(state, "b = 'y'")[0] == {"of a"} == planned_paths(table, "b = 'y'")
+    assert planned_and_matching_paths(state, "a = 'x'")[0] == {"of a", "of b"}
+    assert planned_and_matching_paths(state, "a = 'y'")[0] == {"of b"} == planned_paths(table, "a = 'y'")
+    assert planned_and_matching_paths(state, "b = 'y'")[0] == {"of a"} == planned_paths(table, "b = 'y'")
     assert [len(set(p)) for p in state.partitions.select(["a", "b"]).to_pydict().values()] == [2, 2]
 
 
@@ -266,7 +268,7 @@ def test_fields_of_one_name_in_two_specs(tmp_path: Path) -> None:
     eight = [(2, [added_entry(data_file(f"8-{n}", n, spec_id=2)) for n in range(8)])]
     commit_snapshot(table, *four, *eight)
     # 34 hashes to 2017239379 (specification, appendix B).
-    path = kept(current_table_version(table), "id = 34")[0]
+    path = planned_and_matching_paths(current_table_version(table), "id = 34")[0]
     assert path == {f"4-{2017239379 % 4}", f"8-{2017239379 % 8}"} == planned_paths(table, "id = 34")
 
 
@@ -276,9 +278,9 @@ def test_partitions_of_nan_and_of_minus_zero(type_: str, tmp_path: Path) -> None
     values = {"nan": float("nan"), "minus": -0.0, "zero": 0.0, "one": 1.0, "null": None}
     commit_snapshot(table, (0, [added_entry(data_file(name, value)) for name, value in values.items()]))
     state = current_table_version(table)
-    assert kept(state, "x > 1.0") == ({"nan"}, {"nan"})
-    assert kept(state, "x = 0.0") == ({"minus", "zero"}, {"minus", "zero"})
-    assert kept(state, "x < 0.0")[0] == set()
+    assert planned_and_matching_paths(state, "x > 1.0") == ({"nan"}, {"nan"})
+    assert planned_and_matching_paths(state, "x = 0.0") == ({"minus", "zero"}, {"minus", "zero"})
+    assert planned_and_matching_paths(state, "x < 0.0")[0] == set()
 
 
 def test_a_table_that_nothing_was_written_to(tmp_path: Path) -> None:
@@ -311,9 +313,12 @@ def test_an_unknown_transform_is_read_past(tmp_path: Path) -> None:
     table.metadata = table.metadata.model_copy(update={"partition_specs": [spec]})
     state = current_table_version(table)
     assert state.partitions["country"].to_pylist() == ["US", None]
-    assert kept(state, "country = 'FR'") == ({"a", "b"}, set())
-    assert kept(current_table_version(table, "country = 'FR'"), "country = 'FR'") == ({"a", "b"}, set())
-    assert kept(state, "country = 'FR' AND id = 2")[0] == {"b"}
+    assert planned_and_matching_paths(state, "country = 'FR'") == ({"a", "b"}, set())
+    assert planned_and_matching_paths(current_table_version(table, "country = 'FR'"), "country = 'FR'") == (
+        {"a", "b"},
+        set(),
+    )
+    assert planned_and_matching_paths(state, "country = 'FR' AND id = 2")[0] == {"b"}
     assert partition_table(state, None, TABLE_NAME)["files"].to_pylist() == [1, 1]
 
 
@@ -333,8 +338,8 @@ def test_partitions_of_every_type_can_be_listed(tmp_path: Path) -> None:
     partitions = partition_table(state, None, TABLE_NAME)
     assert (partitions["files"].to_pylist(), partitions["key"].to_pylist()) == ([2, 1], [None, None])
     assert partitions["c13"].to_pylist() == [UUID(int=7).bytes, None]
-    assert kept(state, "c13 IS NULL")[0] == {"c"}
-    assert kept(state, "c1 = 1 AND c5 = 1.25")[0] == {"a", "b"}
+    assert planned_and_matching_paths(state, "c13 IS NULL")[0] == {"c"}
+    assert planned_and_matching_paths(state, "c1 = 1 AND c5 = 1.25")[0] == {"a", "b"}
 
 
 # --- what deletes do to counts
@@ -352,7 +357,7 @@ def test_counts_are_unknown_where_deletes_may_apply(tmp_path: Path) -> None:
     assert state.row_counts(np.array([1])).to_pylist() == [10]
 
 
-def test_a_deletion_vector_says_how_many_rows_are_gone(tmp_path: Path) -> None:
+def test_a_deletion_vector_has_the_number_of_deleted_rows(tmp_path: Path) -> None:
     table = new_table(tmp_path, Schema.of({"id": "long"}))
     commit_snapshot(table, (0, [added_entry(data_file("a", first_row_id=0)), added_entry(data_file("b"))]), version=3)
     commit_snapshot(
@@ -421,7 +426,7 @@ def test_a_plan_opens_only_the_manifests_that_it_needs(tmp_path: Path, monkeypat
     assert AnyTable("t", IcebergTableStore(table)).plan().files.num_rows == 3
 
 
-def test_a_plan_whose_snapshot_is_gone_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_whose_manifests_were_deleted_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table(tmp_path, SCHEMA, [identity("country")])
     commit_snapshot(table, *((0, [added_entry(data_file(value, value))]) for value in ("US", "FR")))
     monkeypatch.setenv("PARTITA_CACHE", "off")
@@ -430,7 +435,7 @@ def test_a_plan_whose_snapshot_is_gone_says_so(tmp_path: Path, monkeypatch: pyte
     cache.clear_memory()
     for manifest in tmp_path.rglob("*.avro"):
         manifest.unlink()
-    with pytest.raises(StorageError, match=r"snapshot \d+ can't be read any more, so plan anew"):
+    with pytest.raises(StorageError, match=r"snapshot \d+ can't be read any more, so plan again"):
         _ = planned.skipped
 
 
@@ -483,7 +488,7 @@ def test_a_delete_of_another_partition_is_noticed_though_its_manifest_is_not_nee
         ),
     ],
 )
-def test_what_partita_does_not_read_is_refused_by_name(field: NestedField, named: str, tmp_path: Path) -> None:
+def test_unsupported_features_are_refused_by_name(field: NestedField, named: str, tmp_path: Path) -> None:
     table = as_version_3(new_table(tmp_path, SCHEMA), field)
     with pytest.raises(UnsupportedFeature, match=named):
         check_readable(table)

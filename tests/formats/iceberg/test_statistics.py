@@ -53,13 +53,13 @@ def test_bounds_are_read_as_pyiceberg_writes_them(data: st.DataObject) -> None:
     type_ = data.draw(st.sampled_from(list(BY_TYPE)))
     values = data.draw(st.lists(st.none() | BY_TYPE[type_], max_size=5))
     theirs: Any = schema_to_iceberg(Schema.of({"x": type_})).fields[0].field_type
-    octets = [None if v is None else to_bytes(theirs, _given(v)) for v in values]
+    octets = [None if v is None else to_bytes(theirs, _stored_value(v)) for v in values]
     bounds = decode_bounds(pa.array(octets, pa.binary()), parse_type(type_))
     assert bounds.to_pylist() == [v.bytes if type_ == "uuid" and v is not None else v for v in values]
     assert len(bounds) == len(values)
 
 
-def _given(value: Any) -> Any:
+def _stored_value(value: Any) -> Any:
     """A value as pyiceberg keeps it."""
     if isinstance(value, datetime):
         return (value.replace(tzinfo=None) - EPOCH) // MICRO
@@ -153,7 +153,7 @@ def entries(**columns: Any) -> pa.Table:
     return pa.table({**nulls, **arrays})
 
 
-def kept(table: pa.Table, schema: Schema, ids: dict[str, int], where: str) -> tuple[list[bool], list[bool]]:
+def pruned_files(table: pa.Table, schema: Schema, ids: dict[str, int], where: str) -> tuple[list[bool], list[bool]]:
     """Which files may match, and which must."""
     pruning = prune(
         where,
@@ -186,12 +186,12 @@ def test_columns_are_found_by_their_ids() -> None:
     assert statistics["a"].upper.to_pylist() == ["c", None, None]  # type: ignore[union-attr] # the same
     assert statistics["a"].null_count.to_pylist() == [2, None, None]  # type: ignore[union-attr] # the same
     assert statistics["a"].row_count.to_pylist() == [4, 4, 4]  # type: ignore[union-attr] # the same
-    assert kept(table, schema, {"b": 7, "a": 2, "c": 9}, "b = 2")[0] == [True, False, True]
-    assert kept(table, schema, {"b": 7, "a": 2, "c": 9}, "a = 'b'")[0] == [True, True, True]
-    assert kept(table, schema, {"b": 1, "a": 2, "c": 9}, "a > 'c'")[0] == [False, True, True]
+    assert pruned_files(table, schema, {"b": 7, "a": 2, "c": 9}, "b = 2")[0] == [True, False, True]
+    assert pruned_files(table, schema, {"b": 7, "a": 2, "c": 9}, "a = 'b'")[0] == [True, True, True]
+    assert pruned_files(table, schema, {"b": 1, "a": 2, "c": 9}, "a > 'c'")[0] == [False, True, True]
 
 
-def test_what_is_inside_of_a_struct_is_known_too() -> None:
+def test_fields_of_structs_have_statistics() -> None:
     table = entries(
         lower_bounds=[{3: struct.pack("<i", 1)}, {3: struct.pack("<i", 5)}],
         upper_bounds=[{3: struct.pack("<i", 3)}, {3: struct.pack("<i", 6)}],
@@ -200,7 +200,7 @@ def test_what_is_inside_of_a_struct_is_known_too() -> None:
     )
     schema = Schema.of({"s": "struct<x:int,l:list<int>>"})
     assert set(file_statistics(table, schema, {"s": 1, "s.x": 3, "s.l": 4}, ["s"])) == {"s.x"}
-    assert kept(table, schema, {"s": 1, "s.x": 3}, "s.x <= 3") == ([True, False], [True, False])
+    assert pruned_files(table, schema, {"s": 1, "s.x": 3}, "s.x <= 3") == ([True, False], [True, False])
 
 
 @pytest.mark.parametrize("type_", ["float", "double"])
@@ -215,12 +215,12 @@ def test_nan_is_above_every_bound(type_: str, nans: dict[int, int] | None) -> No
         record_count=[4],
     )
     schema = Schema.of({"x": type_})
-    assert kept(table, schema, {"x": 1}, "x > 100") == ([True], [False])
-    assert kept(table, schema, {"x": 1}, f"x = CAST('NaN' AS {type_})") == ([True], [False])
-    assert kept(table, schema, {"x": 1}, "x < 1") == ([False], [False])
+    assert pruned_files(table, schema, {"x": 1}, "x > 100") == ([True], [False])
+    assert pruned_files(table, schema, {"x": 1}, f"x = CAST('NaN' AS {type_})") == ([True], [False])
+    assert pruned_files(table, schema, {"x": 1}, "x < 1") == ([False], [False])
 
 
-def test_zeros_are_equal_and_a_bound_of_nan_says_nothing() -> None:
+def test_zeros_are_equal_and_a_bound_of_nan_is_unknown() -> None:
     ends = [(-0.0, -0.0), (0.0, 0.0), (math.nan, math.nan), (1.0, 2.0)]
     table = entries(
         lower_bounds=[{1: struct.pack("<d", low)} for low, _ in ends],
@@ -228,8 +228,8 @@ def test_zeros_are_equal_and_a_bound_of_nan_says_nothing() -> None:
         null_value_counts=[{1: 0}] * 4,
         record_count=[4] * 4,
     )
-    assert kept(table, Schema.of({"x": "double"}), {"x": 1}, "x = 0.0")[0] == [True, True, True, False]
-    assert kept(table, Schema.of({"x": "double"}), {"x": 1}, "x = -0.0")[0] == [True, True, True, False]
+    assert pruned_files(table, Schema.of({"x": "double"}), {"x": 1}, "x = 0.0")[0] == [True, True, True, False]
+    assert pruned_files(table, Schema.of({"x": "double"}), {"x": 1}, "x = -0.0")[0] == [True, True, True, False]
 
 
 def test_cut_texts_are_ends_still() -> None:
@@ -241,12 +241,12 @@ def test_cut_texts_are_ends_still() -> None:
         record_count=[4],
     )
     schema = Schema.of({"x": "string"})
-    assert kept(table, schema, {"x": 1}, f"x = '{'z' * 17}'")[0] == [True]
-    assert kept(table, schema, {"x": 1}, f"x = '{'a' * 15}'")[0] == [False]
-    assert kept(table, schema, {"x": 1}, "x > '|'")[0] == [False]
+    assert pruned_files(table, schema, {"x": 1}, f"x = '{'z' * 17}'")[0] == [True]
+    assert pruned_files(table, schema, {"x": 1}, f"x = '{'a' * 15}'")[0] == [False]
+    assert pruned_files(table, schema, {"x": 1}, "x > '|'")[0] == [False]
 
 
-def test_ends_of_uuids_in_another_order_are_none() -> None:
+def test_bounds_of_uuids_in_another_order_are_unknown() -> None:
     low, high = b"\x80" + b"\x00" * 15, b"\x7f" + b"\x00" * 15
     table = entries(lower_bounds=[{1: low}, {1: high}], upper_bounds=[{1: high}, {1: low}], record_count=[4, 4])
     statistics = file_statistics(table, Schema.of({"x": "uuid"}), {"x": 1}, ["x"])["x"]
@@ -257,7 +257,7 @@ def test_ends_of_uuids_in_another_order_are_none() -> None:
 @pytest.mark.parametrize("type_", BY_TYPE)
 def test_every_type_can_be_pruned_with(type_: str) -> None:
     table = entries(lower_bounds=[None, None], null_value_counts=[{1: 4}, {1: 0}], record_count=[4, 4])
-    assert kept(table, Schema.of({"x": type_}), {"x": 1}, "x IS NULL") == ([True, False], [True, False])
+    assert pruned_files(table, Schema.of({"x": type_}), {"x": 1}, "x IS NULL") == ([True, False], [True, False])
     statistics = file_statistics(table, Schema.of({"x": type_}), {"x": 1}, ["x"])
     lower = statistics["x"].lower
     assert lower is not None

@@ -159,35 +159,35 @@ def test_a_void_field_is_null(tmp_path: Path) -> None:
         append_files(table, data_file(table, [{"id": 1}], partition=["eu"]))
 
 
-def refused(file: Callable[[Table, DataFile], SnapshotChange], match: str, kind: type[Exception]) -> Any:
+def refusal_case(file: Callable[[Table, DataFile], SnapshotChange], match: str, kind: type[Exception]) -> Any:
     return pytest.param(file, match, kind, id=match)
 
 
 @pytest.mark.parametrize(
     ("changes", "match", "kind"),
     [
-        refused(lambda _, f: SnapshotChange("upsert", [f]), "unknown operation 'upsert'", TableError),
-        refused(
+        refusal_case(lambda _, f: SnapshotChange("upsert", [f]), "unknown operation 'upsert'", TableError),
+        refusal_case(
             lambda _, f: SnapshotChange("append", [f], frozenset({"x"})), "an append can't remove files", TableError
         ),
-        refused(lambda _, f: SnapshotChange("overwrite", [f, f]), "is added twice", PartitionsError),
-        refused(
+        refusal_case(lambda _, f: SnapshotChange("overwrite", [f, f]), "is added twice", PartitionsError),
+        refusal_case(
             lambda _, f: SnapshotChange("overwrite", [f], frozenset({f.file_path})),
             "added and removed", PartitionsError,
         ),
-        refused(
+        refusal_case(
             lambda *_: SnapshotChange("delete", removed_data_files=frozenset({"x"})),
             "data file x is not in the", TableError,
         ),
-        refused(
+        refusal_case(
             lambda *_: SnapshotChange("row_delta", removed_delete_files=frozenset({"x"})),
             "delete file x is not in", TableError,
         ),
-        refused(
+        refusal_case(
             lambda t, f: SnapshotChange("row_delta", [delete_file(t, {"x": [0]}, f)]),
             "data file x is not in", TableError,
         ),
-        refused(
+        refusal_case(
             lambda t, f: SnapshotChange("row_delta", [delete_file(t, {"x": [0], "y": [1]}, f)]),
             "does not say which data files", PartitionsError,
         ),

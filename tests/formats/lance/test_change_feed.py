@@ -50,7 +50,7 @@ def test_commits_of_other_writers_to_leaves_are_read(tmp_path: Path) -> None:
     assert touched_by_commit(table.change_feed()) == [["a", "b"], *touched_by_commit(feed), *touched_by_commit(later)]
 
 
-def test_what_changes_no_rows_of_leaves_is_left_out(tmp_path: Path) -> None:
+def test_commits_that_change_no_rows_are_left_out(tmp_path: Path) -> None:
     table = create_table(tmp_path)
     table.append(rows((1, "a")))
     table.append(rows((2, "a")))

@@ -58,7 +58,7 @@ def sorted_rows(table: pt.Table, where: str | None = None) -> list[dict[str, Any
     return sorted(table.read(where).toArrow().to_pylist(), key=lambda row: row["id"])
 
 
-def test_what_is_appended_is_read_back_with_the_types_of_its_columns(shared_table: LanceTable) -> None:
+def test_appended_rows_are_read_back_with_their_types(shared_table: LanceTable) -> None:
     assert sorted_rows(shared_table) == orders(*range(30)).to_pylist()
     assert shared_table.partitions().num_rows == 9
     assert sum(shared_table.partitions()["rows"].to_pylist()) == 30
@@ -106,7 +106,7 @@ def test_overwrite_partitions_replaces_only_those_in_the_rows(table: LanceTable)
     assert sorted_rows(table, "id = 0")[0]["price"] == 9.0
 
 
-def test_overwrite_replaces_what_a_predicate_says(table: LanceTable) -> None:
+def test_overwrite_replaces_rows_that_match_a_predicate(table: LanceTable) -> None:
     table.overwrite(orders(3, price=1.0), "country = 'US'")
     assert [row["id"] for row in sorted_rows(table)] == sorted([3, *(n for n in range(30) if n % 3)])
     with pytest.raises(pt.TableError, match="part of"):

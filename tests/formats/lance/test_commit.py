@@ -110,7 +110,7 @@ def test_a_reader_that_looked_before_a_write_sees_none_of_it(tmp_path: Path) -> 
     assert column_values(table) == [1, 2, 3, 4, 10, 11]
 
 
-def test_what_others_append_is_read_at_once_and_counted_after_repair(tmp_path: Path) -> None:
+def test_appends_of_other_writers_are_read_at_once_and_counted_after_repair(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     assert table.externally_changed_leaves().num_rows == 0
     leaf = f"{table.uri}/event_date=2025-12-10/country=US.lance"
@@ -124,7 +124,7 @@ def test_what_others_append_is_read_at_once_and_counted_after_repair(tmp_path: P
     assert table.externally_changed_leaves().num_rows == 0
 
 
-def test_what_others_append_on_top_of_a_killed_write_is_not_lost(
+def test_appends_of_other_writers_after_a_killed_write_are_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = create_seed_table(tmp_path)
@@ -187,9 +187,7 @@ def test_a_replaced_leaf_gets_its_rows_back_when_the_write_is_undone(tmp_path: P
     assert column_values(table) == [1, 2, 4, 5, 6, 8, 77]
 
 
-def test_a_write_that_runs_is_not_undone_by_those_who_tend_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_running_write_is_not_undone_by_maintenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create_seed_table(tmp_path)
     assert kill_at_step(table, 7, after=True, monkeypatch=monkeypatch)
     intent = table_store(table).log.read_latest()[1]

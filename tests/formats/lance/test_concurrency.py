@@ -55,7 +55,7 @@ def test_four_processes_create_and_append_to_the_same_new_leaves(tmp_path: Path)
     assert table.version == PROCESSES * ROUND_COUNT
 
 
-def test_a_stranger_that_appends_beside_us_loses_nothing(tmp_path: Path) -> None:
+def test_a_concurrent_append_of_another_writer_is_not_lost(tmp_path: Path) -> None:
     """Another writer opened its dataset before Partita's writes, and commits on top of them."""
     table = create_lance_table(tmp_path, EVENT_SCHEMA, ["event_date", "country"])
     commit_rows(table, event_rows((0, "2025-12-10", "US")))

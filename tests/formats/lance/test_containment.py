@@ -47,7 +47,7 @@ def table(tmp_path: Path) -> LanceTable:
 
 
 @pytest.fixture
-def others(tmp_path: Path) -> Path:
+def outside_dataset(tmp_path: Path) -> Path:
     """A dataset outside of the table, with the columns of a leaf."""
     path = tmp_path / "lake" / "others.lance"
     lance.write_dataset(event_rows((7, "2025-12-10", "FR")).drop(["country"]), str(path))
@@ -86,20 +86,22 @@ CHANGES: dict[str, Callable[[LanceTable], Any]] = {
 @pytest.mark.parametrize(
     "location", ["../others.lance", "a/../../others.lance", "ABSOLUTE", "link.lance", "link/others.lance"]
 )
-def test_a_leaf_outside_of_the_table_is_refused(table: LanceTable, others: Path, what: str, location: str) -> None:
-    Path(table.uri, "link.lance").symlink_to(others)
-    Path(table.uri, "link").symlink_to(others.parent)
-    move_leaf(table, str(others) if location == "ABSOLUTE" else location)
-    before = folder_contents(others)
+def test_a_leaf_outside_of_the_table_is_refused(
+    table: LanceTable, outside_dataset: Path, what: str, location: str
+) -> None:
+    Path(table.uri, "link.lance").symlink_to(outside_dataset)
+    Path(table.uri, "link").symlink_to(outside_dataset.parent)
+    move_leaf(table, str(outside_dataset) if location == "ABSOLUTE" else location)
+    before = folder_contents(outside_dataset)
     with pytest.raises(TableError, match="nothing outside is read or changed"):
         CHANGES[what](table)
-    assert folder_contents(others) == before
+    assert folder_contents(outside_dataset) == before
 
 
 @pytest.mark.usefixtures("spark")
-def test_rows_outside_of_the_table_are_not_deleted(table: LanceTable, others: Path) -> None:
+def test_rows_outside_of_the_table_are_not_deleted(table: LanceTable, outside_dataset: Path) -> None:
     move_leaf(table, "../others.lance")
-    before = folder_contents(others)
+    before = folder_contents(outside_dataset)
     for change in (
         lambda: table.delete("id = 7"),
         lambda: table.update({"id": "id + 1"}),
@@ -107,69 +109,69 @@ def test_rows_outside_of_the_table_are_not_deleted(table: LanceTable, others: Pa
     ):
         with pytest.raises(pt.PartitaError, match="nothing outside is read or changed"):
             change()
-    assert folder_contents(others) == before
+    assert folder_contents(outside_dataset) == before
 
 
-def test_a_leaf_outside_of_the_table_can_be_taken_out_of_it(table: LanceTable, others: Path) -> None:
+def test_a_leaf_outside_of_the_table_can_be_taken_out_of_it(table: LanceTable, outside_dataset: Path) -> None:
     move_leaf(table, "../others.lance")
-    before = folder_contents(others)
+    before = folder_contents(outside_dataset)
     left = table.cleanup(timedelta(0)).remaining
     assert list(left) == ["../others.lance"]
     assert table.drop_partition("country = 'US'") == 1
     table.cleanup(timedelta(0))
-    assert folder_contents(others) == before
+    assert folder_contents(outside_dataset) == before
     assert table.partitions().num_rows == 0
 
 
-def test_a_write_that_was_not_ended_can_not_reach_outside(table: LanceTable, others: Path) -> None:
+def test_a_write_that_was_not_ended_can_not_reach_outside(table: LanceTable, outside_dataset: Path) -> None:
     """Opening the table finishes the write of the log."""
     store = table_store(table)
     leaf = {"id": "country=FR", "names": ["country=FR"], "location": "../others.lance", "kind": "replace",
             "make": False, "new": [], "fields": {}, "before": {}, "after": {}, "columns": None}  # fmt: skip
     intent = WriteIntent(store.current_version().version + 1, "w", "append", 0, {}, (leaf,))
     assert store.log.begin_write(intent)
-    before = folder_contents(others)
+    before = folder_contents(outside_dataset)
     again = pt.open_table(table.uri, format="lance")
     assert column_values(again) == [1]
-    assert folder_contents(others) == before
+    assert folder_contents(outside_dataset) == before
     assert "undone" in again.history()["operation"][0].as_py()
 
 
-def test_the_log_can_not_name_what_a_clean_up_deletes(table: LanceTable, others: Path) -> None:
+def test_the_log_can_not_name_what_a_clean_up_deletes(table: LanceTable, outside_dataset: Path) -> None:
     commit_rows(table, event_rows((2, "2025-12-10", "FR")))
     table.drop_partition("country = 'FR'")
-    log = sorted((others.parent / "t" / "_partita" / "log").glob("*.done.json"))
+    log = sorted((outside_dataset.parent / "t" / "_partita" / "log").glob("*.done.json"))
     document = json.loads(log[-1].read_text())
     document["leaves"] = [["..$others", 0, None, None]]
     log[-1].write_text(json.dumps(document))
-    before = folder_contents(others)
+    before = folder_contents(outside_dataset)
     removed = pt.open_table(table.uri, format="lance").remove_orphans(timedelta(0))
-    assert folder_contents(others) == before
+    assert folder_contents(outside_dataset) == before
     assert list(removed.remaining) == ["../others.lance"]
 
 
 @pytest.mark.parametrize("inside", ["data/more", "more", "_deletions"])
-def test_a_clean_up_follows_no_link_in_a_leaf(table: LanceTable, others: Path, inside: str) -> None:
+def test_a_clean_up_follows_no_link_in_a_leaf(table: LanceTable, outside_dataset: Path, inside: str) -> None:
     for number in range(2, 5):
         commit_rows(table, event_rows((number, "2025-12-10", "US")))
     link = Path(table.uri, "country=US.lance", inside)
-    link.symlink_to(others / "data")
-    make_old(others)
-    before = folder_contents(others)
+    link.symlink_to(outside_dataset / "data")
+    make_old(outside_dataset)
+    before = folder_contents(outside_dataset)
     removed = table.cleanup(timedelta(0))
-    assert folder_contents(others) == before
+    assert folder_contents(outside_dataset) == before
     assert any("country=US.lance" in path for path in removed.remaining)
     with pytest.raises(TableError, match=f"symbolic link in it, {inside}"):
         table.compact()
     with pytest.raises(TableError, match=f"symbolic link in it, {inside}"):
         commit_rows(table, event_rows((9, "2025-12-10", "US")))
-    assert folder_contents(others) == before
+    assert folder_contents(outside_dataset) == before
     link.unlink()
     assert table.cleanup(timedelta(0))
     assert column_values(table) == [1, 2, 3, 4]
 
 
-def test_what_is_not_lances_in_a_dropped_partition_stays(tmp_path: Path) -> None:
+def test_files_of_others_in_a_dropped_partition_are_kept(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     table.drop_partition("country = 'CN'")
     leaf = tmp_path / "my_partitioned_table" / "event_date=2025-12-10" / "country=CN.lance"
@@ -178,7 +180,7 @@ def test_what_is_not_lances_in_a_dropped_partition_stays(tmp_path: Path) -> None
     time.sleep(0.01)
     removed = table.cleanup(timedelta(0))
     assert [str(path.relative_to(leaf)) for path in leaf.rglob("*") if path.is_file()] == ["data/notes.txt"]
-    reason = "its name is none of those that Partita knows writers of this format to give"
+    reason = "no writer of this format that Partita knows gives such names"
     assert removed.remaining == {"event_date=2025-12-10/country=CN.lance/data/notes.txt": reason}
 
 
@@ -199,26 +201,26 @@ def test_only_files_of_lance_hold_up_the_end_of_a_dropped_partition(tmp_path: Pa
     assert [path.name for path in leaf.rglob("*") if path.is_file()] == ["notes.txt"]
 
 
-def test_a_leaf_that_is_a_clone_keeps_its_source_whole(table: LanceTable, others: Path) -> None:
+def test_a_leaf_that_is_a_clone_keeps_its_source_whole(table: LanceTable, outside_dataset: Path) -> None:
     """Shallow clones have files in another dataset: they are read, and never changed there."""
     path = Path(table.uri, "country=FR.lance")
-    source = lance.dataset(str(others))
+    source = lance.dataset(str(outside_dataset))
     source.shallow_clone(str(path), source.version)
     table.repair()
-    make_old(others)
-    before = folder_contents(others)
+    make_old(outside_dataset)
+    before = folder_contents(outside_dataset)
     assert column_values(table) == [1, 7]
-    assert table.plan("country = 'FR'").outside_paths.to_pylist() == [str(others)]
+    assert table.plan("country = 'FR'").outside_paths.to_pylist() == [str(outside_dataset)]
     assert table.plan("country = 'US'").outside_paths.to_pylist() == []
     commit_rows(table, event_rows((8, "2025-12-10", "FR")))
     table.compact()
     table.cleanup(timedelta(0))
-    assert folder_contents(others) == before
+    assert folder_contents(outside_dataset) == before
     assert column_values(table) == [1, 7, 8]
 
 
-def test_a_data_file_can_not_be_named_out_of_its_leaf(table: LanceTable, others: Path) -> None:
-    [name] = [path.name for path in (others / "data").iterdir()]
+def test_a_data_file_can_not_be_named_out_of_its_leaf(table: LanceTable, outside_dataset: Path) -> None:
+    [name] = [path.name for path in (outside_dataset / "data").iterdir()]
     leaf = lance.dataset(f"{table.uri}/country=US.lance")
     document = leaf.get_fragments()[0].metadata.to_json()
     document["files"][0]["path"] = f"../../../others.lance/data/{name}"
@@ -226,7 +228,7 @@ def test_a_data_file_can_not_be_named_out_of_its_leaf(table: LanceTable, others:
     lance.LanceDataset.commit(leaf, hostile, read_version=leaf.version)
     with pytest.raises(pa.ArrowInvalid, match="Not found"):  # Lance escapes the path
         column_values(table)
-    assert Path(others, "data", name).exists()
+    assert Path(outside_dataset, "data", name).exists()
 
 
 def test_a_log_that_is_another_tables_is_refused(table: LanceTable) -> None:
@@ -242,7 +244,7 @@ def test_a_log_that_is_another_tables_is_refused(table: LanceTable) -> None:
     assert folder_contents(Path(other.uri)) == before
 
 
-def test_what_lies_beside_the_table_is_written_to_and_not_cleaned_up(tmp_path: Path) -> None:
+def test_leaves_outside_of_the_table_are_written_to_and_not_cleaned_up(tmp_path: Path) -> None:
     """A namespace above the table may have leaves outside of the table's folder, which the user didn't open."""
     namespace = connect("dir", {"root": str(tmp_path)})
     namespace.create_namespace(CreateNamespaceRequest(id=["theirs"], properties=BY_COUNTRY))
@@ -261,5 +263,5 @@ def test_what_lies_beside_the_table_is_written_to_and_not_cleaned_up(tmp_path: P
 
 
 def test_a_location_confirms_iceberg_tables_alone(table: LanceTable) -> None:
-    with pytest.raises(TableError, match="location says nothing"):
+    with pytest.raises(TableError, match="location has no effect"):
         pt.open_table(table.uri, format="lance", location=table.uri)

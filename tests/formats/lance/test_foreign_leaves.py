@@ -108,7 +108,7 @@ def test_a_leaf_of_the_first_file_version_is_read_and_not_appended_to(tmp_path: 
     assert column_values(table) == [1]
 
 
-def test_a_leaf_whose_folder_is_gone_is_told_by_name_and_can_be_dropped(tmp_path: Path) -> None:
+def test_a_leaf_with_a_missing_folder_is_reported_by_name_and_can_be_dropped(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     shutil.rmtree(f"{table.uri}/{US}")
     for do in (column_values, lambda t: commit_rows(t, event_rows((9, "2025-12-10", "US"))), lambda t: t.compact()):
@@ -121,7 +121,7 @@ def test_a_leaf_whose_folder_is_gone_is_told_by_name_and_can_be_dropped(tmp_path
     assert column_values(pt.open_table(table.uri, format="lance")) == [2, 3, 4, 5, 6]
 
 
-def test_what_others_committed_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_of_other_writers_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create_seed_table(tmp_path)
     for number in range(20, 25):
         lance.write_dataset(pa.table({"id": [number]}), f"{table.uri}/{US}", mode="append")

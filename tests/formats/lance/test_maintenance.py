@@ -95,7 +95,7 @@ def test_dropped_partitions_are_gone_for_all_and_can_come_again(tmp_path: Path) 
     assert table.drop_partition("event_date = '1999-01-01'") == 0
 
 
-def test_what_is_no_condition_drops_no_partition(tmp_path: Path) -> None:
+def test_an_invalid_condition_drops_no_partition(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     before = table.history().num_rows
     wrong: list[Any] = [None, "", " ", 5, True, b"x", [], {}, object(), "country", "1", "nope = 1", "NULL AND"]

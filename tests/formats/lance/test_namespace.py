@@ -110,7 +110,7 @@ def test_the_pruning_example_of_section_4_2(tmp_path: Path) -> None:
     assert plan.files["path"].to_pylist() == ["ts_year=2025/ts_month=12/ts_day=10.lance"]
 
 
-def test_strangers_list_the_tree_and_open_every_leaf(tmp_path: Path) -> None:
+def test_other_clients_list_the_tree_and_open_every_leaf(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     namespace = namespace_client(table)
     root = "my_partitioned_table"
@@ -148,7 +148,7 @@ ODD = ["$", "a$b", "/", "a/b", "%", "50%25", " ", "a b", "\U0001f600", "", "..",
        "__HIVE_DEFAULT_PARTITION__", "'", '"', "a=b", "a:b", "#", "?", "\\", "\n", None]  # fmt: skip
 
 
-def test_odd_values_come_back_from_the_tree_and_strangers_open_them(tmp_path: Path) -> None:
+def test_unusual_values_are_read_from_the_tree_and_other_clients_open_them(tmp_path: Path) -> None:
     table = create_lance_table(
         tmp_path, pa.schema([("id", pa.int64()), ("s", pa.string()), ("d", pa.date32())]), ["s", "d"]
     )

@@ -90,7 +90,7 @@ def test_a_column_that_came_after_a_leaf_was_made_is_null_in_it(tmp_path: Path) 
         ("event_date = '2025-12-10'", [None, None], [None, None]),
     ],
 )
-def test_what_names_say_is_put_into_the_filter(
+def test_values_of_leaf_names_are_put_into_the_filter(
     tmp_path: Path, where: str, loose: list[str | None], exact: list[str | None] | str
 ) -> None:
     state = table_store(create_seed_table(tmp_path)).current_version()

@@ -44,7 +44,7 @@ def test_lance_namespaces_json_is_read_too() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"fields": [{"name": "x", "type": {"name": "no"}}]}'])
-def test_what_is_no_schema_is_refused(text: str) -> None:
+def test_an_invalid_schema_is_refused(text: str) -> None:
     with pytest.raises(SchemaError, match=r"lance\.partitioning\.schema"):
         schema_from_json(text)
 

@@ -72,7 +72,7 @@ def test_only_rows_that_match_count(table: LanceTable, where: str, keep: object)
     assert nearest["id"].to_pylist() == nearest_ids(row_ids, 5)
 
 
-def test_what_lance_cannot_evaluate_is_refused(table: LanceTable) -> None:
+def test_predicates_that_lance_cannot_evaluate_are_refused(table: LanceTable) -> None:
     with pytest.raises(pt.PredicateError, match="length"):
         table.search(ASKED, "v", 5, "length(country) > 1 AND id > 1")
 

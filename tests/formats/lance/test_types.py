@@ -77,7 +77,7 @@ def test_rows_in_types_of_arrows_own_are_appended(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.parametrize("type_", [pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.time64("ns")], ids=str)
-def test_what_others_wrote_to_the_nanosecond_is_never_cut(
+def test_nanoseconds_of_other_writers_are_never_truncated(
     spark: SparkSession, tmp_path: Path, type_: pa.DataType
 ) -> None:
     table = create_lance_table(tmp_path, pa.schema([("id", pa.int64())]), [])

@@ -85,7 +85,7 @@ def test_the_seeds_names_and_one_of_each_type(function: PartitionFunction, value
         ("\0\n", "s=%00%0A"),
     ],
 )
-def test_what_is_escaped(value: str | None, name: str) -> None:
+def test_escaped_characters(value: str | None, name: str) -> None:
     field = partition_field(pt.identity("s"), pa.string())
     assert partition_segment("s", value) == name
     assert values_from_names(pa.array([name]), field).to_pylist() == [value]
@@ -155,6 +155,6 @@ def test_every_type_comes_back(type_: pa.DataType, data: st.DataObject) -> None:
         (pt.month("ts"), STAMP, "ts_month=May"),
     ],
 )
-def test_a_name_that_says_no_value_is_refused(function: PartitionFunction, type_: Any, name: str) -> None:
+def test_a_name_without_a_value_is_refused(function: PartitionFunction, type_: Any, name: str) -> None:
     with pytest.raises(PartitionValueError):
         values_from_names(pa.array([name]), partition_field(function, type_))

@@ -78,7 +78,7 @@ def test_row_whose_write_fails_is_refused_with_its_place(row: dict[str, Any]) ->
     assert "\0" not in str(caught.value)
 
 
-def test_every_row_is_there() -> None:
+def test_every_row_of_the_table_is_tested() -> None:
     assert [r["row"] for r in TABLE["rows"]] == list(range(1, 69))
 
 
@@ -106,7 +106,9 @@ def test_names_match_without_regard_to_case_and_take_the_schemas() -> None:
         ({"p": 1.0}, "p", "int", "float 1.0"),
     ],
 )
-def test_what_does_not_fit_is_named(values: dict[str, Any], column: str, expected: str, found: str) -> None:
+def test_values_that_do_not_fit_are_refused_by_name(
+    values: dict[str, Any], column: str, expected: str, found: str
+) -> None:
     error = encode_error(values, {"p": "int"})
     assert error.column == column
     assert expected in error.expected
@@ -180,7 +182,7 @@ def test_a_name_over_the_file_systems_limit_is_hashed() -> None:
         ("string", "", None),
     ],
 )
-def test_what_older_writers_left_is_read(type_name: str, text: str, value: Any) -> None:
+def test_texts_of_older_writers_are_read(type_name: str, text: str, value: Any) -> None:
     assert parse_partition({"p": text}, {"p": type_name}, time_zone=ZONE) == {"p": value}
 
 

@@ -8,7 +8,7 @@ read.
 |------------------------------------------|---------------------------------------------------------------------|
 | has every commit                         | has each commit that changed data                                   |
 | lacks commits, which were cleaned up     | has the others, and all partitions of the oldest checkpoint before  |
-| is that of a new table in the same place | starts anew                                                         |
+| is that of a new table in the same place | starts from the beginning                                           |
 
 Partitions that only a cleaned-up commit removed, and no later version has, are unknown.
 """

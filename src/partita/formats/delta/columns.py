@@ -26,6 +26,7 @@ from partita.algebra.type_text import parse_type
 from partita.algebra.types import DATE, INT, STRING, CharType, Field, LogicalType, StructType, TypeKind
 from partita.arrow.schema import to_arrow_type
 from partita.errors import SchemaError, SpecError, TableError
+from partita.formats.column_partitioning import not_a_column_error
 from partita.formats.delta.log import DeltaMetadata, column_mapping_mode
 from partita.formats.field_ids import SPARK_FIELD_ID
 from partita.formats.partition_texts.validation import PARTITION_KINDS
@@ -244,10 +245,7 @@ def _generated_field(function: PartitionFunction, source: Field, schema: Schema)
     expression = _GENERATION_EXPRESSIONS.get(type(transform))
     is_calendar = transform.time_unit is not None
     if expression is None or (not is_calendar and source.type.kind is not TypeKind.STRING):
-        raise SpecError(
-            f"Delta partitions by columns, and has no {function}; add a column that holds it and partition by that, "
-            "or use format='iceberg' or 'lance'"
-        )
+        raise not_a_column_error("Delta", function)
     if is_calendar and source.type.kind not in (TypeKind.DATE, TypeKind.TIMESTAMP):
         raise SpecError(f"{function} needs a date or a timestamp, and {source.name!r} is {source.type}")
     if transform.time_unit == HOUR and source.type.kind is TypeKind.DATE:

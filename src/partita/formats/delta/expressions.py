@@ -135,5 +135,5 @@ def _is_column_name(tokens_after: Sequence[_Token]) -> bool:
 def _refuse_expression(subject: str, reason: str) -> NoReturn:
     raise TableError(
         f"{subject} of the table {reason}, and metadata never runs code: it takes columns, literals and Spark's own "
-        "functions but for those that call methods; drop it or write it anew with delta-spark"
+        "functions but for those that call methods; drop it or define it again with delta-spark"
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _CREATABLE_FORMAT_VERSIONS = ("1", "2")
 
 
-def create_table(  # noqa: PLR0913, PLR0917 - what a table is made of
+def create_table(  # noqa: PLR0913, PLR0917 - the properties of a new table
     catalog: Catalog,
     name: str,
     location: str,

@@ -2,7 +2,7 @@
 
 pyiceberg imports the classes that `py-io-impl`, `s3.retry-strategy-impl` or `write.py-location-provider.impl` name, and
 takes such properties from table metadata and from the answers of a REST catalog as readily as from its configuration.
-Whoever can write metadata could run code that way. So a catalog that Partita opens ignores properties that name
+A writer of metadata could run code that way. So a catalog that Partita opens ignores properties that name
 classes, unless they come from the user's configuration: `catalog={...}`, `partita.toml`, or pyiceberg's own file and
 environment.
 """
@@ -74,14 +74,14 @@ def load_guarded_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
 
 def _guarded_rest_catalog(name: str, own_properties: Mapping[str, Any]) -> Catalog:
     """Return a REST catalog that takes class names from its configuration, and not from its server's answer."""
-    # The REST client is slow to import, and only needed by those who have such a catalog.
+    # The REST client is slow to import, and only REST catalogs need it.
     from pyiceberg.catalog.rest import RestCatalog
 
     class GuardedRestCatalog(RestCatalog):
         def _fetch_config(self) -> None:
             user_properties = dict(self.properties)
             super()._fetch_config()
-            # pyiceberg makes the session anew from these, and with it the class that authenticates.
+            # pyiceberg creates the session again from these, with the class that authenticates.
             self.properties = with_configured_classes(self.properties, user_properties)
 
     return GuardedRestCatalog(name, **own_properties)

@@ -253,7 +253,7 @@ def _explain_expired_snapshot(snapshot_id: int) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        raise StorageError(f"snapshot {snapshot_id} can't be read any more, so plan anew: {error}") from error
+        raise StorageError(f"snapshot {snapshot_id} can't be read any more, so plan again: {error}") from error
 
 
 def _version_from_entries(  # noqa: PLR0913 - the fields of a table version

@@ -124,7 +124,7 @@ class _LeafVersionRange:
     written_versions: Mapping[str, set[int]]
 
     def unknown_versions(self, leaf_id: str) -> list[int]:
-        """Return the versions of a leaf that another writer may have made; all if the leaf was created anew since."""
+        """Return the versions of a leaf that another writer may have made; all if the leaf was created again since."""
         newest_version, seen_version = self.newest_versions[leaf_id], self.seen_versions.get(leaf_id, 0)
         written_versions = self.written_versions.get(leaf_id, ())
         return [

@@ -164,7 +164,7 @@ class LeafCommits:
 
 
 def commits_after(dataset: LanceDataset, version: int) -> LeafCommits:
-    """Return Partita's commits on top of a version; all of them if the dataset was created anew since."""
+    """Return Partita's commits on top of a version; all of them if the dataset was created again since."""
     write_ids: dict[int, str] = {}
     undone_versions: set[int] = set()
     for number, properties in _partita_commits_after(dataset, version):
@@ -232,7 +232,7 @@ _COMMIT_SCAN_CACHE_SIZE = 10_000
 
 
 def _is_continuation_of(dataset: LanceDataset, scan: _CommitScan) -> bool:
-    """Whether the last version of a scan is still a version of the dataset, which may have been created anew since."""
+    """Whether the last version of a scan is still a version of the dataset, which may have been created again since."""
     if scan.last_version > dataset.version:
         return False
     try:

@@ -142,7 +142,7 @@ def _change_operation(table_version: LanceTableVersion, deletions: LeafDeletions
 
 def _common_field_ids(field_ids: Sequence[Mapping[str, int]], path: str) -> Mapping[str, int]:
     if any(ids != field_ids[0] for ids in field_ids):
-        raise SchemaError(f"the leaf {path} was made anew while rows were written to it; try again")
+        raise SchemaError(f"the leaf {path} was created again while rows were written to it; try again")
     return field_ids[0]
 
 
@@ -257,7 +257,7 @@ def _check_field_ids(dataset: LanceDataset, operation: LeafOperation) -> None:
     ids = field_ids(dataset)
     for name, field_id in operation.fields.items():
         if ids.get(name) != field_id:
-            raise CommitConflict(operation.kind, f"created {operation.location} anew, with other columns")
+            raise CommitConflict(operation.kind, f"created {operation.location} again, with other columns")
 
 
 def leaf_version_after(operation: LeafOperation, dataset: LanceDataset | None) -> LeafVersion:

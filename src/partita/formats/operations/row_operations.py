@@ -163,7 +163,7 @@ def overwrite_rows(
             "use partition columns alone, or delete and append"
         )
     rows = operation.rows.conform_rows(to_dataframe(new_rows))
-    rows = require_condition(rows, predicate.sql(), "a row is not in what is overwritten")
+    rows = require_condition(rows, predicate.sql(), "a row does not match the predicate of the overwrite")
     written_files = operation.rows.write_data_files(rows, operation.name)
     return operation.commit(
         TableChange(

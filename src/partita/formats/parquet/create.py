@@ -24,7 +24,7 @@ from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import Field, ListType, LogicalType, MapType, StructType, TypeKind
 from partita.arrow.schema import to_arrow_type, to_schema
 from partita.errors import SchemaError, SpecError, TableError, TableExists
-from partita.formats.column_partitioning import identity_spec
+from partita.formats.column_partitioning import identity_spec, not_a_column_error
 from partita.formats.parquet.values import PARTITION_TEXT_KINDS, is_hidden
 from partita.storage import Storage
 from partita.untrusted_input import parse_json_object, translate_read_errors
@@ -67,10 +67,7 @@ def _partition_names(schema: Schema, functions: Iterable[PartitionFunction]) -> 
     for function in functions:
         source = schema.find_field(function.source)
         if not function.transform.is_identity or function.name.casefold() != source.name.casefold():
-            raise SpecError(
-                f"a Parquet table is partitioned by columns, and {function} is none; add a column that holds the value "
-                "and name that, or use another format"
-            )
+            raise not_a_column_error("Parquet", function)
         names.append(source.name)
     check_columns(schema, names)
     return names

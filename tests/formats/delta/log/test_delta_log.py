@@ -137,7 +137,7 @@ def test_a_snapshot_goes_on_where_commits_were_cleaned_up(folder: Path) -> None:
     assert snapshot_contents(log.snapshot(previous=earlier)) == snapshot_by_delta_rs(folder)
 
 
-def test_a_table_made_anew_is_read_anew(tmp_path: Path) -> None:
+def test_a_table_that_was_created_again_is_read_from_the_start(tmp_path: Path) -> None:
     earlier = write_log(
         tmp_path / "a", [PROTOCOL_ACTION, metadata_action(), add_action("1")], [add_action("2")], [add_action("3")]
     ).snapshot()
@@ -145,7 +145,7 @@ def test_a_table_made_anew_is_read_anew(tmp_path: Path) -> None:
     assert file_paths(anew.snapshot(previous=earlier)) == ["other"]
 
 
-def test_what_we_commit_is_read_by_delta_rs(folder: Path) -> None:
+def test_commits_are_read_by_delta_rs(folder: Path) -> None:
     log = log_of(folder)
     removed_path = file_paths(log.snapshot())[0]
     assert log.write_commit(
@@ -226,7 +226,7 @@ def test_no_such_version(folder: Path, version: int) -> None:
         log_of(folder).snapshot(version, previous=log_of(folder).snapshot(1))
 
 
-def test_a_checkpoint_of_a_version_that_is_not_there(folder: Path) -> None:
+def test_a_checkpoint_of_a_missing_version(folder: Path) -> None:
     assert not log_of(folder).write_checkpoint(17)
 
 

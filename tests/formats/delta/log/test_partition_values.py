@@ -76,11 +76,11 @@ def test_no_partition_columns_keep_the_number_of_files() -> None:
 @pytest.mark.parametrize(
     ("type_", "text"), [("int", "x"), ("date", "2025-02-30"), ("timestamp", "+300000-01-01T00:00:00.000000Z")]
 )
-def test_a_text_that_says_no_value(type_: str, text: str) -> None:
+def test_an_invalid_partition_text(type_: str, text: str) -> None:
     with pytest.raises(PartitionValueError, match="'p'"):
         typed_partitions(partition_table({"p": text}), Schema.of({"p": type_}), ("p",), {})
 
 
-def test_a_column_that_is_not_there() -> None:
+def test_a_missing_partition_column() -> None:
     with pytest.raises(UnknownColumn, match="'q'"):
         typed_partitions(partition_table({"q": "1"}), Schema.of({"p": "int"}), ("q",), {})

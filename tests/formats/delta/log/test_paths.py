@@ -198,7 +198,7 @@ def test_a_commit_that_removes_the_same_file_conflicts(tmp_path: Path) -> None:
         )
 
 
-def test_orphans_are_told_from_files_that_the_log_names_in_another_form(tmp_path: Path) -> None:
+def test_files_that_the_log_spells_differently_are_no_orphans(tmp_path: Path) -> None:
     names = [f"part-00000-{n}-00000000-0000-0000-0000-000000000000.c000.snappy.parquet" for n in range(4)]
     for name in names:
         (tmp_path / name).touch()

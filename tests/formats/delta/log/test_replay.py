@@ -109,7 +109,7 @@ def test_a_checkpoint_in_parts(tmp_path: Path) -> None:
     assert snapshot.transactions == {"app": 7, "two": 1}
 
 
-def test_a_checkpoint_that_lacks_a_part_is_none(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_part_is_ignored(tmp_path: Path) -> None:
     log = write_log(
         tmp_path, [PROTOCOL_ACTION, metadata_action(), add_action("a")], [add_action("b")], [add_action("c")]
     )
@@ -121,7 +121,7 @@ def test_a_checkpoint_that_lacks_a_part_is_none(tmp_path: Path) -> None:
         log.snapshot()
 
 
-def test_what_else_lies_in_the_log_is_passed_over(tmp_path: Path) -> None:
+def test_other_files_in_the_log_are_ignored(tmp_path: Path) -> None:
     log = write_log(tmp_path, [PROTOCOL_ACTION, metadata_action(), add_action("a")])
     for name in (".00000000000000000000.json.crc", f"{0:020}.crc", f"{0:020}.{4:020}.compacted.json", "_commit_x.tmp"):
         (tmp_path / "_delta_log" / name).write_bytes(b"not a log")

@@ -83,17 +83,17 @@ def paths(files: Sequence[DataFile]) -> frozenset[str]:
     return frozenset(file.file_path for file in files)
 
 
-def planned(table: Table, removed: Sequence[DataFile], monkeypatch: pytest.MonkeyPatch, *, large: int) -> Any:
+def planned_manifests(table: Table, removed: Sequence[DataFile], monkeypatch: pytest.MonkeyPatch, *, large: int) -> Any:
     """Return the manifests that a delete writes if manifests of more than `large` entries are copied."""
     monkeypatch.setattr(manifest_lookup, "_LARGE_MANIFEST_ENTRIES", large)
     planner = ManifestPlanner(
         SnapshotChange("delete", removed_data_files=paths(removed)), ManifestLookup(table), ManifestWriter(table, 99)
     )
     manifests = planner.plan(current_snapshot(table)).manifests
-    return sorted((told(table, each) for each in manifests if each.added_snapshot_id == 99), key=repr)
+    return sorted((manifest_contents(table, each) for each in manifests if each.added_snapshot_id == 99), key=repr)
 
 
-def told(table: Table, manifest: ManifestFile) -> tuple[Any, ...]:
+def manifest_contents(table: Table, manifest: ManifestFile) -> tuple[Any, ...]:
     """Return the contents and the list row of a manifest, except its path and length."""
     summaries = [[each[index] for index in range(len(each))] for each in manifest.partitions or []]
     counts = [manifest[index] for index in range(2, 13)]
@@ -135,8 +135,8 @@ def test_copies_are_what_is_decoded_and_encoded(
     append_files(table, *files)
     # Added entries are moved; what stays of the manifest after that exists already, and its blocks are copied whole.
     for removed in (files[3::20], files[7:8], files[50:]):
-        copied = planned(table, removed, monkeypatch, large=0)
-        assert copied == planned(table, removed, monkeypatch, large=10**9)
+        copied = planned_manifests(table, removed, monkeypatch, large=0)
+        assert copied == planned_manifests(table, removed, monkeypatch, large=10**9)
         monkeypatch.setattr(manifest_lookup, "_LARGE_MANIFEST_ENTRIES", 0)
         commit_change(table, SnapshotChange("delete", removed_data_files=paths(removed)))
         files = [file for file in files if file not in removed]

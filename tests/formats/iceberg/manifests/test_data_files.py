@@ -66,7 +66,7 @@ def test_a_delete_keeps_the_path_that_it_names(tmp_path: Path) -> None:
     check_totals(table)
 
 
-def test_which_files_a_delete_may_point_into(tmp_path: Path) -> None:
+def test_data_files_that_a_delete_file_may_reference(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     like = data_file(table, [{"id": 1, "region": "eu"}])
     single = delete_file(table, {"m": [0]}, like)

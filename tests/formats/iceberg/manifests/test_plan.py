@@ -53,7 +53,7 @@ def test_small_manifests_merge_within_their_spec_and_content(tmp_path: Path) -> 
     check_totals(table)
 
 
-def test_nothing_merges_where_the_table_says_so(tmp_path: Path) -> None:
+def test_the_table_can_turn_merging_off(tmp_path: Path) -> None:
     table = new_table(
         tmp_path, properties={"commit.manifest.min-count-to-merge": "2", "commit.manifest-merge.enabled": "false"}
     )

@@ -135,7 +135,7 @@ def test_partition_values_of_every_transform(
     assert entries_of(table)[PARTITION_PREFIX + function.name].to_pylist() == [expected]
 
 
-def test_what_is_said_of_a_file(tmp_path: Path) -> None:
+def test_columns_of_a_file(tmp_path: Path) -> None:
     fields: dict[str, Any] = {
         "value_counts": {1: 10, 3: 10},
         "null_value_counts": {1: 0},
@@ -165,7 +165,7 @@ def test_a_table_without_partitions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_numbers_are_inherited_as_pyiceberg_says(version: str, tmp_path: Path) -> None:
+def test_sequence_numbers_are_inherited_as_in_pyiceberg(version: str, tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, format_version=version)
     commit_snapshot(table, (0, [added_entry(data_file("a")), added_entry(data_file("b"), sequence_number=1)]))
     commit_snapshot(
@@ -187,7 +187,7 @@ def test_numbers_are_inherited_as_pyiceberg_says(version: str, tmp_path: Path) -
     assert ours == theirs
 
 
-def test_what_was_deleted_is_not_there(tmp_path: Path) -> None:
+def test_deleted_entries_are_left_out(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA)
     deleted_entry = added_entry(data_file("b"), status=ManifestEntryStatus.DELETED, snapshot_id=1, sequence_number=1)
     commit_snapshot(table, (0, [added_entry(data_file("a")), deleted_entry]))
@@ -278,13 +278,13 @@ def test_a_spec_that_the_table_does_not_know_is_refused(tmp_path: Path) -> None:
         entries_of(table)
 
 
-def test_what_is_encrypted_is_refused(tmp_path: Path) -> None:
+def test_encrypted_files_are_refused(tmp_path: Path) -> None:
     table = commit_snapshot(new_table(tmp_path, SCHEMA), (0, [added_entry(data_file("a", key_metadata=b"key"))]))
     with pytest.raises(UnsupportedFeature, match="encrypted data files"):
         entries_of(table)
 
 
-def test_a_manifest_that_is_gone_or_broken_is_an_error_of_ours(tmp_path: Path) -> None:
+def test_a_missing_or_broken_manifest_is_a_partita_error(tmp_path: Path) -> None:
     table = commit_snapshot(new_table(tmp_path, SCHEMA), (0, [added_entry(data_file("a"))]))
     (file,) = (tmp_path / "sales/orders/metadata").glob("*-m0.avro")
     whole = file.read_bytes()
@@ -297,7 +297,7 @@ def test_a_manifest_that_is_gone_or_broken_is_an_error_of_ours(tmp_path: Path) -
         entries_of(table)
 
 
-def test_what_version_1_leaves_out_of_a_manifest_list() -> None:
+def test_fields_that_version_1_leaves_out_of_a_manifest_list() -> None:
     """Old lists have no spec, no content and no numbers; names of counts have changed, and ids have not."""
     records = pa.table({"f500": ["m"], "f501": [100], "f503": [7], "f504": pa.array([3], pa.int32())})
     (row,) = manifest_list._manifest_table(records).to_pylist()
@@ -311,7 +311,7 @@ def test_what_version_1_leaves_out_of_a_manifest_list() -> None:
 # --- the cache
 
 
-def test_what_was_decoded_is_not_read_again(tmp_path: Path) -> None:
+def test_a_decoded_manifest_is_not_read_again(tmp_path: Path) -> None:
     table = commit_snapshot(
         new_table(tmp_path, SCHEMA, [identity("country")]), (0, [added_entry(data_file("a", "US"))])
     )
@@ -324,7 +324,7 @@ def test_what_was_decoded_is_not_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", [b"", b"ARROW1\x00\x00 and no more", None])
-def test_a_broken_file_in_the_cache_is_made_anew(broken: bytes | None, tmp_path: Path) -> None:
+def test_a_broken_cache_file_is_written_again(broken: bytes | None, tmp_path: Path) -> None:
     table = commit_snapshot(new_table(tmp_path, SCHEMA), (0, [added_entry(data_file("a"))]))
     first = entries_of(table)
     folder = _folder()
@@ -393,7 +393,7 @@ def test_a_folder_that_can_not_be_written_costs_time_alone(tmp_path: Path, monke
     assert entries_of(commit_snapshot(new_table(tmp_path, SCHEMA), (0, [added_entry(data_file("a"))]))).num_rows == 1
 
 
-def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_file_is_evicted_first(tmp_path: Path) -> None:
     for number in range(3):
         cache.get_or_create(f"key {number}", lambda: pa.table({"x": np.arange(1000)}))
     folder = _folder()
@@ -461,21 +461,21 @@ def test_manifests_are_pruned_by_their_summaries(
     function: PartitionFunction, values: tuple[Any, ...], where: str, expected: list[int], tmp_path: Path
 ) -> None:
     table = new_table(tmp_path, SCHEMA, [function])
-    assert _needed(table, [[value] for value in values], where) == expected
+    assert _needed_groups(table, [[value] for value in values], where) == expected
 
 
 def test_a_bucket_prunes_where_all_files_have_the_same(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, [bucket("id", 16)])
     # The specification's own example: 34 hashes to 2017239379, which is bucket 3 of 16.
-    assert _needed(table, [[3], [4], [3, 4], [None], [3, None]], "id = 34") == [0, 2, 4]
+    assert _needed_groups(table, [[3], [4], [3, 4], [None], [3, None]], "id = 34") == [0, 2, 4]
 
 
 def test_ranges_of_values_and_nulls(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, [identity("id")])
     groups: list[list[Any]] = [[1, 9], [None, 5], [None, None], [20, 30]]
-    assert _needed(table, groups, "id = 5") == [0, 1]
-    assert _needed(table, groups, "id IS NULL") == [1, 2]
-    assert _needed(table, groups, "id >= 9") == [0, 3]
+    assert _needed_groups(table, groups, "id = 5") == [0, 1]
+    assert _needed_groups(table, groups, "id IS NULL") == [1, 2]
+    assert _needed_groups(table, groups, "id >= 9") == [0, 3]
 
 
 @pytest.mark.parametrize("type_", ["float", "double"])
@@ -483,14 +483,14 @@ def test_nan_is_above_all_and_minus_zero_is_zero(type_: str, tmp_path: Path) -> 
     table = new_table(tmp_path, Schema.of({"x": type_}), [identity("x")])
     nan = float("nan")
     groups: list[list[Any]] = [[1.0, nan], [nan], [1.0, 2.0], [-0.0], [nan, None], [None]]
-    assert {0, 1, 4} <= set(_needed(table, groups, "x > 100"))
-    assert 3 in _needed(table, groups, "x = 0.0")
-    assert 3 in _needed(table, groups, "x >= 0.0")
-    assert set(_needed(table, groups, "x < 0.0")) <= {1, 4}
-    assert {0, 1, 4} <= set(_needed(table, groups, f"x = CAST('NaN' AS {type_})"))
+    assert {0, 1, 4} <= set(_needed_groups(table, groups, "x > 100"))
+    assert 3 in _needed_groups(table, groups, "x = 0.0")
+    assert 3 in _needed_groups(table, groups, "x >= 0.0")
+    assert set(_needed_groups(table, groups, "x < 0.0")) <= {1, 4}
+    assert {0, 1, 4} <= set(_needed_groups(table, groups, f"x = CAST('NaN' AS {type_})"))
 
 
-def test_a_spec_says_nothing_of_another(tmp_path: Path) -> None:
+def test_values_of_one_spec_prune_no_files_of_another(tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, [identity("country")])
     with table.update_spec() as update:
         update.add_field("id", IdentityTransform(), "id")
@@ -576,7 +576,7 @@ def _summaries(partitions: pa.Table) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _needed(table: Table, groups: list[list[Any]], where: str) -> list[int]:
+def _needed_groups(table: Table, groups: list[list[Any]], where: str) -> list[int]:
     """Return the groups, one manifest each, that a predicate needs; those that pyiceberg reads are among them."""
     entry_groups: list[tuple[int, list[ManifestEntry]]] = [
         (0, [added_entry(data_file(f"{index}-{n}", value)) for n, value in enumerate(values)])

@@ -64,7 +64,7 @@ def test_each_spec_has_its_manifest(tmp_path: Path) -> None:
     check_totals(table)
 
 
-def test_the_header_says_what_the_manifest_is_of(tmp_path: Path) -> None:
+def test_the_header_has_schema_spec_and_content(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     file = data_file(table, [{"id": 1, "region": "eu"}])
     append_files(table, file)

@@ -29,7 +29,7 @@ _KNOWN_DELETE = "__partita_known"
 """The column that is true for a position that an earlier delete file has."""
 _DELETE_KEY = "__partita_delete"
 MAX_BROADCAST_ROWS = 5_000_000
-"""Up to so many deleted positions are broadcast; more are joined by a shuffle."""
+"""At most this many deleted positions are broadcast; more are joined by a shuffle."""
 
 
 def read_position_deletes(spark: SparkSession, locations: Sequence[str], pairs: pa.Table) -> DataFrame:

@@ -41,11 +41,11 @@ from partita.spark.schema import spark_schema_from_json
 from partita.spark.session import spark_session
 
 _SMALL_FILE_COUNT, _SMALL_ROW_COUNT = 256, 100_000
-"""Up to so many position-delete files with so many rows are read by the driver, without a Spark job."""
+"""At most this many position-delete files with this many rows are read by the driver, without a Spark job."""
 _MAX_ROWS_PER_FILE = 2**32
 """`scan_files` leaves out deleted rows of files with fewer rows than this."""
 _MAX_BROADCAST_ROWS = 500_000
-"""Up to so many deleted positions are broadcast with the paths of their files; more, with the file indices."""
+"""At most this many deleted positions are broadcast with the paths of their files; more, with file indices."""
 
 
 @dataclass(frozen=True, slots=True)
