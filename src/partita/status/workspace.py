@@ -168,12 +168,12 @@ class Workspace:
                     f"{subject} is no dynamic dimension of {asset!r}; there is: {', '.join(dynamic) or 'none'}"
                 )
 
-    def open_reader(self, **query: Any) -> StatusReader:
+    def open_reader(self, *, own_database: bool = False, **query: Any) -> StatusReader:
         """Open a reader of what a query selects; the arguments are those of `StatusQuery`. Close it when done."""
         from partita.status.queries import StatusQuery, open_status_reader
 
         status_query = StatusQuery(mapping_functions=self._mapping_functions, **query)
-        return open_status_reader(self.ledger, self.status_table, status_query)
+        return open_status_reader(self.ledger, self.status_table, status_query, own_database=own_database)
 
     def status(  # noqa: PLR0913 - what lake.status asks
         self,
