@@ -17,6 +17,7 @@ import partita
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("arrow", "formats.delta", "spark", "status")
+reads_the_reference = pytest.mark.slow(reason="builds the documentation")
 
 # Adding a name is a line here, a line in docs/reference/ and one in CHANGELOG.md. Removing one needs an ADR.
 PUBLIC: tuple[str, ...] = (
@@ -173,10 +174,12 @@ def anchors(page: str) -> list[str]:
     return re.findall(r'<h\d[^>]* id="(partita\.[\w.]+)"', page)
 
 
+@reads_the_reference
 def test_every_public_name_is_in_the_reference(reference: frozenset[str]) -> None:
     assert [name for name in PUBLIC if f"partita.{name}" not in reference] == []
 
 
+@reads_the_reference
 def test_every_public_method_is_in_the_reference(reference: frozenset[str]) -> None:
     methods = [
         f"partita.{name}.{method}" for name in PUBLIC_CLASSES for method in public_members(getattr(partita, name))
@@ -184,6 +187,7 @@ def test_every_public_method_is_in_the_reference(reference: frozenset[str]) -> N
     assert [method for method in methods if method not in reference] == []
 
 
+@reads_the_reference
 @pytest.mark.parametrize("room", ROOMS)
 def test_exports_of_a_package_are_sorted_and_documented(room: str, reference: frozenset[str]) -> None:
     module = importlib.import_module(f"partita.{room}")
