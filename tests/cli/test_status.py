@@ -151,7 +151,13 @@ def test_texts_that_others_wrote_are_one_line_and_command_no_terminal(where: Lak
     for asset, error in errors.items():
         where.record(asset, {"k": HOSTILE}, outcome="failed", error=error, run_id="r", at=hours_after_start(1))
     key = str(pt.PartitionKey.of(k=HOSTILE))
-    of_one = [(word, asset, key) for asset in errors for word in ("why", "history")]
+    of_one = [
+        words
+        for asset in errors
+        for words in (
+            ("status", asset), ("status", asset, "--failed"), ("why", asset, key), ("history", asset, key)
+        )
+    ]  # fmt: skip
     for words in (("status",), ("status", "--failed"), *of_one):
         shown = partita(*words)
         assert shown.code == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import time
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -202,6 +205,91 @@ def test_cleaning_up_leaves_a_dropped_partition_that_came_again_meanwhile(
     table.cleanup(timedelta(0))
     assert column_values(table) == [3, 4, 9]
     assert lance.dataset(f"{table.uri}/event_date=2025-12-10/country=CN.lance").count_rows() == 0
+
+
+LONG_AGO = 1_600_000_000
+
+
+def set_old(folder: Path) -> None:
+    """Set the times of all files below a folder to years ago."""
+    for file in folder.rglob("*"):
+        os.utime(file, (LONG_AGO, LONG_AGO))
+
+
+def test_cleaning_up_removes_what_a_killed_writer_left_for_a_partition_that_was_never_created(tmp_path: Path) -> None:
+    table = create_seed_table(tmp_path)
+    fragments = uncommitted_fragments(table, event_rows((8, "2025-12-30", "US"), (9, "2025-12-31", "US")))
+    old, young = (Path(table.uri, path) for path in fragments["path"].to_pylist())
+    set_old(old)
+    [old_file] = [str(file.relative_to(table.uri)) for file in old.rglob("*.lance") if file.is_file()]
+    [young_file] = [str(file.relative_to(table.uri)) for file in young.rglob("*.lance") if file.is_file()]
+    deleted = table.remove_orphans()
+    assert deleted == [old_file]
+    assert young_file in deleted.remaining
+    assert not Path(table.uri, old_file).exists()
+    assert young_file in table.remove_orphans(timedelta(0)).remaining, "it may be of a running write"
+    table_store(table).current_version().commit(TableChange("append", fragments.slice(1)))
+    assert column_values(table) == [1, 2, 3, 4, 9]
+    commit_rows(table, event_rows((10, "2025-12-30", "US")))
+    set_old(Path(table.uri))
+    table.remove_orphans(timedelta(0))
+    assert column_values(table) == [1, 2, 3, 4, 9, 10]
+
+
+def test_cleaning_up_leaves_old_files_that_may_be_of_others_where_no_leaf_is(tmp_path: Path) -> None:
+    table = create_seed_table(tmp_path)
+    name = f"{'0' * 32}-00000-7.lance"
+    foreign_files = [
+        f"event_date=2025-12-30/country=US.lance/data/{'01' * 12}{'a' * 22}.lance",
+        "event_date=2025-12-30/country=US.lance/data/notes.txt",
+        f"event_date=2025-12-30/country=US.lance/{name}",
+        f"event_date=2025-12-30/country=US/data/{name}",
+        f"event_date=2025-12-30/data/{name}",
+        f"event_date=yesterday/country=US.lance/data/{name}",
+        f"region=eu/country=US.lance/data/{name}",
+        f"event_date=2025-12-30/country=US.lance/more.lance/data/{name}",
+        f"other/event_date=2025-12-30/country=US.lance/data/{name}",
+        f"data.lance/data/{name}",
+    ]
+    for path in foreign_files:
+        Path(table.uri, path).parent.mkdir(parents=True, exist_ok=True)
+        Path(table.uri, path).write_bytes(b"")
+    # A dataset of another writer, and the leaf of a partition whose versions are lost.
+    dataset = Path(table.uri, "event_date=2025-12-29/country=US.lance")
+    lance.write_dataset(pa.table({"id": [7]}), str(dataset))
+    (dataset / "data" / name).write_bytes(b"")
+    set_old(Path(table.uri))
+    assert not [path for path in table.remove_orphans() if "/data/" in path]
+    assert all(Path(table.uri, path).exists() for path in foreign_files)
+    assert (dataset / "data" / name).exists()
+    lost = Path(table.uri, US)
+    files = uncommitted_fragments(table, event_rows((9, "2025-12-10", "US")))
+    assert files.num_rows == 1
+    shutil.rmtree(lost / "_versions")
+    set_old(lost)
+    lost_files = set(lost.rglob("data/*"))
+    assert len(lost_files) == 2
+    assert not maintenance._files_of_missing_leaves(table_store(table).current_version(), time.time())
+    assert set(lost.rglob("data/*")) == lost_files
+
+
+def test_cleaning_up_leaves_files_of_a_partition_that_was_created_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create_seed_table(tmp_path)
+    fragments = uncommitted_fragments(table, event_rows((9, "2025-12-30", "US")))
+    set_old(Path(table.uri, fragments["path"][0].as_py()))
+    files_of_missing_leaves = maintenance._files_of_missing_leaves
+
+    def commit_meanwhile(*given: Any) -> Any:
+        files = files_of_missing_leaves(*given)
+        monkeypatch.setattr(maintenance, "_files_of_missing_leaves", files_of_missing_leaves)
+        table_store(table).current_version().commit(TableChange("append", fragments))
+        return files
+
+    monkeypatch.setattr(maintenance, "_files_of_missing_leaves", commit_meanwhile)
+    table.remove_orphans()
+    assert column_values(table) == [1, 2, 3, 4, 9]
 
 
 def test_a_tree_that_others_laid_out_is_found_and_repaired(tmp_path: Path) -> None:

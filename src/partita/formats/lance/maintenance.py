@@ -5,27 +5,32 @@ from __future__ import annotations
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from partita.errors import TableError
 from partita.formats.containment import (
     REASON_OUTSIDE_FOLDER,
+    REASON_SHARED_FOLDER,
     REASON_SYMBOLIC_LINK,
     REASON_TOO_YOUNG,
     REASON_UNKNOWN_NAME,
     DeletedFiles,
+    FolderListing,
 )
 from partita.formats.lance.commit import THREADS, WRITE_TIMEOUT_SECONDS, WriteRequest
 from partita.formats.lance.leaf_dataset import LeafDataset, data_file_names, fragments_of, translate_lance_errors
 from partita.formats.lance.namespace import MANIFEST_NAME, RootNamespace
-from partita.formats.lance.values import ID_SEPARATOR
+from partita.formats.lance.values import ID_SEPARATOR, LEAF_SUFFIX, leaf_partition_values
 
 if TYPE_CHECKING:
     from lance import LanceDataset
 
+    from partita.algebra.spec import PartitionSpec
     from partita.formats.lance.state import LanceTableVersion
     from partita.formats.lance.store import LanceTableStore
 
@@ -36,8 +41,9 @@ _CLEANUP_TAG = "partita"
 def remove_orphan_files(store: LanceTableStore, older_than: float) -> DeletedFiles:
     """Delete what only versions older than `older_than` seconds need, and return the paths of the deleted files.
 
-    That is old versions of leaves and of the manifest, files that no version references, and the files of partitions
-    that were dropped before. A leaf with symbolic links is left alone, since Lance would follow them.
+    That is old versions of leaves and of the manifest, files that no version references, the files of partitions that
+    were dropped before, and those that killed writers left for partitions that were never created. A leaf with symbolic
+    links is left alone, since Lance would follow them.
     """
     store.recover_unfinished_write()
     table_version = store.current_version()
@@ -61,6 +67,7 @@ def remove_orphan_files(store: LanceTableStore, older_than: float) -> DeletedFil
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(clean_up_leaf, file_indices))
     _remove_dropped_leaves(store, table_version, before, left_files)
+    _remove_files_of_missing_leaves(store, before, left_files)
     store.log.remove_old_entries(before)
     if _is_cleanable(root, LeafDataset(root.storage, MANIFEST_NAME), left_files):
         with translate_lance_errors(MANIFEST_NAME):
@@ -153,6 +160,68 @@ def _leaves_dropped_before(store: LanceTableStore, table_version: LanceTableVers
         if not remaining_ids:
             break
     return dropped_before
+
+
+def _remove_files_of_missing_leaves(store: LanceTableStore, before: float, left_files: dict[str, str]) -> None:
+    """Delete what killed writers left for leaves that were never created.
+
+    That happens while no other write runs, since a write may create such a leaf at any time.
+    """
+    modified_before = min(before, time.time() - _UNVERIFIED_FILE_SECONDS)
+    table_version = store.current_version()
+    orphans = _files_of_missing_leaves(table_version, modified_before)
+    left_files.update(orphans.remaining)
+    if not orphans:
+        return
+
+    def remove_files() -> None:
+        current = store.current_version()
+        current.root.storage.delete(_files_of_missing_leaves(current, modified_before))
+
+    request = WriteRequest("cleanup", (), exclusive_action=remove_files)
+    table_version.committer().commit(request, table_version.log_snapshot)
+
+
+_WRITTEN_FILE_PATTERN = re.compile(r"(?P<leaf>.+\.lance)/data/[0-9a-f]{32}-[0-9-]+\.lance")
+"""The data files that Partita writes, by their paths in the table's folder; other writers give other names."""
+
+
+def _files_of_missing_leaves(table_version: LanceTableVersion, modified_before: float) -> DeletedFiles:
+    """Return the data files that Partita wrote for partitions where there is no leaf, and that may be deleted.
+
+    A folder with versions is a dataset, whoever made it; its files are left out. So are those of a registered leaf,
+    whose versions may be lost, and those in folders that are not named like partitions of the table.
+    """
+    root = table_version.root
+    prefix = f"{root.folder}/" if root.folder else ""
+    listing = FolderListing.from_files(
+        (replace(file, path=file.path.removeprefix(prefix)) for file in root.storage.list_files(root.folder)), "lance"
+    )
+    registered_locations = set(table_version.leaf_locations.to_pylist())
+    files = DeletedFiles()
+    for path, file in listing.files.items():
+        match = _WRITTEN_FILE_PATTERN.fullmatch(path)
+        if match is None or prefix + match["leaf"] in registered_locations:
+            continue
+        if not _is_partition_folder(match["leaf"], table_version.spec):
+            continue
+        if listing.is_shared:
+            files.remaining[prefix + path] = REASON_SHARED_FOLDER
+        elif file.modified_time >= modified_before:
+            files.remaining[prefix + path] = REASON_TOO_YOUNG
+        else:
+            files.append(prefix + path)
+    return files
+
+
+def _is_partition_folder(folder: str, spec: PartitionSpec) -> bool:
+    """Whether a folder, relative to the table's, is named like the leaf of a partition."""
+    leaf_id = folder.removesuffix(LEAF_SUFFIX).replace("/", ID_SEPARATOR)
+    try:
+        leaf_partition_values(pa.array([leaf_id]), pa.array([folder]), spec)
+    except TableError:
+        return False
+    return bool(spec.fields)
 
 
 _UNVERIFIED_FILE_SECONDS = 7 * 24 * 3600.0
