@@ -19,7 +19,6 @@ from partita.status.duckdb_engine import (
     fetch_arrow,
     fetch_rows,
     open_connection,
-    open_database,
     timestamp_from_micros,
 )
 from partita.status.duckdb_sql import Sql, comma_separated, name, sql
@@ -212,7 +211,7 @@ def _select_sql(relation: Sql, columns: Mapping[str, Sql]) -> Sql:
 def _build_snapshot(
     rows: pa.Table, asset_infos: Mapping[str, _AssetInfo], as_of: datetime, version: int, start_time: float
 ) -> StatusSnapshot:
-    connection = open_database()
+    connection = open_connection()
     _limit_threads(connection)
     _create_relations(connection, list(asset_infos), rows)
     layouts = [assign_coordinates(connection, i, info.definition) for i, info in enumerate(asset_infos.values())]

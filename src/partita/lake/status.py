@@ -175,7 +175,7 @@ class LakeStatusMethods(LakeBase):
         `question` takes `where`, `now` and `transitive` as `status` does.
         """
         where = self._condition(question.pop("where", None))
-        return self._workspace.open_reader(assets=asset_names(asset), where=where, own_database=True, **question)
+        return self._workspace.open_reader(assets=asset_names(asset), where=where, **question)
 
     @observe_first
     def is_latest_status(self, status_reader: StatusReader) -> bool:

@@ -1,17 +1,10 @@
-"""Connections to DuckDB: in memory, in UTC, without downloads; and how rows go in and come out.
-
-Connections of a process share one database, as opening one takes longer than most queries. Their relations are
-temporary, so each connection has its own. What changes settings, or has cursors, opens a database of its own.
-"""
+"""Connections to DuckDB: in memory, in UTC, without downloads; and how rows go in and come out."""
 
 from __future__ import annotations
 
-import atexit
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from partita.errors import StatusError
@@ -28,73 +21,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_connection() -> duckdb.DuckDBPyConnection:
-    """Open a connection to the database of this process; its temporary relations are gone when it is closed."""
-    return cast("duckdb.DuckDBPyConnection", _TranslatingConnection(_shared_database.connect()))
-
-
-def open_database() -> duckdb.DuckDBPyConnection:
-    """Open an in-memory database of its own, which is gone when it is closed."""
-    return cast("duckdb.DuckDBPyConnection", _TranslatingConnection(_connect()))
-
-
-def _connect(**config: str) -> duckdb.DuckDBPyConnection:
+    """Open an in-memory database, which is gone when it is closed."""
     import duckdb
 
-    return duckdb.connect(
-        config={
-            "TimeZone": "UTC",
-            "autoinstall_known_extensions": "false",
-            "preserve_insertion_order": "false",
-            **config,
-        }
+    connection = duckdb.connect(
+        config={"TimeZone": "UTC", "autoinstall_known_extensions": "false", "preserve_insertion_order": "false"}
     )
-
-
-class _SharedDatabase:
-    """The in-memory database of this process, opened when it is first needed.
-
-    It is closed at exit, and before a fork, as its threads don't survive one; the next connection opens it again.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._root: duckdb.DuckDBPyConnection | None = None
-
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        """Return a new connection."""
-        with self._lock:
-            if self._root is None:
-                # The cache would keep files of ledgers in memory for as long as the process runs.
-                self._root = _connect(enable_external_file_cache="false")
-            return self._root.cursor()
-
-    def close(self) -> None:
-        """Close the database; connections that are still open keep it alive."""
-        with self._lock:
-            self._close_root()
-
-    def prepare_fork(self) -> None:
-        """Close the database and keep others from opening it until `finish_fork`."""
-        self._lock.acquire()
-        self._close_root()
-
-    def finish_fork(self) -> None:
-        """Let the database be opened again."""
-        self._lock.release()
-
-    def _close_root(self) -> None:
-        if self._root is not None:
-            self._root.close()
-            self._root = None
-
-
-_shared_database = _SharedDatabase()
-atexit.register(_shared_database.close)
-os.register_at_fork(
-    before=_shared_database.prepare_fork,
-    after_in_parent=_shared_database.finish_fork,
-    after_in_child=_shared_database.finish_fork,
-)
+    return cast("duckdb.DuckDBPyConnection", _TranslatingConnection(connection))
 
 
 class _TranslatingConnection:

@@ -17,7 +17,6 @@ A problem of one asset, such as a definition that this version can't read, is re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -29,7 +28,7 @@ from partita.algebra.mappings import FunctionMapping
 from partita.errors import DefinitionError, StatusError, UnknownAsset
 from partita.status.asset_catalog import AssetCatalog, read_asset_catalog
 from partita.status.definitions import AssetDefinition
-from partita.status.duckdb_engine import create_view, fetch_arrow, fetch_rows, open_connection, open_database
+from partita.status.duckdb_engine import create_view, fetch_arrow, fetch_rows, open_connection
 from partita.status.duckdb_sql import Sql, all_of, comma_separated, sql
 from partita.status.events import validate_timestamp
 from partita.status.ledger import Ledger, LedgerFiles
@@ -81,25 +80,22 @@ class StatusQuery:
 
 
 def open_status_reader(
-    ledger: Ledger, table: StatusTable, query: StatusQuery, *, create_table: bool = False, own_database: bool = False
+    ledger: Ledger, table: StatusTable, query: StatusQuery, *, create_table: bool = False
 ) -> StatusReader:
     """Read the ledger and the status table, and return a reader of what the query selects; close it when done.
 
     Without a `now` in the query, that is the moment at which the ledger is read; later events don't count.
-    `create_table` is for a sweep: it creates the status table and counts every event. With `own_database` the reader's
-    connection may change settings of the database and create tables in it.
+    `create_table` is for a sweep: it creates the status table and counts every event.
     """
-    with ExitStack() as stack:
-        connection = stack.enter_context(open_database() if own_database else open_connection())
-        files = ledger.files()
-        now = datetime.now(UTC) if query.now is None else validate_timestamp("now", query.now)
-        until = None if create_table else now
-        catalog = read_asset_catalog(connection, ledger, files, until)
-        stored_status = table.open_stored_status(files, create=create_table)
-        table.create_status_rows(connection, files, stored_status, until)
-        reader = StatusReader(QueryInputs(connection, ledger, files, catalog, now), query, stored_status)
-        reader.select_assets(query.assets, query.keys)
-        stack.pop_all()
+    connection = open_connection()
+    files = ledger.files()
+    now = datetime.now(UTC) if query.now is None else validate_timestamp("now", query.now)
+    until = None if create_table else now
+    catalog = read_asset_catalog(connection, ledger, files, until)
+    stored_status = table.open_stored_status(files, create=create_table)
+    table.create_status_rows(connection, files, stored_status, until)
+    reader = StatusReader(QueryInputs(connection, ledger, files, catalog, now), query, stored_status)
+    reader.select_assets(query.assets, query.keys)
     return reader
 
 

@@ -8,7 +8,7 @@ digests of the paths of the ledger's files at that version, because the ledger's
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -106,12 +106,11 @@ class StatusTable:
         stored_files = stored_status.data_files
         create_files_view(connection, STORED_ROWS, self.location, stored_files, status_duckdb_types(), is_ours)
         has_tail = self._create_tail_rows(connection, files, stored_status)
-        if has_tail and stored_files:
+        if has_tail:
             _merge_tail_rows(connection)
         else:
-            create_view(connection, ALL_STATUS_ROWS, _select_columns(TAIL_ROWS if has_tail else STORED_ROWS))
-        sources = [*([STORED_ROWS] if stored_files else []), *([TAIL_ROWS] if has_tail else [])]
-        if now is not None and _has_later_events(connection, sources, now):
+            create_view(connection, ALL_STATUS_ROWS, _select_columns(STORED_ROWS))
+        if now is not None and _has_later_events(connection, now, has_tail=has_tail):
             self._create_rows_as_of(connection, files, now)
         else:
             create_view(connection, STATUS_ROWS, sql("SELECT * FROM {rows}", rows=ALL_STATUS_ROWS))
@@ -197,7 +196,8 @@ def _replace_rows_sql(rows: Sql, replaced_keys: Sql, new_rows: Sql) -> Sql:
     )
 
 
-def _has_later_events(connection: duckdb.DuckDBPyConnection, relations: Sequence[Sql], now: datetime) -> bool:
+def _has_later_events(connection: duckdb.DuckDBPyConnection, now: datetime, *, has_tail: bool) -> bool:
+    relations = (STORED_ROWS, TAIL_ROWS) if has_tail else (STORED_ROWS,)
     # One query for each column: DuckDB skips files by their statistics.
     return any(
         fetch_rows(

@@ -166,12 +166,12 @@ class Workspace:
                 problem = "the key has no dimension" if wrong is None else f"{wrong!r} is not a dynamic dimension"
                 raise StatusError(f"asset {asset!r}: {problem}; its dynamic dimensions: {', '.join(dynamic) or 'none'}")
 
-    def open_reader(self, *, own_database: bool = False, **query: Any) -> StatusReader:
+    def open_reader(self, **query: Any) -> StatusReader:
         """Open a reader of what a query selects; the arguments are those of `StatusQuery`. Close it when done."""
         from partita.status.queries import StatusQuery, open_status_reader
 
         status_query = StatusQuery(mapping_functions=self._mapping_functions, **query)
-        return open_status_reader(self.ledger, self.status_table, status_query, own_database=own_database)
+        return open_status_reader(self.ledger, self.status_table, status_query)
 
     def status(  # noqa: PLR0913 - the filters of a status query
         self,
