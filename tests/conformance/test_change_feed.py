@@ -91,9 +91,12 @@ def test_a_compaction_touches_nothing(format_name: str, spark: SparkSession, tmp
     table.append(rows((1, "a")))
     table.append(rows((2, "a")))
     cursor = table.change_feed().cursor
-    is_rewritten = table.rewrite().version is not None
+    # A format whose appends to a partition are one file already has nothing to compact.
+    is_fragmented = table.plan().files.num_rows > 1
+    assert (table.rewrite().version is not None) == is_fragmented
+    assert table.plan().files.num_rows == 1
     assert not table.change_feed(cursor).commits
-    assert (table.change_feed(cursor).cursor != cursor) == is_rewritten
+    assert (table.change_feed(cursor).cursor != cursor) == is_fragmented
     assert touched_by_commit(table.change_feed()) == [["a"], ["a"]]
 
 

@@ -80,6 +80,7 @@ def assert_equal_scalar(spark: SparkSession, values_by_type: Mapping[LogicalType
     ]
     df = typed_frame(spark, {names[type_]: (type_, values) for type_, values in values_by_type.items()})
     rows = df.select(*columns).collect()
+    assert len(rows) == max(map(len, values_by_type.values()))
     for number, (type_, f, family) in enumerate(every):
         for value, row in zip(values_by_type[type_], rows, strict=False):
             result = row[number]
