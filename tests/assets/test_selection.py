@@ -50,5 +50,5 @@ def test_a_selector_that_equals_a_name_selects_that_asset_alone(select: str, exp
 
 @pytest.mark.parametrize("select", ["sale", "tag:nothing", "+", ""])
 def test_selectors_without_a_match_are_refused(shop: Lake, select: str) -> None:
-    with pytest.raises(pt.PlanError, match="nothing is selected"):
+    with pytest.raises(pt.PlanError, match="selects no asset"):
         shop.plan(select=select)
