@@ -70,12 +70,6 @@ MODULE_EXCEPTIONS = {
 }
 # An exception of two operands holds only where the second is bound in the same module.
 OPERANDS = {"expected": "actual", "left": "right"}
-# Rooms whose values still have to be renamed: (empty at the end of issue 20).
-UNNAMED_ROOMS = frozenset(
-    {
-        "formats/parquet",
-    }
-)
 
 
 def is_bare(name: str) -> bool:
@@ -113,11 +107,6 @@ def value_errors(module: str, tree: ast.Module) -> list[tuple[int, str]]:
     ]
 
 
-def room(module: str) -> str:
-    folder = Path(module).parent.parts
-    return "/".join(folder[: 2 if folder[:1] == ("formats",) else 1])
-
-
 def functions(tree: ast.Module) -> Iterator[str]:
     return (node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
@@ -136,7 +125,6 @@ def test_no_value_has_a_bare_name() -> None:
     errors = [
         f"src/partita/{module}:{line}: {name}"
         for module, tree in MODULES.items()
-        if room(module) not in UNNAMED_ROOMS
         for line, name in value_errors(module, tree)
     ]
     assert not errors, "name these by what they hold:\n" + "\n".join(errors)

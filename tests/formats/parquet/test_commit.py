@@ -138,7 +138,7 @@ def test_files_that_are_moved_while_they_are_listed_are_not_lost(
     monkeypatch.setattr(commit_module, "_READER_PATIENCE", 0.05)
 
     def move_first_file() -> None:
-        version.storage.move(begun.added[0], commit_module.published_path(begun.added[0]))
+        version.storage.move(begun.added_paths[0], commit_module.published_path(begun.added_paths[0]))
 
     list_partitions_before(monkeypatch, move_first_file, 1)
     assert read_ids(reload(version)) == [1, 2, 3, 4, 5, 6]

@@ -56,18 +56,22 @@ def read_change_feed(table_version: ParquetTableVersion, after: str | None) -> C
     fields = table_version.partition_fields
     table = "; ".join([table_version.table_id, *(f"{field.name} {field.type}" for field in fields)])
     states = _partition_states(table_version.data_files, len(fields))
-    known = _known_states(after, table)
+    cursor_states = _known_states(after, table)
     now = datetime.now(UTC).timestamp()
-    arrival_times = {} if after is None else _arrival_times(table_version, states, known)
-    changed = {
-        folder: arrival_times.get(folder, state[1]) if folder not in known or state[1] > known[folder][1] else now
+    arrival_times = {} if after is None else _arrival_times(table_version, states, cursor_states)
+    change_times = {
+        folder: arrival_times.get(folder, state[1])
+        if folder not in cursor_states or state[1] > cursor_states[folder][1]
+        else now
         for folder, state in states.items()
-        if folder not in known or known[folder][0] != state[0]
+        if folder not in cursor_states or cursor_states[folder][0] != state[0]
     }
-    changed |= dict.fromkeys(known.keys() - states.keys(), now)
+    change_times |= dict.fromkeys(cursor_states.keys() - states.keys(), now)
     commits = [
-        _table_commit(table_version, table, folders, modified_time, known, states)
-        for folders, modified_time in _group_by_write(changed, _newest_writes(table_version.data_files, len(fields)))
+        _table_commit(table_version, table, folders, modified_time, cursor_states, states)
+        for folders, modified_time in _group_by_write(
+            change_times, _newest_writes(table_version.data_files, len(fields))
+        )
     ]
     cursor = encode_cursor(_FORMAT_NAME, table=table, partitions=states)
     return ChangeFeed(cursor, tuple(commit for commit in commits if commit.partitions.num_rows))
@@ -79,7 +83,10 @@ def _known_states(after: str | None, table: str) -> dict[str, _PartitionState]:
     if cursor is None or cursor.get("table") != table:
         return {}
     try:
-        return {str(folder): (str(digest), float(at)) for folder, (digest, at) in cursor["partitions"].items()}
+        return {
+            str(folder): (str(digest), float(newest_time))
+            for folder, (digest, newest_time) in cursor["partitions"].items()
+        }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TableError("the cursor of a Parquet table is damaged; take one that change_feed() gave") from error
 
@@ -93,13 +100,15 @@ def _partition_states(files: Sequence[StoredFile], depth: int) -> dict[str, _Par
 
 
 def _arrival_times(
-    table_version: ParquetTableVersion, states: Mapping[str, _PartitionState], known: Mapping[str, _PartitionState]
+    table_version: ParquetTableVersion,
+    states: Mapping[str, _PartitionState],
+    cursor_states: Mapping[str, _PartitionState],
 ) -> dict[str, float]:
     """Return when the last file of each changed partition came to its place."""
     storage, depth, times = table_version.storage, len(table_version.partition_fields), dict[str, float]()
     for file in table_version.data_files:
         folder = _partition_folder(file, depth)
-        if folder not in known or known[folder][0] != states[folder][0]:
+        if folder not in cursor_states or cursor_states[folder][0] != states[folder][0]:
             time = storage.arrival_time(StoredFile(file.location, file.size, file.modified_time))
             times[folder] = max(time, times.get(folder, 0.0))
     return times
@@ -123,17 +132,17 @@ def _newest_writes(files: Sequence[StoredFile], depth: int) -> dict[str, str]:
     return writes
 
 
-def _group_by_write(changed: Mapping[str, float], writes: Mapping[str, str]) -> list[tuple[list[str], float]]:
+def _group_by_write(change_times: Mapping[str, float], writes: Mapping[str, str]) -> list[tuple[list[str], float]]:
     """Return groups of folders that changed by one write, or at about the same time; with the latest time of each."""
-    folders = sorted(changed, key=lambda folder: (changed[folder], folder))
+    folders = sorted(change_times, key=lambda folder: (change_times[folder], folder))
     starts = [
         number
         for number, (folder, before) in enumerate(zip(folders, ["", *folders], strict=False))
         if number == 0
-        or changed[folder] - changed[before] >= _COMMIT_GAP_SECONDS
+        or change_times[folder] - change_times[before] >= _COMMIT_GAP_SECONDS
         or writes.get(folder, "") != writes.get(before, "")
     ]
-    return [(folders[start:stop], changed[folders[stop - 1]]) for start, stop in pairwise([*starts, len(folders)])]
+    return [(folders[start:stop], change_times[folders[stop - 1]]) for start, stop in pairwise([*starts, len(folders)])]
 
 
 def _table_commit(  # noqa: PLR0913, PLR0917 - what a commit is told from
@@ -141,10 +150,10 @@ def _table_commit(  # noqa: PLR0913, PLR0917 - what a commit is told from
     table: str,
     folders: Sequence[str],
     modified_time: float,
-    known: Mapping[str, _PartitionState],
+    cursor_states: Mapping[str, _PartitionState],
     states: Mapping[str, _PartitionState],
 ) -> TableCommit:
-    change: list[Any] = [[folder, known.get(folder), states.get(folder)] for folder in folders]
+    change: list[Any] = [[folder, cursor_states.get(folder), states.get(folder)] for folder in folders]
     commit_id = hashlib.sha256(json.dumps([table_version.uri, table, change]).encode()).hexdigest()[:32]
     committed_at = datetime.fromtimestamp(modified_time, UTC)
     partitions = _partitions_of_folders(table_version, folders)
@@ -156,7 +165,7 @@ def _partitions_of_folders(table_version: ParquetTableVersion, folders: Sequence
     fields = table_version.partition_fields
     pairs = [folder_texts(folder) or () for folder in folders]
     rows = [[text for _, text in pair] for pair in pairs if len(pair) == len(fields)]
-    typed = typed_partitions(
+    partitions = typed_partitions(
         fields, [pa.array([row[i] for row in rows], pa.string()) for i in range(len(fields))], len(rows)
     )
-    return distinct_rows(typed.append_column("spec_id", spec_id_column(0, typed.num_rows)))
+    return distinct_rows(partitions.append_column("spec_id", spec_id_column(0, partitions.num_rows)))

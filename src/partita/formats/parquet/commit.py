@@ -52,9 +52,9 @@ def staged_path(path: str, write_id: str) -> str:
     return f"{STAGING_FOLDER}/{write_id}/{path}{STAGED_SUFFIX}"
 
 
-def published_path(staged: str) -> str:
-    """Return where a staged file will be published."""
-    return staged.removeprefix(f"{STAGING_FOLDER}/").partition("/")[2].removesuffix(STAGED_SUFFIX)
+def published_path(path: str) -> str:
+    """Return where the staged file of that path will be published."""
+    return path.removeprefix(f"{STAGING_FOLDER}/").partition("/")[2].removesuffix(STAGED_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class FolderCommit:
     """
 
     number: int
-    added: tuple[str, ...] = ()
-    removed: tuple[StoredFile, ...] = ()
+    added_paths: tuple[str, ...] = ()
+    removed_files: tuple[StoredFile, ...] = ()
     transactions: Mapping[str, int] = field(default_factory=dict)
     is_finished: bool = False
     commit_id: str = field(default_factory=lambda: str(uuid4()))
@@ -74,9 +74,9 @@ class FolderCommit:
 
     def to_json(self) -> bytes:
         """Return the commit as its file holds it."""
-        removed = [[file.path, file.size, file.modified_time] for file in self.removed]
+        removed_states = [[file.path, file.size, file.modified_time] for file in self.removed_files]
         document = {
-            "id": self.commit_id, "finished": self.is_finished, "added": self.added, "removed": removed,
+            "id": self.commit_id, "finished": self.is_finished, "added": self.added_paths, "removed": removed_states,
             "transactions": dict(self.transactions), "process": dict(self.process),
         }  # fmt: skip
         return json.dumps(document, ensure_ascii=False).encode()
@@ -142,20 +142,20 @@ class CommitLog:
     def begin(
         self,
         previous: FolderCommit,
-        added: Iterable[str],
-        removed: Iterable[StoredFile],
+        added_paths: Iterable[str],
+        removed_files: Iterable[StoredFile],
         transaction: tuple[str, int] | None,
     ) -> FolderCommit | None:
         """Decide a commit after the newest one; None, and nothing is decided, if another process was first.
 
         Raises `TableError` if a staged file is gone: to move it would be skipped, and what it replaces be deleted.
         """
-        staged_files = tuple(added)
+        staged_files = tuple(added_paths)
         self._check_staged_files(staged_files)
         transactions = {**previous.transactions, **dict([transaction] if transaction else [])}
         for application in expired_applications(transactions):
             del transactions[application]
-        commit = FolderCommit(previous.number + 1, staged_files, tuple(removed), transactions)
+        commit = FolderCommit(previous.number + 1, staged_files, tuple(removed_files), transactions)
         path = _commit_path(commit.number)
         if not self.storage.put_if_absent(path, commit.to_json()):
             # An object store may answer a retried request with "exists": then the commit is our own.
@@ -169,8 +169,8 @@ class CommitLog:
 
     def _check_staged_files(self, staged_files: Sequence[str]) -> None:
         folders = {"/".join(path.split("/")[:_STAGED_FOLDER_DEPTH]) for path in staged_files}
-        stored = {path for folder in folders for path, _ in self.storage.list_paths(folder)}
-        missing = next((path for path in staged_files if path not in stored), None)
+        stored_files = {path for folder in folders for path, _ in self.storage.list_paths(folder)}
+        missing = next((path for path in staged_files if path not in stored_files), None)
         if missing is not None:
             raise TableError(
                 f"{missing} in {self.storage.uri} was deleted before its commit; nothing was changed, write again, and "
@@ -179,19 +179,19 @@ class CommitLog:
 
     def finish(self, commit: FolderCommit) -> FolderCommit:
         """Carry out a commit, or what is left of it, and return it as finished."""
-        _for_each(self.storage, lambda path: self.storage.move(path, published_path(path)), commit.added)
-        self.storage.delete(self._unchanged_paths(commit.removed))
-        finished = replace(commit, added=(), removed=(), is_finished=True)
-        self.storage.put(_commit_path(commit.number), finished.to_json())
+        _for_each(self.storage, lambda path: self.storage.move(path, published_path(path)), commit.added_paths)
+        self.storage.delete(self._unchanged_paths(commit.removed_files))
+        finished_commit = replace(commit, added_paths=(), removed_files=(), is_finished=True)
+        self.storage.put(_commit_path(commit.number), finished_commit.to_json())
         earlier = [p for p, _ in self.storage.list_paths(_COMMITS_FOLDER) if p < _commit_path(commit.number)]
         self.storage.delete(earlier)
-        return finished
+        return finished_commit
 
     def _unchanged_paths(self, files: Sequence[StoredFile]) -> list[str]:
         """Return the paths of files that are as they were: another engine may have written some of them anew."""
         folders = sorted({file.path.rpartition("/")[0] for file in files})
-        stored = {file for folder in folders for file in self.storage.list_files(folder)}
-        return [file.path for file in files if file in stored]
+        stored_files = {file for folder in folders for file in self.storage.list_files(folder)}
+        return [file.path for file in files if file in stored_files]
 
 
 def _commit_path(number: int) -> str:
@@ -229,21 +229,21 @@ def list_table_files(storage: Storage) -> tuple[FolderCommit, list[StoredFile], 
 def _has_moved_files(storage: Storage, commit: FolderCommit, files: Sequence[StoredFile]) -> bool:
     """Return whether files of an unfinished commit exist that a listing missed, because they were moved meanwhile."""
     paths = {file.path for file in files}
-    missed = (path for path in commit.added if path not in paths and published_path(path) not in paths)
-    return any(storage.exists(path) or storage.exists(published_path(path)) for path in missed)
+    missed_paths = (path for path in commit.added_paths if path not in paths and published_path(path) not in paths)
+    return any(storage.exists(path) or storage.exists(published_path(path)) for path in missed_paths)
 
 
 def visible_files(files: Sequence[StoredFile], commit: FolderCommit) -> list[FolderFile]:
     """Return the files that aren't hidden, as they are once a commit is in place."""
-    removed = frozenset(commit.removed)
+    removed_files = frozenset(commit.removed_files)
     visible = [
         FolderFile(file.path, file.size, file.modified_time, file.is_link, file.path)
         for file in files
-        if not is_hidden(file.path) and file not in removed
+        if not is_hidden(file.path) and file not in removed_files
     ]
-    paths, staged = {file.path for file in visible}, frozenset(commit.added)
+    paths, staged_paths = {file.path for file in visible}, frozenset(commit.added_paths)
     for file in files:
-        path = published_path(file.path) if file.path in staged else None
+        path = published_path(file.path) if file.path in staged_paths else None
         if path is not None and path not in paths:
             visible.append(FolderFile(path, file.size, file.modified_time, file.is_link, file.path))
     return sorted(visible, key=lambda file: file.path)

@@ -36,13 +36,13 @@ def check_conflict(base: ParquetTableVersion, now: ParquetTableVersion, change: 
         return
     if (base.schema, base.spec) != (now.schema, now.spec):
         raise CommitConflict(change.operation, "changed the columns of the table by the files that it added or removed")
-    stored = set(now.data_files)
+    current_files = set(now.data_files)
     for index in np.concatenate([change.removed_file_indices, change.read_file_indices]).tolist():
-        if base.data_files[index] not in stored:
+        if base.data_files[index] not in current_files:
             raise CommitConflict(change.operation, f"removed or replaced {base.data_files[index].path}")
-    known = set(base.data_files)
+    base_files = set(base.data_files)
     for index in () if change.read_scope is None else _matching_indices(now, change.read_scope).tolist():
-        if now.data_files[index] not in known:
+        if now.data_files[index] not in base_files:
             raise CommitConflict(change.operation, f"added {now.data_files[index].path}")
 
 

@@ -72,35 +72,35 @@ def find_data_files(
 
 
 def _check_other_formats(storage: Storage, paths: Sequence[str], format_name: str) -> None:
-    others = sorted(table_formats_in(paths) - {format_name})
-    if others:
+    other_names = sorted(table_formats_in(paths) - {format_name})
+    if other_names:
         raise TableError(
-            f"{storage.uri} is a table of {table_format(others[0]).title}, of whose files only its metadata says which "
-            f"count; open it with format={others[0]!r}"
+            f"{storage.uri} is a table of {table_format(other_names[0]).title}, of whose files only its metadata says "
+            f"which count; open it with format={other_names[0]!r}"
         )
     if any(path.startswith(_HUDI_FOLDER) for path in paths):
         raise TableError(f"{storage.uri} is a table of Hudi, which Partita doesn't read; export it to plain Parquet")
-    nested = min(nested_table_folders(path for path in paths if not path.startswith((".", "_"))), default=None)
-    if nested is not None:
-        raise TableError(f"{storage.uri} has another table in it, {nested}; open that one, or move it elsewhere")
+    nested_folder = min(nested_table_folders(path for path in paths if not path.startswith((".", "_"))), default=None)
+    if nested_folder is not None:
+        raise TableError(f"{storage.uri} has another table in it, {nested_folder}; open that one, or move it elsewhere")
 
 
 def _parquet_files(storage: Storage, files: Sequence[FolderFile]) -> list[FolderFile]:
     """Return the Parquet files; those whose names don't say it are opened, many at once."""
-    unnamed = [file for file in files if not _PARQUET_NAME.search(file.path)]
-    if not unnamed:
+    unnamed_files = [file for file in files if not _PARQUET_NAME.search(file.path)]
+    if not unnamed_files:
         return list(files)
-    with ThreadPoolExecutor(min(_MAX_THREADS, len(unnamed))) as threads:
-        answers = threads.map(lambda file: _has_parquet_magic(storage, file), unnamed)
-        others = {file.path for file, is_parquet in zip(unnamed, answers, strict=True) if not is_parquet}
-    return [file for file in files if file.path not in others]
+    with ThreadPoolExecutor(min(_MAX_THREADS, len(unnamed_files))) as threads:
+        answers = threads.map(lambda file: _has_parquet_magic(storage, file), unnamed_files)
+        other_paths = {file.path for file, is_parquet in zip(unnamed_files, answers, strict=True) if not is_parquet}
+    return [file for file in files if file.path not in other_paths]
 
 
 def _has_parquet_magic(storage: Storage, file: FolderFile) -> bool:
     key = (storage.uri, file)
-    cached = _is_parquet_cache.get(key)
-    if cached is not None:
-        return cached
+    is_parquet = _is_parquet_cache.get(key)
+    if is_parquet is not None:
+        return is_parquet
     with storage.open_input(file.location) as stream:
         return _is_parquet_cache.put(key, stream.read(len(_PARQUET_MAGIC)) == _PARQUET_MAGIC, 1)
 

@@ -43,14 +43,14 @@ class Footer:
 
 def read_footers(storage: Storage, files: Sequence[FolderFile]) -> list[Footer]:
     """Return the footers of files; those that weren't read before are, many at once."""
-    cached = [_footer_cache.get((storage.uri, file)) for file in files]
-    missing = [file for file, footer in zip(files, cached, strict=True) if footer is None]
+    cached_footers = [_footer_cache.get((storage.uri, file)) for file in files]
+    missing = [file for file, footer in zip(files, cached_footers, strict=True) if footer is None]
     if len(missing) <= 1:
         read = iter([_read_footer(storage, file) for file in missing])
     else:
         with ThreadPoolExecutor(min(_MAX_THREADS, len(missing))) as threads:
             read = iter(list(threads.map(lambda file: _read_footer(storage, file), missing)))
-    return [next(read) if footer is None else footer for footer in cached]
+    return [next(read) if footer is None else footer for footer in cached_footers]
 
 
 def _read_footer(storage: Storage, file: FolderFile) -> Footer:
@@ -103,18 +103,18 @@ def unified_schema(storage: Storage, files: Sequence[FolderFile], partition_name
     """
     sources: dict[str, tuple[Field, FolderFile]] = {}
     partitions = {name.casefold() for name in partition_names}
-    sampled = sampled_files(files)[::-1]
-    for file, footer in zip(sampled, read_footers(storage, sampled), strict=True):
+    newest_first = sampled_files(files)[::-1]
+    for file, footer in zip(newest_first, read_footers(storage, newest_first), strict=True):
         check_distinct_names(footer.types)
         for name, type_ in footer.types.items():
-            known = sources.get(name.casefold())
+            source = sources.get(name.casefold())
             if name.casefold() in partitions or type_.kind is TypeKind.NULL:
                 continue
-            if known is None:
+            if source is None:
                 check_stored_type(type_, f"column {name!r} of {file.path} in {storage.uri}")
                 sources[name.casefold()] = Field(name, type_), file
-            elif known[0].type != type_:
-                raise _type_conflict(name, type_, file, known[0].type, f"and {known[0].type} in {known[1].path}")
+            elif source[0].type != type_:
+                raise _type_conflict(name, type_, file, source[0].type, f"and {source[0].type} in {source[1].path}")
     if not sources and files:
         raise SchemaError(f"the files of {storage.uri} have no column besides those of its folders")
     return Schema(tuple(field for field, _ in sources.values()))
@@ -137,7 +137,7 @@ def stored_name(name: str, footer: Footer) -> str | None:
     """Return what a file calls a column, found without regard to case, as Spark finds it; None if it lacks it."""
     if name in footer.types:
         return name
-    return next((stored for stored in footer.types if stored.casefold() == name.casefold()), None)
+    return next((column for column in footer.types if column.casefold() == name.casefold()), None)
 
 
 def check_file_type(field: Field, type_: LogicalType, file: FolderFile) -> None:
@@ -146,15 +146,15 @@ def check_file_type(field: Field, type_: LogicalType, file: FolderFile) -> None:
         raise _type_conflict(field.name, type_, file, field.type, f"and {field.type} in the table")
 
 
-def _is_same_type(stored: LogicalType, type_: LogicalType) -> bool:
-    if isinstance(stored, StructType) and isinstance(type_, StructType):
+def _is_same_type(stored_type: LogicalType, type_: LogicalType) -> bool:
+    if isinstance(stored_type, StructType) and isinstance(type_, StructType):
         types = {field.name.casefold(): field.type for field in type_.fields}
-        return all(_is_same_type(f.type, types.get(f.name.casefold(), f.type)) for f in stored.fields)
-    if isinstance(stored, ListType) and isinstance(type_, ListType):
-        return _is_same_type(stored.element, type_.element)
-    if isinstance(stored, MapType) and isinstance(type_, MapType):
-        return _is_same_type(stored.key, type_.key) and _is_same_type(stored.value, type_.value)
-    return stored == type_ or stored.kind is TypeKind.NULL
+        return all(_is_same_type(f.type, types.get(f.name.casefold(), f.type)) for f in stored_type.fields)
+    if isinstance(stored_type, ListType) and isinstance(type_, ListType):
+        return _is_same_type(stored_type.element, type_.element)
+    if isinstance(stored_type, MapType) and isinstance(type_, MapType):
+        return _is_same_type(stored_type.key, type_.key) and _is_same_type(stored_type.value, type_.value)
+    return stored_type == type_ or stored_type.kind is TypeKind.NULL
 
 
 def _type_conflict(name: str, type_: LogicalType, file: FolderFile, other: LogicalType, where: str) -> TableError:

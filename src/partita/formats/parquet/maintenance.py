@@ -21,10 +21,10 @@ def remove_orphan_files(storage: Storage, older_than: float) -> DeletedFiles:
     CommitLog(storage).latest_finished()
     listing = FolderListing.from_files(storage.list_files(), "parquet")
     commit = CommitLog(storage).latest()
-    removed = listing.orphan_files(
-        lambda path: not path.startswith(f"{STAGING_FOLDER}/") or path in commit.added,
+    deleted_files = listing.orphan_files(
+        lambda path: not path.startswith(f"{STAGING_FOLDER}/") or path in commit.added_paths,
         lambda path: _STAGED_FILE.fullmatch(path) is not None,
         time.time() - older_than,
     )
-    storage.delete(removed)
-    return removed
+    storage.delete(deleted_files)
+    return deleted_files

@@ -80,22 +80,22 @@ class ParquetTableVersion(TableVersion):
 
     def commit(self, change: TableChange) -> int:
         """Decide a commit, move the staged files to their places, and delete those that are replaced."""
-        log, staged = CommitLog(self.storage), change.added_files["path"].to_pylist()
+        log, staged_paths = CommitLog(self.storage), change.added_files["path"].to_pylist()
         files = [self.data_files[index] for index in change.removed_file_indices.tolist()]
-        removed = [StoredFile(file.path, file.size, file.modified_time) for file in files]
+        removed_files = [StoredFile(file.path, file.size, file.modified_time) for file in files]
         while True:
             latest = log.latest_finished()
             application, number = change.transaction or ("", 0)
             if change.transaction is not None and latest.transactions.get(application, -1) >= number:
-                self.storage.delete(staged)
+                self.storage.delete(staged_paths)
                 break
             if needs_check(change):
                 try:
                     check_conflict(self, load_table_version(self.storage), change)
                 except CommitConflict:
-                    self.storage.delete(staged)
+                    self.storage.delete(staged_paths)
                     raise
-            commit = log.begin(latest, staged, removed, change.transaction)
+            commit = log.begin(latest, staged_paths, removed_files, change.transaction)
             if commit is not None:
                 self._carry_out(log, commit, change.operation)
                 break
@@ -150,19 +150,19 @@ def load_table_version(storage: Storage, definition: TableDefinition | None = No
     """
     definition = definition or read_definition(storage)
     commit, stored_files, visible_files = list_table_files(storage)
-    found = find_data_files(storage, stored_files, visible_files, FORMAT_NAME)
+    listing = find_data_files(storage, stored_files, visible_files, FORMAT_NAME)
     if definition is None:
-        if not found.files:
+        if not listing.files:
             raise TableMissing(storage.uri)
-        definition = _inferred_definition(storage, found)
-    elif found.files and casefold_names(found.partition_names) != casefold_names(definition.partition_names):
+        definition = _inferred_definition(storage, listing)
+    elif listing.files and casefold_names(listing.partition_names) != casefold_names(definition.partition_names):
         raise TableError(
-            f"the files of {storage.uri} are partitioned by {', '.join(found.partition_names) or 'nothing'}, and by "
+            f"the files of {storage.uri} are partitioned by {', '.join(listing.partition_names) or 'nothing'}, and by "
             f"its definition they are by {', '.join(definition.partition_names) or 'nothing'}"
         )
-    schema, files = definition.schema, found.files
+    schema, files = definition.schema, listing.files
     spec, fields = identity_spec(definition.partition_names, schema), map(schema.find_field, definition.partition_names)
-    texts = found.texts if files else tuple(pa.array([], pa.string()) for _ in definition.partition_names)
+    texts = listing.texts if files else tuple(pa.array([], pa.string()) for _ in definition.partition_names)
     partitions = typed_partitions(list(fields), texts, len(files))
     spec_ids = spec_id_column(0, len(files))
     table_files = pa.table(
@@ -191,15 +191,15 @@ def load_table_version(storage: Storage, definition: TableDefinition | None = No
     )
 
 
-def _inferred_definition(storage: Storage, found: PartitionedFiles) -> TableDefinition:
+def _inferred_definition(storage: Storage, listing: PartitionedFiles) -> TableDefinition:
     """Return the columns of files, then those of folders."""
-    stored = unified_schema(storage, found.files, found.partition_names)
+    stored_schema = unified_schema(storage, listing.files, listing.partition_names)
     partitions = [
-        Field(name, inferred_type(texts)) for name, texts in zip(found.partition_names, found.texts, strict=True)
+        Field(name, inferred_type(texts)) for name, texts in zip(listing.partition_names, listing.texts, strict=True)
     ]
     for field in partitions:
         check_partition_column(field)
-    return TableDefinition("", Schema((*stored.fields, *partitions)), found.partition_names)
+    return TableDefinition("", Schema((*stored_schema.fields, *partitions)), listing.partition_names)
 
 
 def _take(files: Sequence[FolderFile], indices: np.ndarray | None) -> Sequence[FolderFile]:

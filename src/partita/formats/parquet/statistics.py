@@ -65,10 +65,10 @@ def _file_bounds(field: Field, footer: Footer, file: FolderFile) -> _Bounds:
     groups = [_chunk_bounds(chunk) for chunk in chunks]
     nulls = [null_count for _, _, null_count in groups]
     null_count = None if None in nulls else sum(filter(None, nulls))
-    bounded = [g for g, chunk in zip(groups, chunks, strict=True) if g[2] is None or g[2] < chunk.num_values]
-    if not bounded or any(least is None or greatest is None for least, greatest, _ in bounded):
+    value_bounds = [g for g, chunk in zip(groups, chunks, strict=True) if g[2] is None or g[2] < chunk.num_values]
+    if not value_bounds or any(least is None or greatest is None for least, greatest, _ in value_bounds):
         return None, None, null_count
-    return min(least for least, _, _ in bounded), max(greatest for _, greatest, _ in bounded), null_count
+    return min(least for least, _, _ in value_bounds), max(greatest for _, greatest, _ in value_bounds), null_count
 
 
 def _chunk_bounds(chunk: Any) -> _Bounds:

@@ -155,8 +155,8 @@ def partition_folder(texts: Sequence[str | None], fields: Sequence[Field]) -> st
     for field, value in validate_partition_values(values, schema, UTC):
         segment = _VISIBLE_START.sub(_percent_escape, directory_segment(field.name, _folder_text(value, field)))
         if len(segment.encode()) > MAX_NAME_BYTES:
-            expected = f"a value whose folder has a name of at most {MAX_NAME_BYTES} bytes"
-            raise PartitionValueError(field.name, expected, f"{len(segment.encode())} bytes")
+            expectation = f"a value whose folder has a name of at most {MAX_NAME_BYTES} bytes"
+            raise PartitionValueError(field.name, expectation, f"{len(segment.encode())} bytes")
         segments.append(segment)
     return "/".join(segments)
 

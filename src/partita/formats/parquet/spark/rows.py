@@ -72,8 +72,8 @@ class ParquetRows(TableRows):
             f"{PARTITION_COLUMN_PREFIX}{i}": partition_text(column_by_name(f.name), schema[f.name].dataType, f.name)
             for i, f in enumerate(fields)
         }
-        stored = [(f.name, f.name, schema[f.name].dataType) for f in self.table_version.stored_columns]
-        stored_rows = rebalance_by_partition(select_stored_columns(rows, texts, stored), len(fields))
+        stored_columns = [(f.name, f.name, schema[f.name].dataType) for f in self.table_version.stored_columns]
+        stored_rows = rebalance_by_partition(select_stored_columns(rows, texts, stored_columns), len(fields))
         return write_data_files(stored_rows, self.table_version.write_target(), len(fields), WRITTEN_FILE_SCHEMA)
 
     def delete_rows(
@@ -104,16 +104,16 @@ class ParquetRows(TableRows):
         storage, schema = self.table_version.storage, self.spark_schema()
         files = [self.table_version.data_files[index] for index in file_indices.tolist()]
         constants = [name for name in names if name in self.table_version.spec.names]
-        stored = tuple(name for name in names if name not in constants)
-        check_file_types(storage, files, [self.table_version.schema.find_field(name) for name in stored])
+        stored_columns = tuple(name for name in names if name not in constants)
+        check_file_types(storage, files, [self.table_version.schema.find_field(name) for name in stored_columns])
         location = FolderLocation.from_uri(storage.uri)
         check_no_links_outside(location, (f"{storage.uri}/{file.location}" for file in files))
         locations = [storage.hadoop_location(file.location) for file in files]
         return ScanFiles(
             locations,
             [spark_file_path(location) for location in locations],
-            stored,
-            (FileGroup(np.arange(len(files)), StructType([schema[name] for name in stored])),),
+            stored_columns,
+            (FileGroup(np.arange(len(files)), StructType([schema[name] for name in stored_columns])),),
             self.table_version.partitions.take(pa.array(file_indices)).select(constants),
             tuple((name, schema[name].dataType, name) for name in names),
             tuple(f"{file.size} {file.modified_time!r}" for file in files),
