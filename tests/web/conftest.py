@@ -30,11 +30,13 @@ def sample_lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @pytest.fixture(scope="session")
-def site(sample_lake: Lake) -> Site:
+def site(sample_lake: Lake) -> Iterator[Site]:
     """The site of that lake, with a snapshot taken and no watch running."""
     site = Site.of(sample_lake, AccessPolicy(TOKEN, port=8765))
     site.snapshots.refresh()
-    return site
+    yield site
+    site.snapshots.stop()
+    site.snapshots.latest.connection.close()
 
 
 @pytest.fixture(scope="session")
