@@ -173,7 +173,7 @@ def test_an_overwrite_replaces_what_the_session_means(spark: SparkSession, folde
         # 2025-11-02 09:00 in UTC.
         done = table.overwrite(new, "ts >= '2025-11-02 10:00:00'")
         assert done.counts["files_removed"] == 1
-        with pytest.raises(pt.ConstraintError, match="not in what is overwritten"):
+        with pytest.raises(pt.ConstraintError, match="does not match the predicate of the overwrite"):
             table.overwrite(new, "ts >= '2025-11-02 11:00:00'")
     assert table.read().count() == len(MOMENTS)
 

@@ -111,7 +111,7 @@ def test_overwrite_replaces_rows_that_match_a_predicate(table: LanceTable) -> No
     assert [row["id"] for row in sorted_rows(table)] == sorted([3, *(n for n in range(30) if n % 3)])
     with pytest.raises(pt.TableError, match="part of"):
         table.overwrite(orders(3), "id = 3")
-    with pytest.raises(pt.ConstraintError, match="overwritten"):
+    with pytest.raises(pt.ConstraintError, match="does not match the predicate of the overwrite"):
         table.overwrite(orders(1), "country = 'US'")
 
 
