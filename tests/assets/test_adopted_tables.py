@@ -13,12 +13,7 @@ import partita as pt
 from partita.lake import Lake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import SparkSession
-
-
-DAYS = pt.daily("day", start="2025-01-01", end="2025-01-04")
 
 
 SCHEMA = pa.schema([("day", pa.date32()), ("region", pa.string()), ("n", pa.int64())])
@@ -28,59 +23,7 @@ def rows(*days: int, region: str = "us") -> pa.Table:
     return pa.table({"day": [date(2025, 1, d) for d in days], "region": [region] * len(days), "n": list(days)}, SCHEMA)
 
 
-def append_to_delta(lake: Lake, table: pa.Table) -> None:
-    from deltalake import write_deltalake
-
-    write_deltalake(lake.table("raw").uri, table, mode="append")
-
-
-def append_to_iceberg(lake: Lake, table: pa.Table) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    from partita.formats.iceberg.catalogs import CATALOG_FILE
-
-    uri = f"sqlite:///{lake.uri}/{CATALOG_FILE}"
-    store = lake.table("raw")._store
-    catalog = SqlCatalog(store._table.catalog.name, uri=uri)  # type: ignore[attr-defined] # Iceberg's own
-    catalog.load_table(store._table.name()).append(table)  # type: ignore[attr-defined] # the same
-
-
-def append_to_lance(lake: Lake, table: pa.Table) -> None:
-    import lance
-
-    plan = lake.table("raw").plan()
-    for index, key in enumerate(plan.files["key"].to_pylist()):
-        values = pt.PartitionKey.parse(key)
-        leaf_rows = table.filter(pa.compute.equal(table["day"], values["day"])).drop_columns(["day"])
-        if leaf_rows.num_rows:
-            lance.write_dataset(leaf_rows, f"{lake.table('raw').uri}/{plan.files['path'][index]}", mode="append")
-
-
-WRITERS: dict[str, Callable[[Lake, pa.Table], None]] = {
-    "delta": append_to_delta, "iceberg": append_to_iceberg, "lance": append_to_lance,
-}  # fmt: skip
-
-
-@pytest.fixture(params=WRITERS)
-def format_name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def raw(lake: Lake, format_name: str, spark: SparkSession) -> pt.Asset:
-    """A source whose table has two days."""
-    assert spark is not None
-    table = lake.create_table("raw", SCHEMA, format=format_name, partition_by=["day"])
-    if format_name == "lance":
-        # Lance itself appends only to partitions that are there.
-        table.append(rows(1, 2))
-    else:
-        WRITERS[format_name](lake, rows(1, 2))
-    source = pt.source("raw", partitions=DAYS)
-    lake.register(source)
-    return source
-
-
+@pytest.mark.parametrize("format_name", ["delta", "iceberg", "lance"])
 def test_a_table_that_lies_elsewhere_is_adopted_with_its_history(
     lake: Lake, tmp_path: Path, format_name: str, spark: SparkSession
 ) -> None:
