@@ -72,6 +72,11 @@ class FolderCommit:
     commit_id: str = field(default_factory=lambda: str(uuid4()))
     process: Mapping[str, Any] = field(default_factory=this_process)
 
+    def has_transaction(self, transaction: tuple[str, int]) -> bool:
+        """Return whether that number of the application, or a later one, is recorded."""
+        application, number = transaction
+        return self.transactions.get(application, -1) >= number
+
     def to_json(self) -> bytes:
         """Return the commit as its file holds it."""
         removed_states = [[file.path, file.size, file.modified_time] for file in self.removed_files]

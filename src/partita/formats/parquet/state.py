@@ -68,8 +68,7 @@ class ParquetTableVersion(TableVersion):
 
     def has_transaction(self, transaction: tuple[str, int]) -> bool:
         """Return whether a commit has recorded that number of the application, or a later one."""
-        application, number = transaction
-        return self.latest_commit.transactions.get(application, -1) >= number
+        return self.latest_commit.has_transaction(transaction)
 
     def stays_matched(self, predicate: Predicate, plan: FilePlan) -> bool:
         """Return whether all rows match by their partitions: a file that is written anew may have other rows."""
@@ -85,8 +84,7 @@ class ParquetTableVersion(TableVersion):
         removed_files = [StoredFile(file.path, file.size, file.modified_time) for file in files]
         while True:
             latest = log.latest_finished()
-            application, number = change.transaction or ("", 0)
-            if change.transaction is not None and latest.transactions.get(application, -1) >= number:
+            if change.transaction is not None and latest.has_transaction(change.transaction):
                 self.storage.delete(staged_paths)
                 break
             if needs_check(change):
