@@ -17,7 +17,7 @@ import pyarrow as pa
 import partita as pt
 from tests.house.sample_lake import ROWS
 
-PUBLIC_MODULES = ("partita", "partita.arrow", "partita.formats.delta", "partita.status")
+PUBLIC_MODULES = ("partita", "partita.arrow", "partita.formats.delta", "partita.formats.parquet", "partita.status")
 KEY = pt.PartitionKey.of(region="eu")
 SCHEMA = pt.Schema.of({"id": "long", "region": "string", "ts": "timestamp"})
 SPEC = pt.parse_spec("region", SCHEMA, family="iceberg")

@@ -16,7 +16,7 @@ import pytest
 import partita
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("arrow", "formats.delta", "spark", "status")
+ROOMS = ("arrow", "formats.delta", "formats.parquet", "spark", "status")
 reads_the_reference = pytest.mark.slow(reason="builds the documentation")
 
 # Adding a name is a line here, a line in docs/reference/ and one in CHANGELOG.md. Removing one needs an ADR.

@@ -2,12 +2,14 @@
 
 from importlib import import_module
 
+from partita.formats.registry import FORMATS
+
 
 def __getattr__(name: str) -> object:
-    if name != "delta":
+    if name not in FORMATS:
         raise AttributeError(f"module 'partita.formats' has no attribute {name!r}")
-    return import_module("partita.formats.delta")
+    return import_module(f"partita.formats.{name}")
 
 
 def __dir__() -> list[str]:
-    return ["delta"]
+    return list(FORMATS)

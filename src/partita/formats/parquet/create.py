@@ -24,6 +24,7 @@ from partita.algebra.transforms import PartitionFunction
 from partita.algebra.types import Field, ListType, LogicalType, MapType, StructType, TypeKind
 from partita.arrow.schema import to_arrow_type, to_schema
 from partita.errors import SchemaError, SpecError, TableError, TableExists
+from partita.formats.arguments import partition_functions_of
 from partita.formats.column_partitioning import identity_spec, not_a_column_error
 from partita.formats.parquet.values import PARTITION_TEXT_KINDS, is_hidden
 from partita.storage import Storage
@@ -134,7 +135,11 @@ def create_table(
 
 
 def declare_table(
-    uri: str, schema: object, partition_by: Sequence[str] = (), *, options: Mapping[str, str] | None = None
+    uri: str,
+    schema: object,
+    partition_by: Sequence[PartitionFunction | str] = (),
+    *,
+    options: Mapping[str, str] | None = None,
 ) -> None:
     """Write down the schema and the partition columns of a folder that others made, for `pt.open_table`.
 
@@ -145,8 +150,7 @@ def declare_table(
     from partita.formats.parquet.state import load_table_version
 
     storage, columns = Storage.from_uri(uri, options), to_schema(schema)
-    names = [columns.find_field(name).name for name in partition_by]
-    check_columns(columns, names)
+    names = _partition_names(columns, partition_functions_of(partition_by, "partition_by"))
     table_version = load_table_version(storage, TableDefinition("", columns, tuple(names)))
     check_file_types(storage, sampled_files(table_version.data_files), table_version.stored_columns)
     if not storage.put_if_absent(DEFINITION_PATH, _definition_json(columns, names)):
