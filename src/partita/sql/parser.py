@@ -13,7 +13,7 @@ from partita.algebra.predicate_text import unescape_literal
 from partita.errors import TableError
 from partita.formats.capabilities import Operation
 from partita.formats.merge_clauses import MatchKind, MergeAction
-from partita.formats.registry import table_format
+from partita.formats.registry import FORMATS, table_format
 from partita.sql.statements import (
     AlterPartitionStatement,
     CreateTableStatement,
@@ -217,7 +217,7 @@ def _parse_create_table(tokens: TokenStream) -> CreateTableStatement:
             break
     tokens.expect_end()
     if not format_:
-        tokens.fail("the table's format is expected: USING iceberg, or USING delta")
+        tokens.fail(f"the table's format is expected: USING and one of {', '.join(FORMATS)}")
     columns = tuple(_parse_column(fragment, format_) for fragment in column_fragments)
     return CreateTableStatement(table, if_not_exists, columns, format_, partition_by, properties)
 
