@@ -71,7 +71,7 @@ def check_names(table: pt.Table, names: list[str]) -> None:
     pruned_names = names if table.plan("id = 1").files.num_rows == 1 else table.spec.names
     for name in names:
         planned_rows = table.plan(f"{quoted_name(name)} = '{values[name][0]}'").files["rows"].to_pylist()
-        # A column with a dot in its name is not pruned by (ADR 0007).
+        # A column with a dot in its name is not pruned by (ADR 7).
         is_pruned = name in pruned_names and "." not in name
         assert planned_rows == ([1] if is_pruned else [1, 1]), name
     conditions = [f"{quoted_name(name)} = '{value}'" for name, (value, _) in values.items()]

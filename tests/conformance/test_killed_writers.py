@@ -93,7 +93,7 @@ def check_after_kill(lake: pt.Lake, written_files: set[str], step: str) -> bool:
     if is_committed:
         assert remaining == written_files
     elif remaining:
-        # Only metadata that the killed writer wrote, and that its catalog never got, may keep files (ADR 0025).
+        # Only metadata that the killed writer wrote, and that its catalog never got, may keep files (ADR 25).
         assert step not in ("before", "after")
         assert remaining == written_files
         assert any(path.endswith(".metadata.json") for path in removed.remaining), step

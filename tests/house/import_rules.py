@@ -1,9 +1,9 @@
 """The rooms of `src/partita`, what each may import, and the walk that finds what breaks that.
 
-    algebra, storage, process <- arrow <- spark, status <- picture <- formats <- sql, assets <- lake <- web <- cli
+    algebra, storage, process <- arrow <- spark, status <- display <- formats <- sql, assets <- lake <- web <- cli
 
-`status` knows `algebra` and `arrow` only, and `picture` no more than `status` besides. By it lakes, tables and plans
-show themselves in notebooks, so it knows none of them (ADR 0035).
+`status` knows `algebra` and `arrow` only, and `display` no more than `status` besides. Lakes, tables and plans use
+`display` to show themselves in notebooks, so it knows none of them (ADR 35).
 
 Every import counts: at the top, in a function, and under TYPE_CHECKING, for a type is knowledge too. Imports of a name
 that is computed can't be seen; none are needed.

@@ -30,27 +30,27 @@ PRONOUNS = frozenset(
 NOUNS = frozenset({"embed", "feed", "need", "seed", "speed"})
 FUNCTION_EXCEPTIONS = {
     "done": "the number of done partitions beside `total`",
-    "of": "PartitionKey.of is public (design.md), and the constructors like it",
+    "of": "PartitionKey.of is public (ADR 36), and the constructors like it",
     "put": "the verb, as in HTTP",
-    "skipped": "FilePlan.skipped is public (design.md)",
+    "skipped": "FilePlan.skipped is public (ADR 36)",
     "split": "the verb, as str.split",
 }
 # A name that holds a value may be one of these words, for the reason given.
 VALUE_EXCEPTIONS = {
-    "at": "Lake.record(at=) and Table.at are public (design.md)",
-    "expected": "what `actual` is compared with; and the public column of `lake.status` (design.md)",
+    "at": "Lake.record(at=) is public (ADR 36)",
+    "expected": "what `actual` is compared with; and a public column of `lake.status` (ADR 36)",
     "left": "the first operand of a comparison, beside `right`",
     "other": "the second operand of __eq__ and its like, as in Python's data model",
-    "skipped": "FilePlan.skipped is public (design.md)",
+    "skipped": "FilePlan.skipped is public (ADR 36)",
     "FIXED": "a type in Iceberg's specification",
     "OTHER": "the types that are none of the members, as in other enumerations",
     "UNBOUNDED": "an interval without bounds, as in Spark's window frames",
     "UNPARTITIONED": "a table or asset without partitions, as in Iceberg's specification",
     "ADDED": "the status of a manifest entry in Iceberg's specification",
     "DELETED": "the status of a manifest entry in Iceberg's specification",
-    "CANCELLED": "the outcome of an attempt (design.md)",
-    "FAILED": "the outcome of an attempt (design.md)",
-    "SUCCEEDED": "the outcome of an attempt (design.md)",
+    "CANCELLED": "the outcome of an attempt in the status spec",
+    "FAILED": "the outcome of an attempt in the status spec",
+    "SUCCEEDED": "the outcome of an attempt in the status spec",
 }
 # Exceptions in one module: public names, and words of a protocol or of a file.
 MODULE_EXCEPTIONS = {
@@ -59,13 +59,13 @@ MODULE_EXCEPTIONS = {
         ("cancelled", "failed", "left", "succeeded"), "the public counts of RunResult, as in `partita run --json`"
     ),
     "assets/run_plan.py": {"blocked": "RunPlan.blocked is public"},
-    "assets/selection.py": {"failed": "Lake.plan(failed=) is public (design.md)"},
+    "assets/selection.py": {"failed": "Lake.plan(failed=) is public (ADR 36)"},
     "errors.py": dict.fromkeys(("expected", "found", "known"), "public fields of errors"),
-    "lake/runs.py": {"failed": "Lake.plan(failed=) is public (design.md)"},
+    "lake/runs.py": {"failed": "Lake.plan(failed=) is public (ADR 36)"},
     "status/events.py": dict.fromkeys(
         ("DEFINED", "REMOVED", "RETIRED", "STARTED", "WIPED"), "the kinds of events, as the ledger stores them"
     ),
-    "status/states.py": {"MATERIALIZED": "a display status of seed 002"},
+    "status/states.py": {"MATERIALIZED": "a display status of the status spec"},
     "storage/arrow_files.py": {"closed": "pyarrow reads it, as that of any Python file"},
 }
 # An exception of two operands holds only where the second is bound in the same module.

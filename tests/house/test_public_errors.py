@@ -1,4 +1,4 @@
-"""Nothing but a `PartitaError` leaves the public face, whatever it is given and however broken its world is (ADR 0026).
+"""Nothing but a `PartitaError` leaves the public face, whatever it is given and however broken its world is (ADR 26).
 
 The calls are found by walking the face, so that a new name is held to it by itself.
 """

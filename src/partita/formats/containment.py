@@ -1,4 +1,4 @@
-"""Which files a table may delete, and which lie outside of it (ADR 0025).
+"""Which files a table may delete, and which lie outside of it (ADR 25).
 
 A file is deleted only if it meets all of these conditions; any other file remains, and the reason is returned:
 

@@ -1,4 +1,4 @@
-"""Check the SQL expressions of a table's metadata: generated columns, constraints, invariants (ADR 0025).
+"""Check the SQL expressions of a table's metadata: generated columns, constraints, invariants (ADR 25).
 
 Spark evaluates them, and another writer may have written them, so an expression must meet all of these conditions:
 

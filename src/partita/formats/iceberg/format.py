@@ -137,7 +137,7 @@ def _check_folder_properties(address: TableAddress, properties: Mapping[str, str
             if is_table_folder(other):
                 raise TableError(
                     f"{key} of {address.name} would put files into the folder of the table at {other.uri}, whose "
-                    "clean-up would take them for leavings; choose a folder outside of it"
+                    "clean-up would delete them as orphans; choose a folder outside of it"
                 )
 
 

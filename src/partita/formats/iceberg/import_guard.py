@@ -1,4 +1,4 @@
-"""Which Python classes pyiceberg may import: only those that the user's own configuration names (ADR 0025).
+"""Which Python classes pyiceberg may import: only those that the user's own configuration names (ADR 25).
 
 pyiceberg imports the classes that `py-io-impl`, `s3.retry-strategy-impl` or `write.py-location-provider.impl` name, and
 takes such properties from table metadata and from the answers of a REST catalog as readily as from its configuration.

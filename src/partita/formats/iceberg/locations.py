@@ -1,4 +1,4 @@
-"""Where the files of an Iceberg table are, and in which folders the table may delete files (ADR 0025).
+"""Where the files of an Iceberg table are, and in which folders the table may delete files (ADR 25).
 
 Anyone who wrote metadata could have written any location, so a location in metadata is no proof of ownership. A folder
 is the table's own if the user opened or created the table in it, or if it is the table's location and the catalog's
