@@ -238,6 +238,21 @@ def test_a_file_counts_from_when_it_was_put_in_its_place(tmp_path: Path) -> None
     assert written_time < before <= commit.committed_at.timestamp() <= time.time()
 
 
+@pytest.mark.parametrize("moved", ["y=1/p=1", "y=1", "."])
+def test_a_file_counts_from_when_a_folder_with_it_was_put_in_its_place(tmp_path: Path, moved: str) -> None:
+    folder, staging = tmp_path / "t", tmp_path / "staging"
+    write_file(folder / "y=1" / "p=1" / "a.parquet", 1_700_000_000, id=[1])
+    table = open_folder(folder)
+    cursor = table.change_feed().cursor
+    written_time = write_file(staging / "y=1" / "p=1" / "b.parquet", id=[2]).stat().st_mtime
+    time.sleep(0.1)
+    before = time.time() - 0.01  # the disk's clock has ticks
+    (folder / moved).rename(tmp_path / "replaced")
+    (staging / moved).rename(folder / moved)
+    (commit,) = table.change_feed(cursor).commits
+    assert written_time < before <= commit.committed_at.timestamp() <= time.time()
+
+
 def test_an_asset_is_made_as_a_plain_folder(spark: SparkSession, tmp_path: Path) -> None:
     lake = pt.Lake(str(tmp_path))
     made = []
