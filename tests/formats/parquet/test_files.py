@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import partita as pt
@@ -131,6 +132,12 @@ def test_conflicting_and_unreadable_types_are_refused_by_file(tmp_path: Path, co
     write_file(tmp_path / "p=a" / "a.parquet", 1, id=[1])
     write_file(tmp_path / "p=b" / "b.parquet", 2, id=column)
     with pytest.raises((TableError, pt.SchemaError), match=text):
+        open_folder(tmp_path)
+
+
+def test_a_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"]), tmp_path / "a.parquet")
+    with pytest.raises(TableError, match=r"a\.parquet has 2 columns called 'id'"):
         open_folder(tmp_path)
 
 
