@@ -196,6 +196,8 @@ def test_values_that_no_name_holds_are_refused_before_anything_is_visible(spark:
     assert table.partitions()["p"].to_pylist() == [None]
     with pytest.raises(UnsupportedOperation, match="replace whole partitions"):
         table.delete("id = 1")
+    with pytest.raises(TableError, match=r"use partition columns alone$"):
+        table.overwrite(table.read(), where="id = 1")
 
 
 def test_an_adopted_folder_is_a_source_whose_late_files_make_others_stale(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -105,6 +106,18 @@ def test_a_folder_without_parquet_files(tmp_path: Path) -> None:
         open_folder(tmp_path / "nothing")
     (tmp_path / "data.csv").write_text("id\n1\n")
     with pytest.raises(TableError, match=r"no Parquet files, only others such as data\.csv"):
+        open_folder(tmp_path)
+
+
+def test_a_file_is_no_table(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"is a file.*open the folder that holds it"):
+        open_folder(write_file(tmp_path / "a.parquet", id=[1]))
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    file = write_file(tmp_path / "p=1" / "a.parquet", id=[1])
+    file.parent.rename(os.fsdecode(os.fsencode(tmp_path) + b"/p=\xff"))
+    with pytest.raises(TableError, match=r"'p=.udcff/a\.parquet' .* is not UTF-8"):
         open_folder(tmp_path)
 
 
