@@ -255,6 +255,16 @@ def test_a_file_counts_from_when_a_folder_with_it_was_put_in_its_place(tmp_path:
     assert written_time < before <= commit.committed_at.timestamp() <= time.time()
 
 
+def test_a_file_with_a_time_that_is_still_to_come_counts_from_now(tmp_path: Path) -> None:
+    file = write_file(tmp_path / "p=1" / "a.parquet", id=[1])
+    table = open_folder(tmp_path)
+    cursor = table.change_feed().cursor
+    write_file(file, int(time.time()) + 3600, id=[1, 2])
+    for feed in (table.change_feed(cursor), table.change_feed()):
+        (commit,) = feed.commits
+        assert time.time() - 60 < commit.committed_at.timestamp() <= time.time()
+
+
 def test_an_asset_is_made_as_a_plain_folder(spark: SparkSession, tmp_path: Path) -> None:
     lake = pt.Lake(str(tmp_path))
     made = []
