@@ -121,7 +121,7 @@ class Storage(ABC):
         """Return when a file was last written, in seconds since 1970."""
 
     def arrival_time(self, file: StoredFile) -> float:
-        """Return when a file came to its path, in seconds since 1970, as far as the store tells that from its age."""
+        """Return when a file came to its path, in seconds since 1970, as far as the store tells that."""
         return file.modified_time
 
     @abstractmethod

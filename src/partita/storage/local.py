@@ -106,11 +106,23 @@ class LocalStorage(Storage):
             return self._resolve_path(path).stat().st_mtime
 
     def arrival_time(self, file: StoredFile) -> float:
+        """Return when the file or a folder that it is in was moved to its place, which its own times don't all tell.
+
+        The inode of a folder changes when the folder is moved, and with the folder's time when an entry comes or goes.
+        """
         with self.translate_errors("find", file.path):
+            path = self._resolve_path(file.path)
             try:
-                return max(file.modified_time, self._resolve_path(file.path).lstat().st_ctime)
+                file_status, folder_statuses = path.lstat(), [folder.stat() for folder in self._folders_of(path)]
             except FileNotFoundError:
                 return file.modified_time
+            move_times = [status.st_ctime for status in folder_statuses if status.st_ctime > status.st_mtime]
+            return max(file.modified_time, file_status.st_ctime, *move_times)
+
+    def _folders_of(self, path: Path) -> list[Path]:
+        """Return the folders above a file, up to this one."""
+        depth = len(path.relative_to(self.uri).parts)
+        return list(path.parents)[:depth]
 
     def delete(self, paths: Iterable[str]) -> None:
         names = tuple(paths)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,7 +24,7 @@ from partita.formats.parquet.state import ParquetTableVersion, load_table_versio
 from partita.formats.partition_selection import selection_from_partitions
 from partita.formats.table_change import NO_FILE_INDICES, TableChange
 from partita.storage import LocalStorage, Storage
-from tests.formats.parquet.folders import load_version, stage_files, visible_rows
+from tests.formats.parquet.folders import load_version, stage_files, visible_rows, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,6 +81,20 @@ def test_staged_files_are_invisible_and_published_ones_lie_in_their_partitions(t
     version.commit(change)
     assert read_ids(reload(version)) == ids_of_others(version) == [1, 2, 3, 4, 5]
     assert {path.split("/")[0] for path in reload(version).files["path"].to_pylist()} == {"p=a", "p=b", "p=c"}
+
+
+def test_a_folder_without_definition_stays_a_table_when_its_last_file_is_removed(tmp_path: Path) -> None:
+    write_file(tmp_path / "p=x" / "a.parquet", id=[1])
+    version = load_version(tmp_path)
+    cursor = pt.open_table(str(tmp_path), format="parquet").change_feed().cursor
+    version.commit(TableChange("replace_partitions", removed_file_indices=np.array([0])))
+    empty = reload(version)
+    assert (empty.schema, empty.spec, empty.data_files) == (version.schema, version.spec, ())
+    (commit,) = pt.open_table(str(tmp_path), format="parquet").change_feed(cursor).commits
+    assert commit.partitions["p"].to_pylist() == ["x"]
+    empty.commit(append_change(empty, {"1": [2]}))
+    assert read_ids(reload(version)) == ids_of_others(version) == [2]
+    assert reload(version).schema == version.schema
 
 
 def test_staged_files_that_are_gone_are_not_committed(tmp_path: Path) -> None:

@@ -196,6 +196,8 @@ def test_values_that_no_name_holds_are_refused_before_anything_is_visible(spark:
     assert table.partitions()["p"].to_pylist() == [None]
     with pytest.raises(UnsupportedOperation, match="replace whole partitions"):
         table.delete("id = 1")
+    with pytest.raises(TableError, match=r"use partition columns alone$"):
+        table.overwrite(table.read(), where="id = 1")
 
 
 def test_an_adopted_folder_is_a_source_whose_late_files_make_others_stale(tmp_path: Path) -> None:
@@ -236,6 +238,31 @@ def test_a_file_counts_from_when_it_was_put_in_its_place(tmp_path: Path) -> None
     written.rename(tmp_path / "p=1" / "b.parquet")
     (commit,) = table.change_feed(cursor).commits
     assert written_time < before <= commit.committed_at.timestamp() <= time.time()
+
+
+@pytest.mark.parametrize("moved", ["y=1/p=1", "y=1", "."])
+def test_a_file_counts_from_when_a_folder_with_it_was_put_in_its_place(tmp_path: Path, moved: str) -> None:
+    folder, staging = tmp_path / "t", tmp_path / "staging"
+    write_file(folder / "y=1" / "p=1" / "a.parquet", 1_700_000_000, id=[1])
+    table = open_folder(folder)
+    cursor = table.change_feed().cursor
+    written_time = write_file(staging / "y=1" / "p=1" / "b.parquet", id=[2]).stat().st_mtime
+    time.sleep(0.1)
+    before = time.time() - 0.01  # the disk's clock has ticks
+    (folder / moved).rename(tmp_path / "replaced")
+    (staging / moved).rename(folder / moved)
+    (commit,) = table.change_feed(cursor).commits
+    assert written_time < before <= commit.committed_at.timestamp() <= time.time()
+
+
+def test_a_file_with_a_time_that_is_still_to_come_counts_from_now(tmp_path: Path) -> None:
+    file = write_file(tmp_path / "p=1" / "a.parquet", id=[1])
+    table = open_folder(tmp_path)
+    cursor = table.change_feed().cursor
+    write_file(file, int(time.time()) + 3600, id=[1, 2])
+    for feed in (table.change_feed(cursor), table.change_feed()):
+        (commit,) = feed.commits
+        assert time.time() - 60 < commit.committed_at.timestamp() <= time.time()
 
 
 def test_an_asset_is_made_as_a_plain_folder(spark: SparkSession, tmp_path: Path) -> None:

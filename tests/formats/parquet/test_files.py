@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import partita as pt
@@ -107,6 +109,18 @@ def test_a_folder_without_parquet_files(tmp_path: Path) -> None:
         open_folder(tmp_path)
 
 
+def test_a_file_is_no_table(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"is a file.*open the folder that holds it"):
+        open_folder(write_file(tmp_path / "a.parquet", id=[1]))
+
+
+def test_a_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    file = write_file(tmp_path / "p=1" / "a.parquet", id=[1])
+    file.parent.rename(os.fsdecode(os.fsencode(tmp_path) + b"/p=\xff"))
+    with pytest.raises(TableError, match=r"'p=.udcff/a\.parquet' .* is not UTF-8"):
+        open_folder(tmp_path)
+
+
 def test_columns_of_files_are_joined_by_name(tmp_path: Path) -> None:
     write_file(tmp_path / "p=a" / "old.parquet", 1, ID=[1], p=["in the file"], note=pa.nulls(1))
     write_file(tmp_path / "p=b" / "new.parquet", 2, id=[2], extra=[{"x": 1}], note=["text"])
@@ -131,6 +145,12 @@ def test_conflicting_and_unreadable_types_are_refused_by_file(tmp_path: Path, co
     write_file(tmp_path / "p=a" / "a.parquet", 1, id=[1])
     write_file(tmp_path / "p=b" / "b.parquet", 2, id=column)
     with pytest.raises((TableError, pt.SchemaError), match=text):
+        open_folder(tmp_path)
+
+
+def test_a_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"]), tmp_path / "a.parquet")
+    with pytest.raises(TableError, match=r"a\.parquet has 2 columns called 'id'"):
         open_folder(tmp_path)
 
 

@@ -16,6 +16,7 @@ from partita.algebra.predicate import Predicate, UnboundPredicate
 from partita.algebra.predicate_text import parse_predicate
 from partita.algebra.schema import Schema, find_field
 from partita.errors import SchemaError, TableError, value_repr
+from partita.formats.capabilities import Operation
 from partita.formats.file_plan import plan_files, referenced_columns
 from partita.formats.operations.write_operation import (
     ChangeResult,
@@ -158,9 +159,10 @@ def overwrite_rows(
     plan = plan_files(replace(operation.table_version, statistics=lambda *_: {}), predicate)
     if not plan.must_match.all():
         partial_file = plan.files.filter(pa.array(~plan.must_match))["path"][0].as_py()
+        other_way = ", or delete and append" if store.format.supports(Operation.DELETE) else ""
         raise TableError(
             f"overwrite replaces whole partitions, and {predicate} may be true of a part of {partial_file}; "
-            "use partition columns alone, or delete and append"
+            f"use partition columns alone{other_way}"
         )
     rows = operation.rows.conform_rows(to_dataframe(new_rows))
     rows = require_condition(rows, predicate.sql(), "a row does not match the predicate of the overwrite")

@@ -5,10 +5,13 @@ whose digest differs was changed, whoever did it.
 
 | the newest file of a changed partition | it counts as changed |
 |---|---|
-| is later than that of the cursor | when that file was written, or on a disk when one was moved to its place |
+| is later than that of the cursor | when that file was written, or on a disk when it or its folder was moved there |
 | isn't: files were deleted, or put there with an earlier time | when it was noticed |
 
-Spark's tasks write files that its job moves to their places at its end, with the times at which they were written.
+A time that is still to come, by a clock that is ahead, counts as now: nobody would notice the change until then.
+
+Spark's tasks write files that its job moves to their places at its end, with the times at which they were written:
+alone, or with the folder of their partition if that is new or replaced.
 
 Changes with less than two seconds between them are one commit, at the time of the latest, unless the names of their
 newest files say that they are of different writes, as the names of Spark's and Partita's files do. Files that were
@@ -60,7 +63,7 @@ def read_change_feed(table_version: ParquetTableVersion, after: str | None) -> C
     now = datetime.now(UTC).timestamp()
     arrival_times = {} if after is None else _arrival_times(table_version, states, cursor_states)
     change_times = {
-        folder: arrival_times.get(folder, state[1])
+        folder: min(now, arrival_times.get(folder, state[1]))
         if folder not in cursor_states or state[1] > cursor_states[folder][1]
         else now
         for folder, state in states.items()

@@ -130,7 +130,7 @@ def create_table(
             f"the folder {storage.uri} has files already, such as {foreign}; open them as a table with pt.open_table, "
             "or choose another name"
         )
-    if not storage.put_if_absent(DEFINITION_PATH, _definition_json(schema, names)):
+    if not storage.put_if_absent(DEFINITION_PATH, _new_definition_json(schema, names)):
         raise TableExists(storage.uri)
 
 
@@ -153,15 +153,27 @@ def declare_table(
     names = _partition_names(columns, partition_functions_of(partition_by, "partition_by"))
     table_version = load_table_version(storage, TableDefinition("", columns, tuple(names)))
     check_file_types(storage, sampled_files(table_version.data_files), table_version.stored_columns)
-    if not storage.put_if_absent(DEFINITION_PATH, _definition_json(columns, names)):
+    if not storage.put_if_absent(DEFINITION_PATH, _new_definition_json(columns, names)):
         raise TableExists(storage.uri)
 
 
-def _definition_json(schema: Schema, partition_names: Sequence[str]) -> bytes:
+def keep_inferred_definition(storage: Storage, definition: TableDefinition) -> None:
+    """Write down what was inferred from files, before the last of them go; an existing definition stays.
+
+    The id stays empty, by which cursors of the change feed know the folder.
+    """
+    storage.put_if_absent(DEFINITION_PATH, _definition_json(definition))
+
+
+def _new_definition_json(schema: Schema, partition_names: Sequence[str]) -> bytes:
+    return _definition_json(TableDefinition(str(uuid4()), schema, tuple(partition_names)))
+
+
+def _definition_json(definition: TableDefinition) -> bytes:
     document = {
         "format_version": 1,
-        "id": str(uuid4()),
-        "schema": schema_to_json(schema),
-        "partition_by": list(partition_names),
+        "id": definition.table_id,
+        "schema": schema_to_json(definition.schema),
+        "partition_by": list(definition.partition_names),
     }
     return json.dumps(document, ensure_ascii=False).encode()

@@ -7,6 +7,7 @@
 | a file with no bytes | ignored: it has no rows |
 | `*.parquet`, `*.parq`, `*.pq`, or any other file that begins with `PAR1` | a data file |
 | any other file | ignored, but a folder of nothing else is refused |
+| a file whose path isn't UTF-8 | refused: no engine but Python finds it |
 | a symbolic link | refused: a listing doesn't follow it, and its rows would be lost |
 | the metadata of a table in another format, here or below | refused, with the name of the format |
 | partition folders of other columns than those of the first file | refused |
@@ -36,6 +37,8 @@ from partita.storage import Storage, StoredFile
 
 _PARQUET_NAME = re.compile(r"\.(parquet|parq|pq)$", re.IGNORECASE)
 _PARQUET_MAGIC = b"PAR1"
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""What Python makes of a byte in a name that isn't UTF-8."""
 _MAX_THREADS = 32
 _HUDI_FOLDER = ".hoodie/"
 _is_parquet_cache: LruCache[tuple[str, FolderFile], bool] = LruCache(100_000)
@@ -64,6 +67,9 @@ def find_data_files(
         raise TableError(
             f"{link} in {storage.uri} is a symbolic link, which is not followed; put the files it leads to in its place"
         )
+    undecoded_path = next((file.path for file in visible if _LONE_SURROGATE.search(file.path)), None)
+    if undecoded_path is not None:
+        raise TableError(f"{undecoded_path!r} in {storage.uri} has a name that is not UTF-8; rename it")
     files = _parquet_files(storage, visible)
     if visible and not files:
         raise TableError(f"{storage.uri} has no Parquet files, only others such as {visible[0].path}")

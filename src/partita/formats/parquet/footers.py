@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -58,11 +60,18 @@ def _read_footer(storage: Storage, file: FolderFile) -> Footer:
         with storage.open_input(file.location) as stream:
             metadata = pq.read_metadata(stream)
         schema = metadata.schema
+        _check_repeated_columns(schema.to_arrow_schema().names, file)
         columns = {schema.column(i).path: i for i in range(metadata.num_columns)}
         int96 = {path.partition(".")[0] for path, i in columns.items() if schema.column(i).physical_type == "INT96"}
         types = {f.name: to_logical_type(_spark_arrow_type(f.type, f.name in int96)) for f in schema.to_arrow_schema()}
         footer = Footer(metadata, types, columns, _has_old_calendar(metadata.metadata or {}))
     return _footer_cache.put((storage.uri, file), footer, metadata.serialized_size + 1000)
+
+
+def _check_repeated_columns(names: Sequence[str], file: FolderFile) -> None:
+    name, count = max(Counter(names).items(), key=itemgetter(1), default=("", 0))
+    if count > 1:
+        raise TableError(f"{file.path} has {count} columns called {name!r}, which Spark can't read; write it anew")
 
 
 def _spark_arrow_type(type_: pa.DataType, is_int96: bool) -> pa.DataType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from partita.algebra.transforms import TransformFamily
@@ -105,6 +106,8 @@ class ParquetFormat(TableFormat):
         from partita.formats.parquet.store import ParquetTableStore
 
         folder = self._table_folder(uri, options, location)
+        if folder.is_local and Path(folder.uri).is_file():
+            raise TableError(f"{folder.uri} is a file, and a table is a folder; open the folder that holds it")
         enclosing_folder = enclosing_table_folder(folder)
         if enclosing_folder is not None:
             raise TableError(

@@ -24,7 +24,12 @@ from partita.formats.column_partitioning import identity_spec
 from partita.formats.file_plan import FilePlan, prune_files
 from partita.formats.parquet.commit import CommitLog, FolderCommit, FolderFile, list_table_files
 from partita.formats.parquet.conflicts import check_conflict, needs_check
-from partita.formats.parquet.create import TableDefinition, check_partition_column, read_definition
+from partita.formats.parquet.create import (
+    TableDefinition,
+    check_partition_column,
+    keep_inferred_definition,
+    read_definition,
+)
 from partita.formats.parquet.files import ParquetTarget, PartitionedFiles, casefold_names, find_data_files
 from partita.formats.parquet.footers import unified_schema
 from partita.formats.parquet.statistics import file_statistics, row_counts
@@ -93,6 +98,8 @@ class ParquetTableVersion(TableVersion):
                 except CommitConflict:
                     self.storage.delete(staged_paths)
                     raise
+            if not self.table_id and not staged_paths and len(removed_files) == len(self.data_files):
+                keep_inferred_definition(self.storage, TableDefinition("", self.schema, tuple(self.spec.names)))
             commit = log.begin(latest, staged_paths, removed_files, change.transaction)
             if commit is not None:
                 self._carry_out(log, commit, change.operation)
