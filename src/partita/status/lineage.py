@@ -51,8 +51,10 @@ class LineageEdge:
             return False
         if self.upstream_definition is None:
             return True
-        ours, theirs = self.downstream_definition.partitions, self.upstream_definition.partitions
-        return ours.names == theirs.names and all(map(_has_same_values, ours.dimensions, theirs.dimensions))
+        downstream, upstream = self.downstream_definition.partitions, self.upstream_definition.partitions
+        return downstream.names == upstream.names and all(
+            map(_has_same_values, downstream.dimensions, upstream.dimensions)
+        )
 
     @property
     def can_evaluate_mapping(self) -> bool:
@@ -180,13 +182,17 @@ def _create_dimension_groups(  # noqa: PLR0913, PLR0917 - both sides of an edge
     """Group by the values of the shared dimensions; time windows of the asset are mapped to those of the upstream."""
     dimension_pairs = shared_dimensions(edge)
     values, joins = [], []
-    for i, (ours, theirs) in enumerate(dimension_pairs):
-        value = dimension_value_sql(Sql("keys.partition_key"), ours.name)
-        if isinstance(ours, TimeWindows) and isinstance(theirs, TimeWindows) and _is_window_mapped(edge, ours, theirs):
+    for i, (dimension, upstream_dimension) in enumerate(dimension_pairs):
+        value = dimension_value_sql(Sql("keys.partition_key"), dimension.name)
+        if (
+            isinstance(dimension, TimeWindows)
+            and isinstance(upstream_dimension, TimeWindows)
+            and _is_window_mapped(edge, dimension, upstream_dimension)
+        ):
             window_map = Sql(f"{prefix}_windows_{i}")
-            _create_window_map(connection, window_map, edge, ours, theirs, downstream)
-            joins.append(sql("JOIN {map} ON {map}.ours = {value}", map=window_map, value=value))
-            values.append(sql("{map}.theirs", map=window_map))
+            _create_window_map(connection, window_map, edge, dimension, upstream_dimension, downstream)
+            joins.append(sql("JOIN {map} ON {map}.downstream_value = {value}", map=window_map, value=value))
+            values.append(sql("{map}.upstream_value", map=window_map))
         else:
             values.append(value)
     create_view(
@@ -205,7 +211,7 @@ def _create_dimension_groups(  # noqa: PLR0913, PLR0917 - both sides of an edge
         sql(
             "SELECT partition_key, {grouped} AS grouped FROM {keys}",
             grouped=_concat_sql(
-                [dimension_value_sql(Sql("partition_key"), theirs.name) for _, theirs in dimension_pairs]
+                [dimension_value_sql(Sql("partition_key"), dimension.name) for _, dimension in dimension_pairs]
             ),
             keys=upstream,
         ),
@@ -226,10 +232,10 @@ def shared_dimensions(edge: LineageEdge) -> list[tuple[Dimension, Dimension]]:
     if isinstance(edge.mapping, AllPartitionsMapping) or edge.upstream_definition is None:
         return []
     pairs = [
-        (edge.downstream_definition.partitions.find_dimension(theirs.name), theirs)
-        for theirs in edge.upstream_definition.partitions.dimensions
+        (edge.downstream_definition.partitions.find_dimension(dimension.name), dimension)
+        for dimension in edge.upstream_definition.partitions.dimensions
     ]
-    return [(ours, theirs) for ours, theirs in pairs if ours is not None]
+    return [(downstream, upstream) for downstream, upstream in pairs if downstream is not None]
 
 
 def _has_same_values(downstream: Dimension, upstream: Dimension) -> bool:
@@ -262,14 +268,14 @@ def _create_window_map(  # noqa: PLR0913, PLR0917 - both sides of an edge
             with suppress(ValueError, OverflowError):
                 windows = upstream_windows(edge.mapping, downstream, upstream, ordinal)
                 pairs.extend((text, tagged_text(upstream.key_value(window))) for window in windows)
-    create_temp_table(connection, table, {"ours": VARCHAR, "theirs": VARCHAR}, pairs)
+    create_temp_table(connection, table, {"downstream_value": VARCHAR, "upstream_value": VARCHAR}, pairs)
 
 
 def _create_function_groups(
     connection: duckdb.DuckDBPyConnection, table: Sql, mapping: FunctionMapping, downstream_keys: Sql
 ) -> None:
     rows = fetch_rows(connection, sql("SELECT DISTINCT partition_key FROM {keys}", keys=downstream_keys))
-    pairs = [(key, str(theirs)) for (key,) in rows for theirs in upstream_keys(mapping, PartitionKey.parse(key))]
+    pairs = [(key, str(upstream)) for (key,) in rows for upstream in upstream_keys(mapping, PartitionKey.parse(key))]
     create_temp_table(connection, table, {"partition_key": VARCHAR, "grouped": VARCHAR}, pairs)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -11,27 +10,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from partita.status.events import PARTITION_EVENT_KINDS
-from partita.status.fold import COLUMN_GROUP_SOURCES
+from partita.status.fold import COLUMN_GROUP_SOURCES, ColumnGroupSource
 from partita.status.ledger import Ledger, LedgerFiles, workspace_condition
-from partita.status.schema import KEY_COLUMNS, LAST_MATERIALIZATION, LAST_WIPE, conform_to_status_schema, status_schema
+from partita.status.schema import (
+    KEY_COLUMNS,
+    LAST_MATERIALIZATION,
+    LAST_WIPE,
+    ColumnGroup,
+    conform_to_status_schema,
+    status_schema,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-@dataclass(frozen=True, slots=True)
-class StatusRowPart:
-    """A column group of a status row: its columns, the SQL of their values, and the condition on events that fill it.
-
-    The first `order_count` columns order the events; the last event fills the group, or with `takes_first` the first.
-    """
-
-    name: str
-    condition: str
-    columns: tuple[str, ...]
-    values: tuple[str, ...]
-    order_count: int
-    takes_first: bool = False
 
 
 def read_events(spark: SparkSession, location: str, paths: Mapping[str, str], kinds: Sequence[str]) -> DataFrame | None:
@@ -46,20 +37,22 @@ def read_events(spark: SparkSession, location: str, paths: Mapping[str, str], ki
     return reduce(lambda union, frame: union.unionByName(frame), frames)
 
 
-def fold_events(
-    events: DataFrame, key: Sequence[str], parts: Sequence[StatusRowPart], wipe_part: str, wiped_part: str
-) -> DataFrame:
-    """Return one row for each partition: the key, `row_version`, `partition_values`, and the columns of each part.
+def fold_events_on_spark(events: DataFrame) -> pa.Table:
+    """Fold a DataFrame of partition events into status rows on Spark, as `partita.status.fold` does in DuckDB.
 
-    The part named `wiped_part` is null where the part named `wipe_part` comes after it.
+    The last materialization is null where a wipe comes after it.
     """
-    structs = [_part_struct(part).alias(part.name) for part in parts]
-    status_rows = events.groupBy(*key).agg(F.max("event_id").alias("row_version"), *structs)
-    by_name = {part.name: part for part in parts}
-    is_wiped = (_order_struct(by_name[wiped_part]) < _order_struct(by_name[wipe_part])) & F.col(wipe_part).isNotNull()
-    status_rows = status_rows.withColumn(wiped_part, F.when(F.coalesce(~is_wiped, F.lit(True)), F.col(wiped_part)))
-    columns = [F.col(part.name)[column].alias(column) for part in parts for column in part.columns]
-    return status_rows.select(*key, "row_version", partition_values_map(F.col("partition_key")), *columns)
+    structs = [_group_struct(source).alias(source.column_group.name) for source in COLUMN_GROUP_SOURCES]
+    status_rows = events.groupBy(*KEY_COLUMNS).agg(F.max("event_id").alias("row_version"), *structs)
+    wipe, materialization = LAST_WIPE.name, LAST_MATERIALIZATION.name
+    is_wiped = (_order_struct(LAST_MATERIALIZATION) < _order_struct(LAST_WIPE)) & F.col(wipe).isNotNull()
+    status_rows = status_rows.withColumn(
+        materialization, F.when(F.coalesce(~is_wiped, F.lit(True)), F.col(materialization))
+    )
+    groups = [source.column_group for source in COLUMN_GROUP_SOURCES]
+    columns = [F.col(group.name)[column].alias(column) for group in groups for column in group.columns]
+    values = partition_values_map(F.col("partition_key"))
+    return conform_to_status_schema(status_rows.select(*KEY_COLUMNS, "row_version", values, *columns).toArrow())
 
 
 def partition_values_map(key: Column) -> Column:
@@ -76,35 +69,18 @@ def partition_values_map(key: Column) -> Column:
     return F.map_from_arrays(names, F.transform(parts, value_text)).alias("partition_values")
 
 
-def _part_struct(part: StatusRowPart) -> Column:
-    values = [F.expr(value).alias(column) for column, value in zip(part.columns, part.values, strict=True)]
-    whole = F.when(F.expr(part.condition), F.struct(*values))
-    order = F.when(F.expr(part.condition), F.struct(*values[: part.order_count]))
-    return F.min_by(whole, order) if part.takes_first else F.max_by(whole, order)
+def _group_struct(source: ColumnGroupSource) -> Column:
+    """Return the values of a column group by the last event that fills it, or the first if the group is of that."""
+    group = source.column_group
+    named_values = zip(group.columns, source.value_expressions, strict=True)
+    values = [F.expr(value).alias(column) for column, value in named_values]
+    whole = F.when(F.expr(source.condition), F.struct(*values))
+    order = F.when(F.expr(source.condition), F.struct(*values[: len(group.order_columns)]))
+    return F.min_by(whole, order) if group.is_earliest else F.max_by(whole, order)
 
 
-def _order_struct(part: StatusRowPart) -> Column:
-    return F.struct(
-        *(F.col(part.name)[column].alias(str(i)) for i, column in enumerate(part.columns[: part.order_count]))
-    )
-
-
-def fold_events_on_spark(events: DataFrame) -> pa.Table:
-    """Fold a DataFrame of partition events into status rows on Spark, as `partita.status.fold` does in DuckDB."""
-    parts = [
-        StatusRowPart(
-            source.column_group.name,
-            source.condition,
-            source.column_group.columns,
-            source.value_expressions,
-            len(source.column_group.order_columns),
-            source.column_group.is_earliest,
-        )
-        for source in COLUMN_GROUP_SOURCES
-    ]
-    return conform_to_status_schema(
-        fold_events(events, KEY_COLUMNS, parts, LAST_WIPE.name, LAST_MATERIALIZATION.name).toArrow()
-    )
+def _order_struct(group: ColumnGroup) -> Column:
+    return F.struct(*(F.col(group.name)[column].alias(str(i)) for i, column in enumerate(group.order_columns)))
 
 
 def fold_ledger_files(spark: SparkSession, ledger: Ledger, location: str, files: LedgerFiles) -> pa.Table:

@@ -16,11 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self, overload
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from partita.algebra.freshness import Deadline, MaximumLag
 from partita.errors import StatusError
-from partita.status.duckdb_sql import Sql, sql
+from partita.status.duckdb_sql import Sql, all_of, name, sql
 from partita.status.text import timestamp_text
 
 if TYPE_CHECKING:
@@ -61,39 +62,97 @@ def compute_display_status(partition: Any) -> Any:
 _REQUIRED_COLUMNS = ("last_materialization_at", "last_attempt_outcome", "last_attempt_at", "stale_since")
 
 
+@dataclass(frozen=True, slots=True)
+class _ColumnTest:
+    """A test of a column of a status row, rendered for a row, an Arrow table and SQL; a null meets only `IS NULL`.
+
+    `=` compares with the text `operand`, and `>` with the column of that name.
+    """
+
+    column: str
+    operator: Literal["IS NULL", "IS NOT NULL", "=", ">"]
+    operand: str = ""
+
+    def is_met_by_row(self, row: Mapping[str, Any]) -> bool:
+        value = row[self.column]
+        match self.operator:
+            case "IS NULL":
+                return value is None
+            case "IS NOT NULL":
+                return value is not None
+            case "=":
+                return bool(value == self.operand)
+            case ">":
+                other = row[self.operand]
+                return value is not None and other is not None and bool(value > other)
+
+    def rows_that_meet(self, table: pa.Table) -> Any:
+        import pyarrow.compute as pc
+
+        column = table[self.column]
+        match self.operator:
+            case "IS NULL":
+                return pc.is_null(column)
+            case "IS NOT NULL":
+                return pc.is_valid(column)
+            case "=":
+                return pc.equal(column, self.operand)
+            case ">":
+                return pc.greater(column, table[self.operand])
+
+    def sql(self) -> Sql:
+        match self.operator:
+            case "=":
+                return sql("{column} = {text}", column=name(self.column), text=self.operand)
+            case ">":
+                return sql("{column} > {other}", column=name(self.column), other=name(self.operand))
+            case _:
+                return sql("{column} {test}", column=name(self.column), test=Sql(self.operator))
+
+
+_DISPLAY_STATUS_TESTS: Mapping[DisplayStatus, tuple[_ColumnTest, ...]] = {
+    DisplayStatus.NEVER_MATERIALIZED: (_ColumnTest("last_materialization_at", "IS NULL"),),
+    DisplayStatus.MATERIALIZED_BUT_LAST_ATTEMPT_FAILED: (
+        _ColumnTest("last_attempt_outcome", "=", "FAILED"),
+        _ColumnTest("last_attempt_at", ">", "last_materialization_at"),
+    ),
+    DisplayStatus.STALE: (_ColumnTest("stale_since", "IS NOT NULL"),),
+}
+"""A partition has the first status of which all tests are met, or else `MATERIALIZED`."""
+
+
 def _row_display_status(row: Mapping[str, Any]) -> DisplayStatus:
-    materialized_at, attempted_at = row["last_materialization_at"], row["last_attempt_at"]
-    if materialized_at is None:
-        return DisplayStatus.NEVER_MATERIALIZED
-    if row["last_attempt_outcome"] == "FAILED" and attempted_at is not None and attempted_at > materialized_at:
-        return DisplayStatus.MATERIALIZED_BUT_LAST_ATTEMPT_FAILED
-    return DisplayStatus.STALE if row["stale_since"] is not None else DisplayStatus.MATERIALIZED
+    statuses = (
+        status for status, tests in _DISPLAY_STATUS_TESTS.items() if all(test.is_met_by_row(row) for test in tests)
+    )
+    return next(statuses, DisplayStatus.MATERIALIZED)
 
 
 def _table_display_status(table: pa.Table) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    is_retry_failed = pc.and_kleene(
-        pc.equal(table["last_attempt_outcome"], "FAILED"),
-        pc.greater(table["last_attempt_at"], table["last_materialization_at"]),
+    conditions = [
+        reduce(pc.and_kleene, (test.rows_that_meet(table) for test in tests))
+        for tests in _DISPLAY_STATUS_TESTS.values()
+    ]
+    statuses = pc.case_when(
+        pc.make_struct(*(pc.fill_null(condition, fill_value=False) for condition in conditions)),
+        *(pa.scalar(status.value) for status in (*_DISPLAY_STATUS_TESTS, DisplayStatus.MATERIALIZED)),
     )
-    conditions = pc.make_struct(
-        pc.is_null(table["last_materialization_at"]),
-        pc.fill_null(is_retry_failed, fill_value=False),
-        pc.is_valid(table["stale_since"]),
-    )
-    statuses = pc.case_when(conditions, *(pa.scalar(status.value) for status in DisplayStatus))
     return statuses.combine_chunks() if isinstance(statuses, pa.ChunkedArray) else statuses
 
 
-DISPLAY_STATUS_SQL = Sql("""CASE
-    WHEN last_materialization_at IS NULL THEN 'NEVER_MATERIALIZED'
-    WHEN last_attempt_outcome = 'FAILED' AND last_attempt_at > last_materialization_at
-        THEN 'MATERIALIZED_BUT_LAST_ATTEMPT_FAILED'
-    WHEN stale_since IS NOT NULL THEN 'STALE'
-    ELSE 'MATERIALIZED'
-END""")
+def _display_status_sql() -> Sql:
+    cases = (
+        sql("WHEN {tests} THEN {status}", tests=all_of(test.sql() for test in tests), status=status.value)
+        for status, tests in _DISPLAY_STATUS_TESTS.items()
+    )
+    return sql("CASE {cases} ELSE {other} END", cases=Sql(" ".join(cases)), other=DisplayStatus.MATERIALIZED.value)
+
+
+DISPLAY_STATUS_SQL = _display_status_sql()
+"""The display status, over the columns that `compute_display_status` reads."""
 _NEVER_SUCCEEDED_SQL = Sql("last_materialization_at IS NULL AND (wiped_at IS NULL OR last_attempt_at > wiped_at)")
 FAILED_SQL = sql("coalesce(last_attempt_outcome = 'FAILED' AND {never}, false)", never=_NEVER_SUCCEEDED_SQL)
 """The condition that every attempt failed, since the partition was wiped."""
@@ -230,9 +289,6 @@ class Mark:
     shape: str = ""
 
 
-CURRENT_MARK, STALE_MARK, RETRY_FAILED_MARK, MISSING_MARK, FAILED_MARK, RUNNING_MARK, UNEXPECTED_MARK, UNKNOWN_MARK = (
-    range(8)
-)
 MARKS = (
     Mark(
         name="current", label="current", glyph="■", condition=Sql("display_status = 'MATERIALIZED'"),
@@ -276,6 +332,9 @@ MARKS = (
     ),
 )  # fmt: skip
 """The index of a mark is its number in counts; later versions add marks at the end."""
+_MARK_NUMBERS = {mark.name: number for number, mark in enumerate(MARKS)}
+CURRENT_MARK, STALE_MARK = _MARK_NUMBERS["current"], _MARK_NUMBERS["stale"]
+MISSING_MARK, FAILED_MARK = _MARK_NUMBERS["missing"], _MARK_NUMBERS["failed"]
 ATTENTION_MARKS = ("failed", "retry-failed", "stale", "missing", "unknown", "running")
 """The names of the marks that need attention, the most urgent first."""
 MARKS_WORST_FIRST = tuple(sorted(range(len(MARKS)), key=lambda number: MARKS[number].severity))

@@ -102,9 +102,9 @@ class StatusTable:
         now: datetime | None = None,
     ) -> None:
         """Create `ALL_STATUS_ROWS` from the stored rows and the tail, and `STATUS_ROWS`: the same as of `now`."""
-        is_ours = workspace_condition(self.ledger.tenant, self.ledger.workspace)
+        is_workspace = workspace_condition(self.ledger.tenant, self.ledger.workspace)
         stored_files = stored_status.data_files
-        create_files_view(connection, STORED_ROWS, self.location, stored_files, status_duckdb_types(), is_ours)
+        create_files_view(connection, STORED_ROWS, self.location, stored_files, status_duckdb_types(), is_workspace)
         has_tail = self._create_tail_rows(connection, files, stored_status)
         if has_tail:
             _merge_tail_rows(connection)

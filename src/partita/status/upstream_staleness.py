@@ -107,17 +107,17 @@ def _add_same_key_changes(connection: duckdb.DuckDBPyConnection, edges: Sequence
         CHANGED_UPSTREAMS,
         sql(
             """
-            SELECT ours.asset_key, ours.partition_key, {read_at} AS read_at,
-                   theirs.asset_key AS by_asset, theirs.last_materialization_at AS changed_at,
-                   theirs.wiped_at IS NULL
-                   AND theirs.first_materialization_at = theirs.last_materialization_at AS is_once
-            FROM {rows} AS ours
-            JOIN (VALUES {edges}) AS edges(asset_key, upstream) ON edges.asset_key = ours.asset_key
-            JOIN {all_rows} AS theirs
-              ON theirs.asset_key = edges.upstream AND theirs.partition_key = ours.partition_key
-            WHERE greatest(theirs.last_materialization_at, theirs.wiped_at) > {read_at}
+            SELECT downstream.asset_key, downstream.partition_key, {read_at} AS read_at,
+                   upstream_rows.asset_key AS by_asset, upstream_rows.last_materialization_at AS changed_at,
+                   upstream_rows.wiped_at IS NULL
+                   AND upstream_rows.first_materialization_at = upstream_rows.last_materialization_at AS is_once
+            FROM {rows} AS downstream
+            JOIN (VALUES {edges}) AS edges(asset_key, upstream) ON edges.asset_key = downstream.asset_key
+            JOIN {all_rows} AS upstream_rows
+              ON upstream_rows.asset_key = edges.upstream AND upstream_rows.partition_key = downstream.partition_key
+            WHERE greatest(upstream_rows.last_materialization_at, upstream_rows.wiped_at) > {read_at}
             """,
-            read_at=_read_time_sql(Sql("ours")),
+            read_at=_read_time_sql(Sql("downstream")),
             rows=rows,
             edges=[tuple_of(edge.asset, edge.upstream) for edge in edges],
             all_rows=STATUS_ROWS,
@@ -134,7 +134,8 @@ def _add_same_key_changes(connection: duckdb.DuckDBPyConnection, edges: Sequence
             changed=CHANGED_UPSTREAMS,
         )
     )
-    # Where an upstream succeeded more than once, or was wiped, the first success after ours is found in the events.
+    # Where an upstream succeeded more than once, or was wiped, the events tell its first success after that of the
+    # downstream.
     first_read_of_repeated = sql(
         "SELECT epoch_us(min(read_at)) FROM {changed} WHERE NOT is_once", changed=CHANGED_UPSTREAMS
     )
@@ -179,10 +180,10 @@ def _successes_after_sql(assets: Iterable[str], micros: int) -> Sql:
 
 
 def _add_mapped_changes(connection: duckdb.DuckDBPyConnection, prefix: str, edge: LineageEdge, rows: Sql) -> None:
-    ours, theirs = Sql(f"{prefix}_downstream"), Sql(f"{prefix}_upstream")
+    downstream_rows, upstream_rows = Sql(f"{prefix}_downstream"), Sql(f"{prefix}_upstream")
     create_view(
         connection,
-        ours,
+        downstream_rows,
         sql(
             "SELECT partition_key, {read_at} AS read_at FROM {rows} "
             "WHERE {is_asset} AND last_materialization_at IS NOT NULL",
@@ -193,17 +194,19 @@ def _add_mapped_changes(connection: duckdb.DuckDBPyConnection, prefix: str, edge
     )
     create_view(
         connection,
-        theirs,
+        upstream_rows,
         sql(
             "SELECT partition_key FROM {rows} WHERE {is_asset} AND first_materialization_at IS NOT NULL",
             rows=STATUS_ROWS,
             is_asset=asset_condition(edge.upstream),
         ),
     )
-    (since_micros,) = fetch_rows(connection, sql("SELECT epoch_us(min(read_at)) FROM {ours}", ours=ours))[0]
+    (since_micros,) = fetch_rows(
+        connection, sql("SELECT epoch_us(min(read_at)) FROM {downstream}", downstream=downstream_rows)
+    )[0]
     if since_micros is None:
         return
-    groups = create_edge_groups(connection, prefix, edge, ours, theirs)
+    groups = create_edge_groups(connection, prefix, edge, downstream_rows, upstream_rows)
     connection.execute(
         sql(
             """
@@ -217,7 +220,7 @@ def _add_mapped_changes(connection: duckdb.DuckDBPyConnection, prefix: str, edge
             ), first_changes AS (
                 SELECT o.partition_key, c.occurred_at, c.partition_key AS by_partition
                 FROM (SELECT r.partition_key, r.read_at, g.grouped
-                      FROM {ours} AS r JOIN {downstream_groups} AS g USING (partition_key)) AS o
+                      FROM {downstream} AS r JOIN {downstream_groups} AS g USING (partition_key)) AS o
                 ASOF JOIN changes AS c ON o.grouped = c.grouped AND o.read_at < c.occurred_at
             )
             SELECT {asset}, partition_key, min(occurred_at), {upstream},
@@ -229,7 +232,7 @@ def _add_mapped_changes(connection: duckdb.DuckDBPyConnection, prefix: str, edge
             successes=_successes_after_sql([edge.upstream], since_micros),
             upstream_groups=groups.upstream,
             downstream_groups=groups.downstream,
-            ours=ours,
+            downstream=downstream_rows,
             asset=edge.asset,
             upstream=edge.upstream,
         )
@@ -299,10 +302,10 @@ def _insert_stale_partitions(
 
 
 def _insert_downstream_staleness(connection: duckdb.DuckDBPyConnection, prefix: str, edge: LineageEdge) -> None:
-    ours, theirs = Sql(f"{prefix}_downstream"), Sql(f"{prefix}_upstream")
+    downstream_rows, upstream_rows = Sql(f"{prefix}_downstream"), Sql(f"{prefix}_upstream")
     create_view(
         connection,
-        ours,
+        downstream_rows,
         sql(
             "SELECT partition_key, last_materialization_at FROM {rows} "
             "WHERE {is_asset} AND last_materialization_at IS NOT NULL",
@@ -311,8 +314,10 @@ def _insert_downstream_staleness(connection: duckdb.DuckDBPyConnection, prefix: 
         ),
     )
     is_upstream = asset_condition(edge.upstream)
-    create_view(connection, theirs, sql("SELECT * FROM {stale} WHERE {c}", stale=STALE_PARTITIONS, c=is_upstream))
-    groups = create_edge_groups(connection, prefix, edge, ours, theirs)
+    create_view(
+        connection, upstream_rows, sql("SELECT * FROM {stale} WHERE {c}", stale=STALE_PARTITIONS, c=is_upstream)
+    )
+    groups = create_edge_groups(connection, prefix, edge, downstream_rows, upstream_rows)
     connection.execute(
         sql(
             """
@@ -320,10 +325,10 @@ def _insert_downstream_staleness(connection: duckdb.DuckDBPyConnection, prefix: 
             WITH first AS (
                 SELECT g.grouped, arg_min(struct_pack(s := s.since, p := s.partition_key, a := s.root_asset,
                                                       r := s.root_partition), (s.since, s.partition_key)) AS x
-                FROM {upstream_groups} AS g JOIN {theirs} AS s USING (partition_key) GROUP BY g.grouped
+                FROM {upstream_groups} AS g JOIN {upstream_rows} AS s USING (partition_key) GROUP BY g.grouped
             ), causes AS (
                 SELECT r.partition_key, greatest(x.s, r.last_materialization_at) AS since, x
-                FROM {ours} AS r JOIN {downstream_groups} AS g USING (partition_key) JOIN first USING (grouped)
+                FROM {downstream} AS r JOIN {downstream_groups} AS g USING (partition_key) JOIN first USING (grouped)
             )
             SELECT {asset}, partition_key, min(since), {upstream},
                    arg_min(x.p, (since, x.s, x.p)), arg_min(x.a, (since, x.s, x.p)), arg_min(x.r, (since, x.s, x.p)),
@@ -333,8 +338,8 @@ def _insert_downstream_staleness(connection: duckdb.DuckDBPyConnection, prefix: 
             staleness=UPSTREAM_STALENESS,
             upstream_groups=groups.upstream,
             downstream_groups=groups.downstream,
-            theirs=theirs,
-            ours=ours,
+            upstream_rows=upstream_rows,
+            downstream=downstream_rows,
             asset=edge.asset,
             upstream=edge.upstream,
         )
