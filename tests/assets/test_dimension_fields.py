@@ -123,6 +123,16 @@ def partition_by_fields(*fields: Any) -> dict[str, Any]:
         (pt.daily("date", **DAYS), partition_by_fields(), "partitioned by nothing"),
         (pt.static("n_bucket", [0]), partition_by_fields(pt.bucket("n", 2)), "a Delta table is partitioned by columns"),
         (
+            pt.daily("date", **DAYS),
+            {"format": "parquet", **partition_by_fields(pt.day("ts").alias("date"))},
+            "a Parquet table is partitioned by columns",
+        ),
+        (
+            pt.static("name", ["us"]),
+            {"format": "parquet", **partition_by_fields(pt.identity("region").alias("name"))},
+            "a Parquet table is partitioned by columns",
+        ),
+        (
             pt.daily("ts_month", **DAYS),
             {"format": "iceberg", **partition_by_fields(pt.month("ts"))},
             "can't hold windows by day",
@@ -158,6 +168,7 @@ def test_dimensions_that_a_new_table_could_not_store_are_refused_on_registration
         (pt.daily("date", **DAYS), partition_by_fields(pt.day("ts").alias("date"), "region")),
         (pt.daily("date", **DAYS), {"schema": SCHEMA, **partition_by_fields(pt.day("ts").alias("date"))}),
         (pt.static("region", ["us"]), partition_by_fields("REGION")),
+        (pt.static("region", ["us"]), {"format": "parquet", **partition_by_fields("REGION")}),
         (pt.hourly("ts_hour", **DAYS), {"format": "iceberg", **partition_by_fields(pt.hour("ts"))}),
         (pt.static("n_bucket", [0]), {"format": "lance", **partition_by_fields(pt.bucket("n", 2))}),
         (pt.static("n_bucket", [0]), {"format": "lance", "schema": SCHEMA, **partition_by_fields(pt.bucket("n", 2))}),

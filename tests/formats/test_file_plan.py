@@ -45,7 +45,7 @@ class PlannedVersion(TableVersion):
     def discard_files(self, written_files: pa.Table) -> None:
         raise NotImplementedError
 
-    def rows(self) -> TableRows:
+    def rows(self, operation: str = "read") -> TableRows:
         raise NotImplementedError
 
 

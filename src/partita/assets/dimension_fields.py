@@ -168,8 +168,7 @@ def check_new_table(definition: AssetDefinition, table_options: TableOptions) ->
     transform_gap = own_format.gaps.get(Operation.TRANSFORM_PARTITIONING)
     has_transforms = transform_gap is None
     for function in functions.values():
-        is_column = function.transform.is_identity or function.transform.can_be_generated
-        if transform_gap is not None and not is_column:
+        if transform_gap is not None and not own_format.can_partition_by(function):
             raise DefinitionError(
                 f"the asset {definition.asset!r} has partition_by={function}, and a {own_format.title} table "
                 f"{transform_gap.reason}; {transform_gap.way_out}"

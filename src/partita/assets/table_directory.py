@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from partita.formats.lake_tables import LakeTables
     from partita.formats.table import Table
 
-_NAME_PART = re.compile(r"\w[\w-]*")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableDirectory:
@@ -64,9 +62,8 @@ class TableDirectory:
     def names(self) -> list[str]:
         """Return the sorted names of all tables."""
         from partita.assets.adopted_tables import adopted_table_names
-        from partita.formats.table_discovery import table_names
 
-        return sorted(table_names(self._lake_tables, METADATA_FOLDER) | adopted_table_names(self.storage))
+        return sorted(self._lake_tables.table_names(METADATA_FOLDER) | adopted_table_names(self.storage))
 
     def adopt(  # noqa: PLR0913, PLR0917 - the properties of a source
         self,
@@ -101,8 +98,10 @@ def _name_from_uri(uri: str) -> str:
 
 def _check_name(name: str) -> str:
     """Return a table's name. Raise `TableError` if it is not words joined by dots, or Partita's own folder."""
+    from partita.formats.lake_tables import TABLE_NAME_PART
+
     parts = name.split(".") if isinstance(name, str) else []
-    if not parts or not all(_NAME_PART.fullmatch(part) for part in parts):
+    if not parts or not all(TABLE_NAME_PART.fullmatch(part) for part in parts):
         raise TableError(
             f"{value_repr(name)} is not a table name; use words of letters, digits, _ and -, joined by dots"
         )

@@ -64,6 +64,10 @@ class TableFormat(ABC):
         gap = self.gaps[operation]
         return UnsupportedOperation(self.title, operation.value, gap.reason, gap.way_out)
 
+    def can_partition_by(self, function: PartitionFunction) -> bool:
+        """Return whether tables of this format can have that partition field, if its column has a type that fits."""
+        return function.transform.is_identity or self.supports(Operation.TRANSFORM_PARTITIONING)
+
     @abstractmethod
     def new_spec(self, schema: object, functions: Sequence[PartitionFunction]) -> PartitionSpec:
         """Return the partition spec that a new table would have."""
@@ -111,8 +115,33 @@ class TableFormat(ABC):
         """Return the names of the lake's tables that only a catalog lists."""
         return ()
 
-    def _table_folder(self, uri: str, options: Mapping[str, str] | None, location: str | None) -> Storage:
-        """Return the folder of a table that is opened by its URI."""
+
+class FolderFormat(TableFormat):
+    """A format whose tables are found by what is in their folder."""
+
+    table_subfolder: ClassVar[str]
+
+    @abstractmethod
+    def _open_store(self, folder: Storage) -> TableStore:
+        """Open the table in a folder."""
+
+    def _has_table(self, folder: Storage) -> bool:
+        """Return whether a folder is a table of this format."""
+        return next(folder.list_paths(self.table_subfolder), None) is not None
+
+    def find(self, address: TableAddress) -> TableStore | None:
+        """Return the table in the folder of that name; None if there is none of this format."""
+        return self._open_store(address.folder) if self._has_table(address.folder) else None
+
+    def open(
+        self,
+        uri: str,
+        *,
+        options: Mapping[str, str] | None,
+        catalog: CatalogProperties | None,  # noqa: ARG002 - a folder says where the table is
+        location: str | None,
+    ) -> TableStore:
+        """Open the table in a folder."""
         if location is not None:
             raise TableError(f"a {self.name} table is found by its folder, so location has no effect; leave it out")
-        return Storage.from_uri(uri, options)
+        return self._open_store(Storage.from_uri(uri, options))

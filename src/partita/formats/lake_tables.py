@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from partita.algebra.spec import PartitionSpec
@@ -62,6 +63,9 @@ _CATALOG_HINT = (
     "it is an Iceberg table, which only its catalog finds: Lake(..., catalog="
     '{"name": "ice", "type": "rest", "uri": "https://..."})'
 )
+
+TABLE_NAME_PART = re.compile(r"\w[\w-]*")
+"""A word of a table's name, and the name of its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,33 @@ class LakeTables:
             has_no_catalog = self.catalog is None and not self.storage.is_local
             raise TableMissing(self._table_folder(name).uri, _CATALOG_HINT if has_no_catalog else "")
         return table
+
+    def table_names(self, excluded_folder: str) -> set[str]:
+        """Return the names of all tables; `excluded_folder` is a folder that has none.
+
+        Tables are folders that have a format's subfolder, and those that a catalog lists. No folder of a table is
+        looked into, so it takes one listing for each folder above them.
+        """
+        formats = table_formats()
+        names = {name for format_ in formats for name in format_.catalog_table_names(self.storage, self.catalog)}
+        subfolders = frozenset(f.table_subfolder for f in formats if f.table_subfolder is not None)
+        return names | set(self._folder_table_names("", subfolders, frozenset({*names, excluded_folder})))
+
+    def _folder_table_names(
+        self, folder: str, table_subfolders: frozenset[str], skipped_names: frozenset[str]
+    ) -> Iterator[str]:
+        """Return the names of tables in a folder and below it; skipped names are not listed."""
+        name = folder.replace("/", ".")
+        if name in skipped_names:
+            return
+        subfolders = self.storage.list_folders(folder)
+        if folder and not table_subfolders.isdisjoint(subfolders):
+            yield name
+            return
+        for subfolder in subfolders:
+            if TABLE_NAME_PART.fullmatch(subfolder):
+                path = f"{folder}/{subfolder}" if folder else subfolder
+                yield from self._folder_table_names(path, table_subfolders, skipped_names)
 
     def _find_or_none(self, name: str) -> Table | None:
         for own_format in table_formats():

@@ -38,9 +38,9 @@ class TableStore(ABC):
         """Return the current version for planning; files in which the predicate can't match may be left out."""
         return self.current_version()
 
-    @abstractmethod
     def history(self) -> pa.Table:
         """Return the versions of the table, newest first."""
+        raise self.format.unsupported_operation(Operation.HISTORY)
 
     @abstractmethod
     def change_feed(self, after: str | None) -> ChangeFeed:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from partita.formats.operations.write_operation import ChangeResult
-    from partita.spark.rows import DataFrame, SparkSession
+    from partita.spark.rows import DataFrame, SparkSession, StructType
 
 ORPHAN_GRACE_PERIOD = timedelta(days=7)
 """The age from which on an unreferenced file counts as an orphan."""
@@ -114,6 +114,11 @@ class Table:
         """The columns of the newest version."""
         return self._store.current_version_without_files().schema
 
+    def spark_columns(self) -> tuple[StructType, frozenset[str]]:
+        """Return the columns of the newest version as Spark knows them, and the names of those that are generated."""
+        rows = self._store.current_version_without_files().rows()
+        return rows.spark_schema(), rows.generated_columns()
+
     @property
     def spec(self) -> PartitionSpec:
         """The partition spec that new files are written with."""
@@ -147,7 +152,6 @@ class Table:
 
         The columns are version, timestamp, operation, and further ones of the format.
         """
-        self._store.format.require(Operation.HISTORY)
         return self._store.history()
 
     def change_feed(self, after: str | None = None) -> ChangeFeed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from partita.formats.table_change import NO_FILE_INDICES, TableChange, total
@@ -18,10 +19,17 @@ if TYPE_CHECKING:
     from partita.spark.rows import Column, DataFrame, SparkSession, StructType
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class TableRows(ABC):
-    """Reads, writes and changes rows of one table version; `TableVersion.rows` creates it."""
+    """Reads, writes and changes rows of one table version; `TableVersion.rows` creates it.
+
+    `operation` is what the rows are opened for: settings of a table may depend on it. `removed_file_indices` are files
+    that the commit of the operation removes as a whole.
+    """
 
     table_version: TableVersion
+    operation: str
+    removed_file_indices: np.ndarray = field(default_factory=lambda: NO_FILE_INDICES)
 
     @abstractmethod
     def spark_schema(self) -> StructType:
@@ -58,13 +66,21 @@ class TableRows(ABC):
         names: Sequence[str],
         *,
         positions: bool = False,
-        where: Predicate | None = None,
     ) -> DataFrame:
         """Read some columns of the rows of some files; with `positions`, `FILE_INDEX` and `ROW_INDEX` follow them.
 
-        `FILE_INDEX` is a position in `file_indices`, and `ROW_INDEX` identifies a row of that file. Rows that don't
-        match `where` may be left out; the caller filters the rest.
+        `FILE_INDEX` is a position in `file_indices`, and `ROW_INDEX` identifies a row of that file.
         """
+
+    def scan_matching(
+        self,
+        spark: SparkSession,
+        file_indices: np.ndarray,
+        names: Sequence[str],
+        where: Predicate,  # noqa: ARG002 - of the interface
+    ) -> DataFrame:
+        """Read some columns of some files; rows that don't match may be left out, and the caller filters the rest."""
+        return self.scan(spark, file_indices, names)
 
     def count_rows(self, file_indices: np.ndarray) -> int:
         """Count the rows of some files; only files whose metadata doesn't say are read."""
@@ -76,9 +92,11 @@ class TableRows(ABC):
             return total(counts)
         return total(counts) + self.scan(spark_session(), unknown_indices, self.table_version.schema.names[:1]).count()
 
-    @abstractmethod
-    def partition_value_columns(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:
-        """Return the values of partition fields of rows of the table."""
+    def partition_value_columns(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:  # noqa: ARG002 - of the interface
+        """Return the values of partition fields of rows of the table: by default, the rows have them as columns."""
+        from partita.spark.rows import column_by_name
+
+        return [column_by_name(field.source) for field in fields]
 
     def is_outdated(self, file_indices: np.ndarray) -> np.ndarray:
         """Return which of the files differ from what would be written now: by default, those of another spec."""
@@ -87,35 +105,26 @@ class TableRows(ABC):
         return has_other_spec
 
     @abstractmethod
-    def write_data_files(self, rows: DataFrame, operation: str) -> pa.Table:
+    def write_data_files(self, rows: DataFrame) -> pa.Table:
         """Write rows of the table to new data files, and return a row of `WRITTEN_FILE_SCHEMA` for each file."""
 
-    def can_update_in_place(self, file_indices: np.ndarray, changed_columns: set[str], operation: str) -> bool:  # noqa: ARG002 - of the interface
+    def can_update_in_place(self, file_indices: np.ndarray, changed_columns: set[str]) -> bool:  # noqa: ARG002 - of the interface
         """Return whether `update_rows` can change those columns of rows of those files.
 
         If not, the operation deletes the old rows and writes the new ones to other files.
         """
         return False
 
-    def update_rows(
-        self, file_indices: np.ndarray, changed_rows: DataFrame, changed_columns: set[str], operation: str
-    ) -> TableChange:
+    def update_rows(self, file_indices: np.ndarray, changed_rows: DataFrame, changed_columns: set[str]) -> TableChange:
         """Delete or update rows of some files where they are: `FILE_INDEX`, `ROW_INDEX`, `IS_DELETED` and the columns.
 
         Only where `can_update_in_place` is true. Raises `ConstraintError` if a row is named twice.
         """
         raise NotImplementedError(f"{type(self).__name__} updates no rows in place")
 
-    @abstractmethod
-    def delete_rows(
-        self,
-        file_indices: np.ndarray,
-        positions: DataFrame,
-        operation: str,
-        *,
-        removed_file_indices: np.ndarray = NO_FILE_INDICES,
-    ) -> TableChange:
+    def delete_rows(self, file_indices: np.ndarray, positions: DataFrame) -> TableChange:
         """Delete rows of some files by `FILE_INDEX` and `ROW_INDEX`; a row that is named twice is an error.
 
-        `removed_file_indices` are files that the same commit removes as a whole.
+        Only where the format supports `Operation.DELETE`.
         """
+        raise NotImplementedError(f"{type(self).__name__} deletes no rows")

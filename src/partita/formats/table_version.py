@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from partita.formats.table_change import TableChange
     from partita.formats.table_rows import TableRows
 
+READ = "read"
+"""What rows are opened for if nothing is changed."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableVersion(ABC):
@@ -70,7 +73,7 @@ class TableVersion(ABC):
     def check_writable(self, *, removes: bool) -> None:  # noqa: B027 - most formats have nothing to check
         """Raise `TableError` if the table can't be written; `removes` says that rows are deleted or updated."""
 
-    def stays_matched(self, predicate: Predicate, plan: FilePlan) -> bool:  # noqa: ARG002 - of the interface
+    def must_match_when_read(self, predicate: Predicate, plan: FilePlan) -> bool:  # noqa: ARG002 - of the interface
         """Return whether all rows of the planned files match, whenever the files are read."""
         return bool(plan.must_match.all())
 
@@ -97,5 +100,5 @@ class TableVersion(ABC):
         """Delete written files that no commit will reference."""
 
     @abstractmethod
-    def rows(self) -> TableRows:
-        """Return what reads and writes the rows of this version on Spark."""
+    def rows(self, operation: str = READ) -> TableRows:
+        """Return what reads and writes the rows of this version on Spark, for an operation."""

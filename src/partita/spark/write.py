@@ -18,6 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from partita.arrow.distinct_rows import distinct_row_ids, sort_into_groups
+from partita.arrow.partition_texts import partition_text
 from partita.spark.workers import map_in_arrow
 
 if TYPE_CHECKING:
@@ -51,9 +52,6 @@ class Sink(Protocol):
 
 class FileTarget(Protocol):
     """Where data files are written; it is pickled and sent to the executors."""
-
-    def partition_text(self, value: pa.Scalar) -> str | None:
-        """Return the text of a partition value in the description of a file."""
 
     def open_sink(self, partition: tuple[str | None, ...], task: str) -> Sink:
         """Open a new file in that partition, whose name contains `task`."""
@@ -135,7 +133,7 @@ class _TaskWriter:
         table = pa.Table.from_batches(self.buffered_batches)
         self.buffered_batches.clear()
         self.buffered_bytes = 0
-        for partition, rows in rows_by_partition(table, self.field_count, self.target.partition_text):
+        for partition, rows in rows_by_partition(table, self.field_count):
             if partition not in self.open_sinks:
                 if len(self.open_sinks) >= MAX_OPEN_FILES:
                     yield self._close_sink(next(iter(self.open_sinks)))
@@ -151,10 +149,8 @@ class _TaskWriter:
         return {**description, "partition": list(partition)}
 
 
-def rows_by_partition(
-    table: pa.Table, field_count: int, partition_text: Callable[[pa.Scalar], str | None]
-) -> Iterator[tuple[tuple[str | None, ...], pa.Table]]:
-    """Yield the rows of each partition without their partition columns, in the order of the table."""
+def rows_by_partition(table: pa.Table, field_count: int) -> Iterator[tuple[tuple[str | None, ...], pa.Table]]:
+    """Yield the texts of each partition, and its rows without the partition columns, in the order of the table."""
     stored_rows = table.select(range(field_count, table.num_columns))
     partition_columns = [table.column(index).combine_chunks() for index in range(field_count)]
     row_ids = distinct_row_ids(map(_comparable_values, partition_columns), table.num_rows)

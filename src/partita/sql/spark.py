@@ -233,7 +233,7 @@ def _merge_clause(
 
 def _all_source_columns(clause: ParsedMergeClause, source: TableScope, table: Table, on: SqlFragment) -> dict[str, str]:
     """Return the values of `*`: the source column of the same name for each column that is not generated."""
-    generated_names = _generated_columns(table)
+    _, generated_names = table.spark_columns()
     values = {}
     for name in table.schema.names:
         if source.column_count(name) > 1:
@@ -247,12 +247,6 @@ def _all_source_columns(clause: ParsedMergeClause, source: TableScope, table: Ta
     return values
 
 
-def _generated_columns(table: Table) -> frozenset[str]:
-    """Return the columns that the table generates from others."""
-    table_version = table._store.current_version()  # noqa: SLF001 - what is generated is the format's to say
-    return table_version.rows().generated_columns()
-
-
 def _insert_column_names(statement: InsertStatement, table: Table, rows: DataFrame) -> list[str] | None:
     """Return the table's column for each column of the rows, by position; None if they are matched by name."""
     if statement.by_name:
@@ -264,7 +258,7 @@ def _insert_column_names(statement: InsertStatement, table: Table, rows: DataFra
         if len(set(names)) < len(names):
             raise SchemaError(f"a column is listed twice: {', '.join(names)}")
     else:
-        generated_names = _generated_columns(table)
+        _, generated_names = table.spark_columns()
         names = list(schema.names)
         if count != len(names):
             names = [name for name in names if name not in generated_names]
@@ -275,7 +269,8 @@ def _insert_column_names(statement: InsertStatement, table: Table, rows: DataFra
 
 def _cast_numbers(rows: DataFrame, table: Table) -> DataFrame:
     """Cast numbers to the types of the table's columns; a number that would change its value fails the query."""
-    target_types = {f.name.casefold(): f.dataType for f in table.read("false").schema.fields}
+    schema, _ = table.spark_columns()
+    target_types = {f.name.casefold(): f.dataType for f in schema.fields}
     checked_rows, has_casts = rows, False
     columns = []
     for f in rows.schema.fields:

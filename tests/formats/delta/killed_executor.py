@@ -25,9 +25,6 @@ class ExecutorKillingTarget:
     target: Any
     mark: str
 
-    def partition_text(self, value: Any) -> Any:
-        return self.target.partition_text(value)
-
     def open_sink(self, partition: tuple[str | None, ...], task: str) -> Any:
         sink = self.target.open_sink(partition, task)
         if partition == ("2",):

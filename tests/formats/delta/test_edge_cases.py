@@ -184,6 +184,15 @@ def test_generated_columns_are_known_or_left_to_spark(tmp_path: Path, sql: str, 
         assert table.plan("ts = TIMESTAMP '2024-09-09 10:05:00Z'").files.num_rows == 1
 
 
+def test_a_generated_column_depends_on_the_columns_that_it_names(tmp_path: Path) -> None:
+    types = {"id": "long", "ID_TEXT": "string", "twice": "long", "t": "string"}
+    generated = {"twice": "id * 2", "t": "concat(`id_text`, 'id')"}
+    rows = write_table_log(tmp_path, types, [], generated=generated)._store.current_version().rows()
+    assert rows.dependent_columns({"id"}) == {"id", "twice"}
+    assert rows.dependent_columns({"ID_TEXT"}) == {"ID_TEXT", "t"}
+    assert rows.dependent_columns({"i"}) == {"i"}
+
+
 @pytest.mark.usefixtures("spark")
 def test_odd_names_of_sources_are_generated_from_in_utc(tmp_path: Path) -> None:
     schema = pt.Schema.of({"order ts": "timestamp", "id": "long"})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from partita.errors import TableError
 from partita.formats.delta.allowed_functions import ALLOWED_SPARK_FUNCTIONS
-from partita.formats.delta.expressions import check_expression
+from partita.formats.delta.expressions import check_expression, expression_names
 from tests.vectors import load_vectors
 
 if TYPE_CHECKING:
@@ -34,6 +34,19 @@ def test_expressions_that_are_taken(text: str) -> None:
 def test_expressions_that_are_refused(text: str) -> None:
     with pytest.raises(TableError, match=r"the constraint c of the table .*metadata never runs code"):
         check_expression(text, "the constraint c")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("idle * width", {"idle", "width"}),
+        ("CAST(`order ``id``` AS DATE)", {"cast", "order `id`", "as", "date"}),
+        ("concat(a.b, 'id', \"c\")", {"concat", "a", "b", "c"}),
+        ("Current_Date", {"current_date"}),
+    ],
+)
+def test_names_in_an_expression(text: str, names: set[str]) -> None:
+    assert expression_names(text, "the generated column g") == names
 
 
 COMMENT = st.text("x'\"`(-/*\\\n\r", max_size=6)

@@ -59,8 +59,6 @@ class Transform(ABC):
     """Whether the result depends on the hash of the value, so that it does not keep the order of values."""
     keeps_source_type: ClassVar[bool] = False
     """Whether results have the type of the source column."""
-    can_be_generated: ClassVar[bool] = False
-    """Whether a Delta table can compute it in a generated column that delta-spark prunes by."""
 
     @property
     def parameter(self) -> int | None:

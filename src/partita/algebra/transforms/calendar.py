@@ -30,7 +30,6 @@ class CalendarTransform(Transform):
 
     accepted_kinds = dict.fromkeys(TransformFamily, TIMESTAMP_KINDS | {TypeKind.DATE})
     time_unit: ClassVar[str]
-    can_be_generated = True
     calendar_range: ClassVar[range]
     """The values of the calendar field."""
     unit_micros: ClassVar[int] = MICROS_PER_DAY

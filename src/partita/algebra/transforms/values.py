@@ -57,7 +57,6 @@ class TruncateTransform(Transform):
     parameter_name = "width"
     parameter_label = "width"
     keeps_source_type = True
-    can_be_generated = True
 
     @property
     def parameter(self) -> int:

@@ -169,6 +169,11 @@ _GENERATION_EXPRESSIONS: Mapping[type[Transform], _GenerationExpression] = {
 }  # fmt: skip
 
 
+def can_be_generated(transform: Transform) -> bool:
+    """Return whether a Delta table can compute a transform in a generated column that delta-spark prunes by."""
+    return type(transform) in _GENERATION_EXPRESSIONS
+
+
 def known_generated_columns(metadata: DeltaMetadata) -> list[GeneratedColumn]:
     """Return the generated columns that Partita can compute and prune by itself."""
     fields = {f["name"].casefold(): f for f in metadata.schema_json["fields"]}

@@ -80,6 +80,19 @@ def check_expression(text: str, subject: str) -> str:
     return text
 
 
+def expression_names(text: str, subject: str) -> frozenset[str]:
+    """Return the words and quoted names of an expression, casefolded: columns, fields, functions, keywords, numbers.
+
+    A column that the expression reads is always among them, even one whose name is also a keyword. So are texts in
+    double quotes, which are names in a session with `spark.sql.ansi.doubleQuotedIdentifiers`.
+    """
+    return frozenset(
+        token.value.strip('"').casefold()
+        for token in _tokens(text, subject)
+        if token.kind in ("word", "quoted_name") or token.value.startswith('"')
+    )
+
+
 def _tokens(text: str, subject: str) -> Iterator[_Token]:
     if "${" in text:
         _refuse_expression(subject, "has a variable (${...}) in it")

@@ -9,7 +9,7 @@ import stat
 import string
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from partita.algebra.schema import Schema
@@ -41,10 +41,6 @@ class DeltaTarget:
     statistics_encoder: DeltaStatisticsEncoder
     time_zone: str
     random_prefix_length: int
-
-    def partition_text(self, value: pa.Scalar) -> str | None:
-        """Return the text of a partition value, which Spark has formatted already."""
-        return cast("str | None", value.as_py())
 
     def open_sink(self, partition: tuple[str | None, ...], task: str) -> ParquetSink:
         """Open a new file in a partition."""

@@ -14,7 +14,8 @@ from partita.formats.capabilities import (
     Gap,
     Operation,
 )
-from partita.formats.format import CatalogProperties, TableAddress, TableFormat
+from partita.formats.format import FolderFormat, TableAddress
+from partita.storage import Storage
 
 if TYPE_CHECKING:
     from partita.algebra.spec import PartitionSpec
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from partita.formats.delta.store import DeltaTableStore
 
 
-class DeltaFormat(TableFormat):
+class DeltaFormat(FolderFormat):
     """Tables with a Delta log in their folder."""
 
     name = "delta"
@@ -40,6 +41,12 @@ class DeltaFormat(TableFormat):
     folder_marker = "_delta_log/"
     marker_folders = ("_delta_log",)
     table_subfolder = "_delta_log"
+
+    def can_partition_by(self, function: PartitionFunction) -> bool:
+        """Return whether a column, or a generated column, can hold the values of the partition field."""
+        from partita.formats.delta.columns import can_be_generated
+
+        return function.transform.is_identity or can_be_generated(function.transform)
 
     def new_spec(self, schema: object, functions: Sequence[PartitionFunction]) -> PartitionSpec:
         """Return the partition spec of a new table; generated columns hold the values of functions."""
@@ -64,25 +71,10 @@ class DeltaFormat(TableFormat):
         create_table(store.log, to_schema(schema), functions, properties)
         return store
 
-    def find(self, address: TableAddress) -> DeltaTableStore | None:
-        """Return the table if its folder has a log."""
+    def _open_store(self, folder: Storage) -> DeltaTableStore:
         from partita.formats.delta.store import DeltaTableStore
 
-        has_log = next(address.folder.list_paths("_delta_log"), None) is not None
-        return DeltaTableStore(address.folder) if has_log else None
-
-    def open(
-        self,
-        uri: str,
-        *,
-        options: Mapping[str, str] | None,
-        catalog: CatalogProperties | None,  # noqa: ARG002 - a folder says where the table is
-        location: str | None,
-    ) -> DeltaTableStore:
-        """Open the table in a folder."""
-        from partita.formats.delta.store import DeltaTableStore
-
-        return DeltaTableStore(self._table_folder(uri, options, location))
+        return DeltaTableStore(folder)
 
 
 DELTA = DeltaFormat()

@@ -50,7 +50,7 @@ from partita.formats.file_plan import prune_files
 from partita.formats.partition_selection import PartitionSelection
 from partita.formats.partition_texts.validation import PARTITION_KINDS
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
-from partita.formats.table_version import TableVersion
+from partita.formats.table_version import READ, TableVersion
 from partita.storage import Storage
 from partita.untrusted_input import translate_read_errors
 
@@ -162,11 +162,11 @@ class DeltaTableVersion(TableVersion):
         """Delete the files from the table's folder."""
         self.storage.delete(written_files["path"].to_pylist())
 
-    def rows(self) -> DeltaRows:
-        """Return the rows of this version on Spark."""
+    def rows(self, operation: str = READ) -> DeltaRows:
+        """Return the rows of this version on Spark, for an operation."""
         from partita.formats.delta.spark.rows import DeltaRows
 
-        return DeltaRows(self)
+        return DeltaRows(self, operation)
 
     def write_target(self, time_zone: str) -> DeltaTarget:
         """Return where new data files go: folders by partition value, or random ones if the table asks for them.

@@ -14,6 +14,7 @@ at most one of them can succeed.
 from __future__ import annotations
 
 import copy
+import random
 import re
 import time
 from dataclasses import dataclass, field
@@ -42,13 +43,13 @@ from partita.formats.iceberg.catalogs import (
     translate_catalog_errors,
     translate_metadata_errors,
 )
-from partita.formats.iceberg.commit_retries import CommitRetries
 from partita.formats.iceberg.conflicts import check_conflicts, check_schema_conflict
 from partita.formats.iceberg.history import NO_SNAPSHOT
 from partita.formats.iceberg.locations import owned_folder, remove_files, remove_files_in_folder
 from partita.formats.iceberg.manifests.lookup import ManifestLookup
 from partita.formats.iceberg.manifests.plan import ManifestPlan, ManifestPlanner
 from partita.formats.iceberg.manifests.write import ManifestWriter
+from partita.formats.iceberg.properties import int_property
 from partita.formats.iceberg.snapshot_change import SnapshotChange, snapshot_change
 from partita.formats.iceberg.snapshot_summary import (
     TRANSACTION_PREFIX,
@@ -326,3 +327,34 @@ def _delete_old_metadata_files(table: Table, previous_metadata: TableMetadata) -
 
 
 _METADATA_FILE_PATH = re.compile(r"metadata/[^/]+\.metadata\.json(\.gz)?")
+
+
+@dataclass(slots=True, eq=False)
+class CommitRetries:
+    """How often and for how long a lost race is repeated, from the table's `commit.retry.*` properties."""
+
+    metadata: TableMetadata
+    attempts: int = 1
+    _started_at: float = field(default_factory=time.monotonic)
+
+    def wait(self) -> bool:
+        """Wait with exponential backoff; return False once the attempts or the time are used up."""
+        if self.attempts > self._int_setting(TableProperties.COMMIT_NUM_RETRIES, DEFAULT_RETRIES):
+            return False
+        max_total_ms = self._int_setting(TableProperties.COMMIT_TOTAL_RETRY_TIME_MS, 1_800_000)
+        if (time.monotonic() - self._started_at) * 1000 > max_total_ms:
+            return False
+        min_wait_ms = self._int_setting(TableProperties.COMMIT_MIN_RETRY_WAIT_MS, 100)
+        max_wait_ms = self._int_setting(TableProperties.COMMIT_MAX_RETRY_WAIT_MS, 60_000)
+        # Jitter keeps two commits that lost at the same moment from colliding again.
+        jitter = random.uniform(0.1, 1)  # noqa: S311 - no secret
+        time.sleep(min(min_wait_ms * 2 ** min(self.attempts - 1, 16), max_wait_ms) * jitter / 1000)
+        self.attempts += 1
+        return True
+
+    def _int_setting(self, name: str, default: int) -> int:
+        return int_property(self.metadata.properties, name, default)
+
+
+DEFAULT_RETRIES = 20
+"""More than Iceberg's 4: an attempt is cheap, and files that took hours to write must not be lost to a busy minute."""

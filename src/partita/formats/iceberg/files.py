@@ -13,7 +13,7 @@ import pyarrow as pa
 from partita.algebra.spec import PartitionField, PartitionSpec
 from partita.formats.iceberg.metrics import IcebergMetricsCollector, metrics_from_json
 from partita.formats.iceberg.object_store import storage_at
-from partita.formats.iceberg.values import parse_partition_text, partition_directory, partition_text
+from partita.formats.iceberg.values import parse_partition_text, partition_directory
 from partita.formats.parquet_files import FileFooter, ParquetSink, read_row_groups
 from partita.storage import Storage
 
@@ -67,10 +67,6 @@ class IcebergTarget:
     partition_fields: tuple[PartitionField, ...]
     metrics_collector: IcebergMetricsCollector
     compression_codec: str
-
-    def partition_text(self, value: pa.Scalar) -> str | None:
-        """Return a partition value as text that `partita.formats.iceberg.values` parses."""
-        return partition_text(value)
 
     def open_sink(self, partition: tuple[str | None, ...], task: str) -> ParquetSink:
         """Open a new file in a partition."""

@@ -155,15 +155,15 @@ def check_metadata_folder(table: Table, opened_location: str | None) -> None:
 
 def owned_property_folders(table: Table, referenced_paths: Iterable[str]) -> list[FolderLocation]:
     """Return the folders named by properties that contain a referenced file whose name begins with the table's id."""
-    unproven = list(dict.fromkeys(map(FolderLocation.from_uri, property_folders(table.metadata))))
-    proven: list[FolderLocation] = []
-    for path in referenced_paths if unproven else ():
+    candidate_folders = list(dict.fromkeys(map(FolderLocation.from_uri, property_folders(table.metadata))))
+    owned_folders: list[FolderLocation] = []
+    for path in referenced_paths if candidate_folders else ():
         if has_table_id_prefix(table.metadata, path):
-            proven += [folder for folder in unproven if folder.relative_path(path) is not None]
-            unproven = [folder for folder in unproven if folder not in proven]
-        if not unproven:
+            owned_folders += [folder for folder in candidate_folders if folder.relative_path(path) is not None]
+            candidate_folders = [folder for folder in candidate_folders if folder not in owned_folders]
+        if not candidate_folders:
             break
-    return proven
+    return owned_folders
 
 
 def property_folders(metadata: TableMetadata) -> list[str]:

@@ -33,7 +33,7 @@ from partita.formats.containment import (
     FolderListing,
 )
 from partita.formats.iceberg.catalogs import refresh_table, table_name, translate_metadata_errors
-from partita.formats.iceberg.commit_retries import CommitRetries
+from partita.formats.iceberg.commit import CommitRetries
 from partita.formats.iceberg.history import snapshot_ancestors
 from partita.formats.iceberg.locations import (
     check_owned_folder,

@@ -25,7 +25,7 @@ from pyiceberg.transforms import IdentityTransform, UnknownTransform, VoidTransf
 from partita.errors import CommitConflict, SpecError, TableError, TransformError, UnknownColumn, value_repr
 from partita.formats.arguments import partition_functions_of
 from partita.formats.iceberg.catalogs import refresh_table, table_name, translate_metadata_errors
-from partita.formats.iceberg.commit_retries import CommitRetries
+from partita.formats.iceberg.commit import CommitRetries
 from partita.formats.iceberg.validation import check_writable
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from partita.formats.iceberg.validation import check_writable
 from partita.formats.iceberg.values import parse_partition_text, partition_array
 from partita.formats.partition_selection import PartitionSelection
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
-from partita.formats.table_version import TableVersion
+from partita.formats.table_version import READ, TableVersion
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -132,11 +132,11 @@ class IcebergTableVersion(TableVersion):
         """Delete the files from the table's data folder."""
         data_folder(self.table).storage.delete(written_files["path"].to_pylist())
 
-    def rows(self) -> IcebergRows:
-        """Return the rows of this version on Spark."""
+    def rows(self, operation: str = READ) -> IcebergRows:
+        """Return the rows of this version on Spark, for an operation."""
         from partita.formats.iceberg.spark.rows import IcebergRows
 
-        return IcebergRows(self)
+        return IcebergRows(self, operation)
 
     def outside_paths(self, file_indices: np.ndarray) -> pa.Array:
         """Return the paths of those data files that are not below the table's location, links resolved."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from partita.algebra.spec import PartitionSpec
 from partita.arrow.buffers import dense_array
+from partita.arrow.partition_texts import partition_text
 from partita.arrow.prune import spec_columns
 from partita.formats.field_ids import file_columns_from
 from partita.formats.iceberg.columns import field_ids, stored_arrow_schema, stored_schema
@@ -20,7 +21,7 @@ from partita.formats.iceberg.files import DataFolder, IcebergCopier, IcebergPosi
 from partita.formats.iceberg.locations import data_file_prefix, data_path
 from partita.formats.iceberg.metrics import IcebergMetricsCollector, metrics_columns
 from partita.formats.iceberg.object_store import storage_at, storage_options
-from partita.formats.iceberg.values import partition_directory, partition_text
+from partita.formats.iceberg.values import partition_directory
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -25,16 +25,6 @@ _MAX_SEGMENT_LENGTH = 200
 """The longest folder name in bytes; file systems allow 255."""
 
 
-def partition_text(value: pa.Scalar) -> str | None:
-    """Return a partition value as text: dates and times as integers, bytes in base64."""
-    if not value.is_valid:
-        return None
-    if pa.types.is_temporal(value.type):
-        return str(value.value)
-    plain = value.as_py()
-    return base64.b64encode(plain).decode() if isinstance(plain, bytes) else str(plain)
-
-
 def parse_partition_text(text: str | None, field: PartitionField) -> object:
     """Parse the text of a partition value into a value of pyiceberg's records."""
     return None if text is None else _value_from_text(text, field.result_type)

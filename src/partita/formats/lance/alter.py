@@ -126,7 +126,7 @@ def _check_new_column(table_version: LanceTableVersion, field: pa.Field) -> None
         raise SchemaError(f"the table has a column {field.name!r} already")
     if any(f.name.casefold() == field.name.casefold() for f in table_version.spec.fields):
         raise SchemaError(f"{field.name!r} is the name of a partition field")
-    if _stores_partition_columns(table_version) and len(table_version.leaf_ids):
+    if _has_only_partition_columns(table_version) and len(table_version.leaf_ids):
         raise TableError(
             "the table has only partition columns, which its leaves store because a leaf needs a column; create a new "
             f"table with {field.name!r}, and append the rows of this one"
@@ -135,7 +135,7 @@ def _check_new_column(table_version: LanceTableVersion, field: pa.Field) -> None
     check_column_type(field.name, field.type)
 
 
-def _stores_partition_columns(table_version: LanceTableVersion) -> bool:
+def _has_only_partition_columns(table_version: LanceTableVersion) -> bool:
     """Whether all columns are partition columns, so that leaves store them."""
     sources = {f.source for f in table_version.spec.fields if f.transform.is_identity}
     return not table_version.definition.omitted_columns and sources >= set(table_version.definition.arrow_schema.names)

@@ -44,10 +44,6 @@ class LanceTarget:
     stored_schema: pa.Schema
     foreign_locations: Mapping[str, str] = field(default_factory=dict)
 
-    def partition_text(self, value: pa.Scalar) -> str | None:
-        """Return the text of a partition value, which Spark has formatted already."""
-        return cast("str | None", value.as_py())
-
     def open_sink(self, partition: tuple[str | None, ...], task: str) -> LanceSink:
         """Open a new fragment in a partition."""
         return LanceSink(self.leaf(partition), self.stored_schema, f"{uuid4().hex}-{task}.lance")

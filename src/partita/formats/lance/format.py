@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from partita.algebra.transforms import TransformFamily
 from partita.formats.capabilities import FIXED_PARTITIONING, NO_TEXT_LENGTHS, Gap, Operation
-from partita.formats.format import CatalogProperties, TableAddress, TableFormat
+from partita.formats.format import FolderFormat, TableAddress
+from partita.storage import Storage
 
 if TYPE_CHECKING:
     from partita.algebra.spec import PartitionSpec
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from partita.formats.table import Table
 
 
-class LanceFormat(TableFormat):
+class LanceFormat(FolderFormat):
     """Partitioned tables on Lance namespaces."""
 
     name = "lance"
@@ -57,25 +58,16 @@ class LanceFormat(TableFormat):
         create_table(address.folder, schema, functions, properties)
         return LanceTableStore.open_and_recover(address.folder)
 
-    def find(self, address: TableAddress) -> LanceTableStore | None:
-        """Return the table if its folder has a namespace."""
+    def _open_store(self, folder: Storage) -> LanceTableStore:
+        from partita.formats.lance.store import LanceTableStore
+
+        return LanceTableStore.open_and_recover(folder)
+
+    def _has_table(self, folder: Storage) -> bool:
+        """Return whether a folder has a namespace."""
         from partita.formats.lance.namespace import has_namespace
-        from partita.formats.lance.store import LanceTableStore
 
-        return LanceTableStore.open_and_recover(address.folder) if has_namespace(address.folder) else None
-
-    def open(
-        self,
-        uri: str,
-        *,
-        options: Mapping[str, str] | None,
-        catalog: CatalogProperties | None,  # noqa: ARG002 - a folder says where the table is
-        location: str | None,
-    ) -> LanceTableStore:
-        """Open the table in a folder."""
-        from partita.formats.lance.store import LanceTableStore
-
-        return LanceTableStore.open_and_recover(self._table_folder(uri, options, location))
+        return has_namespace(folder)
 
     def table(self, name: str, store: TableStore, time_zone: str) -> Table:
         """Return the table with what only Lance has: search, indexes, partitions as data sets."""

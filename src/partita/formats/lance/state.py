@@ -36,7 +36,7 @@ from partita.formats.lance.values import (
     values_from_names,
 )
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
-from partita.formats.table_version import TableVersion
+from partita.formats.table_version import READ, TableVersion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,11 +114,11 @@ class LanceTableVersion(TableVersion):
             fragment = json.loads(file["details"]).get("fragment", {"files": ()})
             self.root.storage.delete([f"{file['path']}/data/{data_file['path']}" for data_file in fragment["files"]])
 
-    def rows(self) -> LanceRows:
-        """Return the rows of this version on Spark."""
+    def rows(self, operation: str = READ) -> LanceRows:
+        """Return the rows of this version on Spark, for an operation."""
         from partita.formats.lance.spark.rows import LanceRows
 
-        return LanceRows(self)
+        return LanceRows(self, operation)
 
     def write_target(self) -> LanceTarget:
         """Return where new fragments go: to the leaf of their partition."""

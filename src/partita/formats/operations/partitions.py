@@ -58,7 +58,7 @@ def replace_partitions(
     if operation.is_committed(transaction):
         return ChangeResult(None)
     rows = operation.rows.conform_rows(to_dataframe(new_rows))
-    written_files = operation.rows.write_data_files(rows, operation.name)
+    written_files = operation.rows.write_data_files(rows)
     with operation.discard_on_error(written_files):
         file_partitions = table_version.written_partitions(written_files)
         inside_indices, _ = selection.matching_indices(table_version.spec_history, file_partitions)

@@ -44,7 +44,7 @@ def rewrite_table_files(store: TableStore, where: UnboundPredicate | None) -> Ch
     rows = operation.rows.scan(spark_session(), file_indices, table_version.schema.names)
     if not table_version.spec.fields:
         rows = repartition_by_size(rows, int(table_version.files["bytes"].to_numpy()[file_indices].sum()))
-    written_files = operation.rows.write_data_files(rows, operation.name)
+    written_files = operation.rows.write_data_files(rows)
     with operation.discard_on_error(written_files):
         _check_row_count(table_version, file_indices, written_files)
     return operation.commit(

@@ -46,10 +46,10 @@ def read_rows(
     plan = plan_files(table_version, predicate)
     names = resolve_column_names(schema, columns, spark)
     session, table_rows = resolve_session(spark), table_version.rows()
-    if predicate is None or table_version.stays_matched(predicate, plan):
+    if predicate is None or table_version.must_match_when_read(predicate, plan):
         return table_rows.scan(session, plan.file_indices, names)
     scanned_names = list(dict.fromkeys([*names, *referenced_columns(predicate, schema)]))
-    rows = table_rows.scan(session, plan.file_indices, scanned_names, where=predicate)
+    rows = table_rows.scan_matching(session, plan.file_indices, scanned_names, predicate)
     return select_columns(rows.filter(predicate.sql()), names)
 
 
@@ -95,7 +95,7 @@ def append_rows(store: TableStore, new_rows: object, transaction: TransactionId)
     if operation.is_committed(transaction):
         return ChangeResult(None)
     rows = operation.rows.conform_rows(to_dataframe(new_rows))
-    written_files = operation.rows.write_data_files(rows, operation.name)
+    written_files = operation.rows.write_data_files(rows)
     return operation.commit(
         TableChange(
             operation.name,
@@ -112,7 +112,7 @@ def overwrite_partitions(store: TableStore, new_rows: object, transaction: Trans
     if operation.is_committed(transaction):
         return ChangeResult(None)
     rows = operation.rows.conform_rows(to_dataframe(new_rows))
-    written_files = operation.rows.write_data_files(rows, operation.name)
+    written_files = operation.rows.write_data_files(rows)
     if not written_files.num_rows:
         return operation.commit(TableChange(operation.name, transaction=transaction))
     with operation.discard_on_error(written_files):
@@ -166,7 +166,7 @@ def overwrite_rows(
         )
     rows = operation.rows.conform_rows(to_dataframe(new_rows))
     rows = require_condition(rows, predicate.sql(), "a row does not match the predicate of the overwrite")
-    written_files = operation.rows.write_data_files(rows, operation.name)
+    written_files = operation.rows.write_data_files(rows)
     return operation.commit(
         TableChange(
             operation.name,

@@ -14,6 +14,7 @@ from partita.algebra.predicate import Predicate, PredicateLike, UnboundPredicate
 from partita.errors import SchemaError
 from partita.formats.arguments import transaction_of
 from partita.formats.capabilities import Operation
+from partita.formats.format import TableFormat
 from partita.formats.partition_selection import PartitionSelection
 from partita.formats.store import TableStore
 from partita.formats.table_change import NO_FILE_INDICES, TableChange, total
@@ -48,6 +49,7 @@ class ChangeResult:
 class WriteOperation:
     """An operation on one version of a table, and the rows of that version."""
 
+    format: TableFormat
     table_version: TableVersion
     rows: TableRows
     name: str
@@ -62,12 +64,12 @@ class WriteOperation:
         store.format.require(Operation(name))
         table_version = store.current_version_without_files()
         table_version.check_writable(removes=removes)
-        return cls(table_version, table_version.rows(), name)
+        return cls(store.format, table_version, table_version.rows(name), name)
 
     def with_files_for(self, read_scope: PredicateLike | UnboundPredicate | PartitionSelection) -> Self:
         """Return this operation with every file of its version that may hold what it reads."""
         table_version = self.table_version.with_files_for(read_scope)
-        return replace(self, table_version=table_version, rows=table_version.rows())
+        return replace(self, table_version=table_version, rows=table_version.rows(self.name))
 
     def is_committed(self, transaction: TransactionId) -> bool:
         """Return whether the table has that transaction already."""
@@ -83,7 +85,7 @@ class WriteOperation:
         changed_columns = self.rows.dependent_columns(assigned_columns)
         needs_assigned_only = (
             changed_columns == assigned_columns
-            and self.rows.can_update_in_place(file_indices, changed_columns, self.name)
+            and self.rows.can_update_in_place(file_indices, changed_columns)
             and not self.rows.has_constraints()
         )
         return assigned_columns if needs_assigned_only else set(self.table_version.schema.names)
@@ -95,9 +97,9 @@ class WriteOperation:
         for name in sorted(assigned_columns & self.rows.generated_columns()):
             raise SchemaError(f"column {name!r} is generated from others; set those")
         changed_columns = self.rows.dependent_columns(assigned_columns)
-        if self.rows.can_update_in_place(file_indices, changed_columns, self.name):
+        if self.rows.can_update_in_place(file_indices, changed_columns):
             ready_rows = self.rows.refresh_generated_columns(rows) if assigned_columns else rows
-            change = self.rows.update_rows(file_indices, _changed_rows(ready_rows), changed_columns, self.name)
+            change = self.rows.update_rows(file_indices, _changed_rows(ready_rows), changed_columns)
         elif assigned_columns:
             change = self._move_rows(file_indices, rows)
         else:
@@ -110,7 +112,7 @@ class WriteOperation:
         cached_rows = rows.persist()
         try:
             ready_rows = self.rows.refresh_generated_columns(cached_rows.filter(f"not {IS_DELETED}"))
-            moved_files = self.rows.write_data_files(ready_rows.drop(FILE_INDEX, ROW_INDEX, IS_DELETED), self.name)
+            moved_files = self.rows.write_data_files(ready_rows.drop(FILE_INDEX, ROW_INDEX, IS_DELETED))
             with self.discard_on_error(moved_files):
                 change = self.delete_rows(file_indices, _changed_rows(cached_rows))
         finally:
@@ -125,7 +127,7 @@ class WriteOperation:
 
     def _with_inserted_rows(self, change: TableChange, new_rows: DataFrame) -> TableChange:
         with self.discard_on_error(change.added_files, change.delete_files):
-            inserted_files = self.rows.write_data_files(self.rows.conform_rows(new_rows), self.name)
+            inserted_files = self.rows.write_data_files(self.rows.conform_rows(new_rows))
         return replace(
             change,
             added_files=pa.concat_tables([change.added_files, inserted_files]),
@@ -138,8 +140,9 @@ class WriteOperation:
         """Delete rows, which have positions, from some files; the same commit removes other files as a whole."""
         if not len(file_indices):
             return TableChange(self.name)
-        positions = rows.select(FILE_INDEX, ROW_INDEX)
-        return self.rows.delete_rows(file_indices, positions, self.name, removed_file_indices=removed_file_indices)
+        self.format.require(Operation.DELETE)
+        table_rows = replace(self.rows, removed_file_indices=removed_file_indices)
+        return table_rows.delete_rows(file_indices, rows.select(FILE_INDEX, ROW_INDEX))
 
     @contextmanager
     def discard_on_error(self, *written_files: pa.Table) -> Iterator[None]:

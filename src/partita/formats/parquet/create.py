@@ -26,6 +26,7 @@ from partita.arrow.schema import to_arrow_type, to_schema
 from partita.errors import SchemaError, SpecError, TableError, TableExists
 from partita.formats.arguments import partition_functions_of
 from partita.formats.column_partitioning import identity_spec, not_a_column_error
+from partita.formats.parquet.format import PARQUET
 from partita.formats.parquet.values import PARTITION_TEXT_KINDS, is_hidden
 from partita.storage import Storage
 from partita.untrusted_input import parse_json_object, translate_read_errors
@@ -67,7 +68,7 @@ def _partition_names(schema: Schema, functions: Iterable[PartitionFunction]) -> 
     names = []
     for function in functions:
         source = schema.find_field(function.source)
-        if not function.transform.is_identity or function.name.casefold() != source.name.casefold():
+        if not PARQUET.can_partition_by(function):
             raise not_a_column_error("Parquet", function)
         names.append(source.name)
     check_columns(schema, names)

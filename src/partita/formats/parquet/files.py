@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import cast
 from uuid import uuid4
 
 import pyarrow as pa
@@ -148,10 +147,6 @@ class ParquetTarget:
     stored_schema: pa.Schema
     partition_fields: tuple[Field, ...]
     write_id: str
-
-    def partition_text(self, value: pa.Scalar) -> str | None:
-        """Return the text of a partition value, which Spark has formatted already."""
-        return cast("str | None", value.as_py())
 
     def open_sink(self, partition: tuple[str | None, ...], task: str) -> ParquetSink:
         """Open a new file in a partition."""

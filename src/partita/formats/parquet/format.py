@@ -17,12 +17,14 @@ from partita.formats.capabilities import (
     Gap,
     Operation,
 )
-from partita.formats.format import CatalogProperties, TableAddress, TableFormat
+from partita.formats.format import CatalogProperties, FolderFormat, TableAddress
+from partita.storage import Storage
 
 if TYPE_CHECKING:
     from partita.algebra.spec import PartitionSpec
     from partita.algebra.transforms import PartitionFunction
     from partita.formats.parquet.store import ParquetTableStore
+    from partita.formats.store import TableStore
 
 _NO_ROW_CHANGES = Gap(
     "has no log that would tell readers which rows count",
@@ -31,7 +33,7 @@ _NO_ROW_CHANGES = Gap(
 )
 
 
-class ParquetFormat(TableFormat):
+class ParquetFormat(FolderFormat):
     """Folders of Parquet files, partitioned by the names of folders as Hive and Spark do."""
 
     name = "parquet"
@@ -64,6 +66,10 @@ class ParquetFormat(TableFormat):
     marker_folders = ("_partita_table",)
     table_subfolder = "_partita_table"
 
+    def can_partition_by(self, function: PartitionFunction) -> bool:
+        """Return whether the partition field is a column under its own name."""
+        return function.transform.is_identity and function.name.casefold() == function.source.casefold()
+
     def new_spec(self, schema: object, functions: Sequence[PartitionFunction]) -> PartitionSpec:
         """Return the partition spec of a new table."""
         from partita.arrow.schema import to_schema
@@ -86,35 +92,33 @@ class ParquetFormat(TableFormat):
         create_table(address.folder, to_schema(schema), functions, properties)
         return ParquetTableStore(address.folder)
 
-    def find(self, address: TableAddress) -> ParquetTableStore | None:
-        """Return the table if its folder has a definition, or commits of Partita."""
+    def _open_store(self, folder: Storage) -> ParquetTableStore:
         from partita.formats.parquet.store import ParquetTableStore
 
-        is_table = next(address.folder.list_paths(self.table_subfolder), None) is not None
-        return ParquetTableStore(address.folder) if is_table else None
+        return ParquetTableStore(folder)
 
     def open(
         self,
         uri: str,
         *,
         options: Mapping[str, str] | None,
-        catalog: CatalogProperties | None,  # noqa: ARG002 - a folder says where the table is
+        catalog: CatalogProperties | None,
         location: str | None,
-    ) -> ParquetTableStore:
+    ) -> TableStore:
         """Open the table in a folder, whoever wrote its files; raise `TableError` if it is a part of another table."""
         from partita.formats.nested_tables import enclosing_table_folder
-        from partita.formats.parquet.store import ParquetTableStore
 
-        folder = self._table_folder(uri, options, location)
+        folder = Storage.from_uri(uri, options)
         if folder.is_local and Path(folder.uri).is_file():
             raise TableError(f"{folder.uri} is a file, and a table is a folder; open the folder that holds it")
+        store = super().open(uri, options=options, catalog=catalog, location=location)
         enclosing_folder = enclosing_table_folder(folder)
         if enclosing_folder is not None:
             raise TableError(
                 f"{folder.uri} is a part of the table {enclosing_folder}, which alone says which of its files count; "
                 "open that one, and read the partition with a predicate"
             )
-        return ParquetTableStore(folder)
+        return store
 
 
 PARQUET = ParquetFormat()

@@ -36,7 +36,7 @@ from partita.formats.parquet.statistics import file_statistics, row_counts
 from partita.formats.parquet.values import inferred_type, typed_partitions
 from partita.formats.partition_selection import PartitionSelection
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
-from partita.formats.table_version import TableVersion
+from partita.formats.table_version import READ, TableVersion
 from partita.storage import Storage, StoredFile
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class ParquetTableVersion(TableVersion):
         """Return whether a commit has recorded that number of the application, or a later one."""
         return self.latest_commit.has_transaction(transaction)
 
-    def stays_matched(self, predicate: Predicate, plan: FilePlan) -> bool:
+    def must_match_when_read(self, predicate: Predicate, plan: FilePlan) -> bool:
         """Return whether all rows match by their partitions: a file that is written anew may have other rows."""
         if not plan.must_match.all():
             return False
@@ -136,11 +136,11 @@ class ParquetTableVersion(TableVersion):
         """Return this version with nothing but partition values to prune by."""
         return replace(self, statistics=lambda *_: {})
 
-    def rows(self) -> ParquetRows:
-        """Return the rows of this version on Spark."""
+    def rows(self, operation: str = READ) -> ParquetRows:
+        """Return the rows of this version on Spark, for an operation."""
         from partita.formats.parquet.spark.rows import ParquetRows
 
-        return ParquetRows(self)
+        return ParquetRows(self, operation)
 
     def write_target(self) -> ParquetTarget:
         """Return where new data files are staged."""

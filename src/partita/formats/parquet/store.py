@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from partita.formats.change_feed import ChangeFeed
 from partita.formats.containment import DeletedFiles
 from partita.formats.parquet.change_feed import read_change_feed
@@ -12,9 +10,6 @@ from partita.formats.parquet.maintenance import remove_orphan_files
 from partita.formats.parquet.state import ParquetTableVersion, load_table_version
 from partita.formats.store import TableStore
 from partita.storage import Storage
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class ParquetTableStore(TableStore):
@@ -29,10 +24,6 @@ class ParquetTableStore(TableStore):
     def current_version(self) -> ParquetTableVersion:
         """List the folder; raises `TableMissing` if it has no files and no definition."""
         return load_table_version(self.storage)
-
-    def history(self) -> pa.Table:
-        """Raise an error: there is none."""
-        raise NotImplementedError("a folder has no history")
 
     def change_feed(self, after: str | None) -> ChangeFeed:
         """Return the partitions whose files differ from those at a cursor."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.formats.iceberg.manifests.copy import _contains_any, common_prefix, may_contain_paths
+from partita.formats.iceberg.manifests.copy import _has_any_text, common_prefix, may_contain_paths
 from partita.formats.iceberg.snapshot_change import SnapshotChange
 from tests.formats.iceberg.snapshot_tables import (
     append_files,
@@ -59,7 +59,7 @@ def test_texts_are_found_wherever_they_lie(start: bytes, ends: frozenset[bytes],
     common = common_prefix(min(texts), max(texts))
     assert all(text.startswith(common) for text in texts)
     lengths = sorted({len(text) for text in texts})
-    assert _contains_any(block, common, lengths, texts) == any(text in block for text in texts)
+    assert _has_any_text(block, common, lengths, texts) == any(text in block for text in texts)
 
 
 def test_large_manifests_lose_only_what_goes(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from partita.algebra.predicate import Predicate
-from partita.algebra.spec import PartitionField
 from partita.errors import UnsupportedFeature
 from partita.formats.delta.columns import (
     Json,
@@ -21,7 +19,7 @@ from partita.formats.delta.columns import (
     physical_schema,
     text_length_metadata,
 )
-from partita.formats.delta.expressions import check_expression
+from partita.formats.delta.expressions import check_expression, expression_names
 from partita.formats.delta.files import containing_storage, resolve_file_paths
 from partita.formats.delta.log import DeltaMetadata, column_mapping_mode, is_absolute
 from partita.formats.delta.spark.generated_columns import generated_expression_column, generated_function_column
@@ -32,7 +30,7 @@ from partita.formats.operations.copy_on_write import rewrite_changed_files
 from partita.formats.operations.file_groups import file_groups
 from partita.formats.operations.paths import hadoop_location, spark_file_path
 from partita.formats.partition_texts.spark import partition_text
-from partita.formats.table_change import NO_FILE_INDICES, WRITTEN_FILE_SCHEMA, TableChange
+from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 from partita.formats.table_rows import TableRows
 from partita.spark.constraints import (
     TableConstraint,
@@ -66,7 +64,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DeltaRows(TableRows):
     """The rows of one version of a Delta table."""
 
@@ -120,28 +118,27 @@ class DeltaRows(TableRows):
 
     def dependent_columns(self, changed_columns: set[str]) -> set[str]:
         """Return the columns that change if these do: the columns themselves and those generated from them."""
+        if not changed_columns:
+            return changed_columns
+        changed_names = {name.casefold() for name in changed_columns}
         return changed_columns | {
             name
-            for name, sql in generation_expressions(self._metadata).items()
-            if any(column.casefold() in sql.casefold() for column in changed_columns)
+            for name, text in generation_expressions(self._metadata).items()
+            if not changed_names.isdisjoint(expression_names(text, f"the generated column {name!r}"))
         }
 
     def generated_columns(self) -> frozenset[str]:
         """Return the columns that have a generation expression."""
         return frozenset(generation_expressions(self._metadata))
 
-    def partition_value_columns(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:  # noqa: ARG002 - of the interface
-        """Return the partition columns, which rows have as columns of their own."""
-        return [column_by_name(field.source) for field in fields]
-
-    def write_data_files(self, rows: DataFrame, operation: str) -> pa.Table:
+    def write_data_files(self, rows: DataFrame) -> pa.Table:
         """Write rows to new files in the folders of their partitions.
 
         The rows of a partition are gathered in one task, so that the number of files doesn't grow with the tasks. An
         append or an overwrite of a table with `delta.autoOptimize.optimizeWrite` = `false` saves the shuffle.
         """
         optimize_write = self._metadata.configuration.get("delta.autoOptimize.optimizeWrite", "true")
-        is_gathered = optimize_write.casefold() != "false" or operation in ("update", "merge", "rewrite")
+        is_gathered = optimize_write.casefold() != "false" or self.operation in ("update", "merge", "rewrite")
         schema, names = self.spark_schema(), self._metadata.partition_columns
         texts = {
             f"{PARTITION_COLUMN_PREFIX}{i}": partition_text(column_by_name(name), schema[name].dataType, name)
@@ -164,31 +161,22 @@ class DeltaRows(TableRows):
             if logical_field.name not in self._metadata.partition_columns
         ]
 
-    def can_update_in_place(self, file_indices: np.ndarray, changed_columns: set[str], operation: str) -> bool:  # noqa: ARG002 - of the interface
+    def can_update_in_place(self, file_indices: np.ndarray, changed_columns: set[str]) -> bool:  # noqa: ARG002 - of the interface
         """Return whether no partition column changes."""
         return changed_columns.isdisjoint(self._metadata.partition_columns)
 
-    def update_rows(
-        self, file_indices: np.ndarray, changed_rows: DataFrame, changed_columns: set[str], operation: str
-    ) -> TableChange:
+    def update_rows(self, file_indices: np.ndarray, changed_rows: DataFrame, changed_columns: set[str]) -> TableChange:
         """Copy the files with other values in some columns."""
         columns = [column for column in self._stored_columns() if column[0] in changed_columns]
-        return self._rewrite_files(row_changes(changed_rows, columns), file_indices, operation)
+        return self._rewrite_files(row_changes(changed_rows, columns), file_indices)
 
-    def delete_rows(
-        self,
-        file_indices: np.ndarray,
-        positions: DataFrame,
-        operation: str,
-        *,
-        removed_file_indices: np.ndarray = NO_FILE_INDICES,  # noqa: ARG002 - of the interface
-    ) -> TableChange:
+    def delete_rows(self, file_indices: np.ndarray, positions: DataFrame) -> TableChange:
         """Copy the files without some rows."""
-        return self._rewrite_files(row_deletions(positions), file_indices, operation)
+        return self._rewrite_files(row_deletions(positions), file_indices)
 
-    def _rewrite_files(self, changes: DataFrame, file_indices: np.ndarray, operation: str) -> TableChange:
+    def _rewrite_files(self, changes: DataFrame, file_indices: np.ndarray) -> TableChange:
         copier = self.table_version.file_copier(file_indices, _directory_time_zone())
-        return rewrite_changed_files(changes, copier, file_indices, operation)
+        return rewrite_changed_files(changes, copier, file_indices, self.operation)
 
     def scan(
         self,
@@ -197,7 +185,6 @@ class DeltaRows(TableRows):
         names: Sequence[str],
         *,
         positions: bool = False,
-        where: Predicate | None = None,  # noqa: ARG002 - of the interface
     ) -> DataFrame:
         """Read some columns of some files; partition columns come from the log."""
         rows = scan_files(spark, self._scan_files(file_indices, names), positions=positions)

@@ -366,7 +366,7 @@ def may_contain_paths(io: FileIO, manifest_path: str, paths: frozenset[str]) -> 
     if len(prefix) < _MIN_PREFIX_LENGTH:
         return True
     lengths = sorted({len(text) for text in texts})
-    return _contains_any(read_record_bytes(io, manifest_path), prefix, lengths, texts)
+    return _has_any_text(read_record_bytes(io, manifest_path), prefix, lengths, texts)
 
 
 def common_prefix(first: bytes, second: bytes) -> bytes:
@@ -378,7 +378,7 @@ def common_prefix(first: bytes, second: bytes) -> bytes:
     return first[:length]
 
 
-def _contains_any(data: bytes, prefix: bytes, lengths: list[int], texts: frozenset[bytes]) -> bool:
+def _has_any_text(data: bytes, prefix: bytes, lengths: list[int], texts: frozenset[bytes]) -> bool:
     """Return whether one of the texts, all with that prefix, is in the data: Avro writes a text as its bytes."""
     return any(
         data[position : position + length] in texts for position in _text_positions(data, prefix) for length in lengths

@@ -89,11 +89,14 @@ class ManifestLookup:
 
         Manifests that may list the partitions of `partition_hints` are read first.
         """
-        likely = self.manifests_of_partitions(manifests, partition_hints)
-        likely_paths = {manifest.manifest_path for manifest in likely}
+        hinted_manifests = self.manifests_of_partitions(manifests, partition_hints)
+        hinted_paths = {manifest.manifest_path for manifest in hinted_manifests}
         entries: EntriesByManifest = {}
         missing_paths = set(paths)
-        for manifest in [*likely, *(manifest for manifest in manifests if manifest.manifest_path not in likely_paths)]:
+        for manifest in [
+            *hinted_manifests,
+            *(manifest for manifest in manifests if manifest.manifest_path not in hinted_paths),
+        ]:
             if not missing_paths:
                 break
             entries[manifest.manifest_path] = self.entries_of_paths(manifest, paths)

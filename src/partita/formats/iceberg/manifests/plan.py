@@ -70,15 +70,17 @@ class ManifestPlanner:
         )
         partition_hints = [*removed_data_files, *self.change.added_delete_files]
         removed_entries |= self.lookup.find_entries(delete_manifests, removed_delete_paths, partition_hints)
-        rewritten = [manifest for manifest in manifests if removed_entries.get(manifest.manifest_path)]
+        changed_manifests = [manifest for manifest in manifests if removed_entries.get(manifest.manifest_path)]
         carried_over = [manifest for manifest in manifests if not removed_entries.get(manifest.manifest_path)]
         added_manifests = self._write_added_manifests()
         snapshot_manifests = [
             *added_manifests,
-            *self._rewrite_manifests(rewritten, removed_entries),
+            *self._rewrite_manifests(changed_manifests, removed_entries),
             *self._merge_manifests(carried_over, added_manifests),
         ]
-        removed_files = [entry.data_file for manifest in rewritten for entry in removed_entries[manifest.manifest_path]]
+        removed_files = [
+            entry.data_file for manifest in changed_manifests for entry in removed_entries[manifest.manifest_path]
+        ]
         return ManifestPlan([self._with_counts(manifest) for manifest in snapshot_manifests], removed_files)
 
     def _dangling_delete_files(

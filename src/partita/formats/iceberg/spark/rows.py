@@ -28,7 +28,7 @@ from partita.formats.iceberg.spark.scan import IcebergScan
 from partita.formats.iceberg.spark_schema import spark_struct_json
 from partita.formats.iceberg.targets import file_copier, position_delete_writer, write_target
 from partita.formats.operations.copy_on_write import rewrite_changed_files
-from partita.formats.table_change import NO_FILE_INDICES, WRITTEN_FILE_SCHEMA, TableChange, total
+from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange, total
 from partita.spark.constraints import check_not_null
 from partita.spark.frames import frame_from_arrow
 from partita.spark.positions import FILE_INDEX, ROW_INDEX
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _DELETE_FILE_SCHEMA = pa.schema([*WRITTEN_FILE_SCHEMA, ("deleted_rows", pa.int64())])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class IcebergRows(IcebergScan):
     """The rows of one version of an Iceberg table."""
 
@@ -74,7 +74,7 @@ class IcebergRows(IcebergScan):
         """Check that required columns of changed rows are not null; Iceberg has no generated columns."""
         return check_not_null(rows, select_fields(self._spark_schema("writing"), set(rows.columns)))
 
-    def write_data_files(self, rows: DataFrame, operation: str) -> pa.Table:  # noqa: ARG002 - of the interface
+    def write_data_files(self, rows: DataFrame) -> pa.Table:
         """Write rows to new files in the current spec.
 
         Unless `write.distribution-mode` is none, the rows of a partition are gathered, for few files.
@@ -114,44 +114,35 @@ class IcebergRows(IcebergScan):
         is_outdated: np.ndarray = (spec_ids != self.table_version.spec.spec_id) | has_deletes
         return is_outdated
 
-    def can_update_in_place(self, file_indices: np.ndarray, changed_columns: set[str], operation: str) -> bool:
+    def can_update_in_place(self, file_indices: np.ndarray, changed_columns: set[str]) -> bool:
         """Return whether the table copies on write, the files can be copied, and no partition source changes."""
-        if not self._is_copy_on_write(operation) or not self._can_copy_files(file_indices):
+        if not self._is_copy_on_write() or not self._can_copy_files(file_indices):
             return False
         return changed_columns.isdisjoint(field.source.partition(".")[0] for field in self.table_version.spec.fields)
 
-    def update_rows(
-        self, file_indices: np.ndarray, changed_rows: DataFrame, changed_columns: set[str], operation: str
-    ) -> TableChange:
+    def update_rows(self, file_indices: np.ndarray, changed_rows: DataFrame, changed_columns: set[str]) -> TableChange:
         """Copy the files with other values in some columns."""
         columns = [column for column in self._stored_columns() if column[0] in changed_columns]
         copier = file_copier(self.table_version, file_indices)
-        return rewrite_changed_files(row_changes(changed_rows, columns), copier, file_indices, operation)
+        return rewrite_changed_files(row_changes(changed_rows, columns), copier, file_indices, self.operation)
 
-    def delete_rows(
-        self,
-        file_indices: np.ndarray,
-        positions: DataFrame,
-        operation: str,
-        *,
-        removed_file_indices: np.ndarray = NO_FILE_INDICES,
-    ) -> TableChange:
+    def delete_rows(self, file_indices: np.ndarray, positions: DataFrame) -> TableChange:
         """Write position deletes, or copy the files if the table's write mode is copy-on-write."""
-        if not self._is_copy_on_write(operation):
-            return self._write_position_deletes(positions, file_indices, removed_file_indices, operation)
+        if not self._is_copy_on_write():
+            return self._write_position_deletes(positions, file_indices)
         if self._can_copy_files(file_indices):
             copier = file_copier(self.table_version, file_indices)
-            return rewrite_changed_files(row_deletions(positions), copier, file_indices, operation)
-        return self._rewrite_without_rows(positions, file_indices, operation)
+            return rewrite_changed_files(row_deletions(positions), copier, file_indices, self.operation)
+        return self._rewrite_without_rows(positions, file_indices)
 
-    def _is_copy_on_write(self, operation: str) -> bool:
-        """Return whether an operation copies files; format version 1 has no delete files."""
+    def _is_copy_on_write(self) -> bool:
+        """Return whether the operation copies files; format version 1 has no delete files."""
         metadata = self.table_version.table.metadata
         if metadata.format_version == 1:
             return True
-        mode = metadata.properties.get(f"write.{operation}.mode", "merge-on-read")
+        mode = metadata.properties.get(f"write.{self.operation}.mode", "merge-on-read")
         if mode not in ("merge-on-read", "copy-on-write"):
-            raise TableError(f"write.{operation}.mode is merge-on-read or copy-on-write, not {value_repr(mode)}")
+            raise TableError(f"write.{self.operation}.mode is merge-on-read or copy-on-write, not {value_repr(mode)}")
         return mode == "copy-on-write"
 
     def _can_copy_files(self, file_indices: np.ndarray) -> bool:
@@ -163,13 +154,13 @@ class IcebergRows(IcebergScan):
             return False
         return not self.is_outdated(file_indices).any()
 
-    def _rewrite_without_rows(self, positions: DataFrame, file_indices: np.ndarray, operation: str) -> TableChange:
+    def _rewrite_without_rows(self, positions: DataFrame, file_indices: np.ndarray) -> TableChange:
         """Write the remaining rows of the files that have one of those rows to new files in the current spec."""
         cached_positions = positions.persist()
         try:
             row_counts = row_counts_by_file(cached_positions)
             if not row_counts.num_rows:
-                return TableChange(operation)
+                return TableChange(self.operation)
             changed_files, deleted_row_count = row_counts[FILE_INDEX].to_numpy(), total(row_counts["rows"])
             names = [f.name for f in self._spark_schema("writing").fields]
             new_indices = pa.array(np.arange(len(changed_files), dtype=np.int32))
@@ -181,19 +172,17 @@ class IcebergRows(IcebergScan):
             rows = self.scan(spark, file_indices[changed_files], names, positions=True)
             remaining_rows = apply_position_deletes(rows, renumbered_positions, deleted_row_count)
             return TableChange(
-                operation,
-                added_files=self.write_data_files(select_columns(remaining_rows, names), operation),
+                self.operation,
+                added_files=self.write_data_files(select_columns(remaining_rows, names)),
                 removed_file_indices=file_indices[changed_files],
                 deleted_row_count=deleted_row_count,
             )
         finally:
             cached_positions.unpersist()
 
-    def _write_position_deletes(
-        self, positions: DataFrame, file_indices: np.ndarray, removed_file_indices: np.ndarray, operation: str
-    ) -> TableChange:
+    def _write_position_deletes(self, positions: DataFrame, file_indices: np.ndarray) -> TableChange:
         """Write position deletes of rows, merged with the earlier ones of the same partitions."""
-        groups, first_file_indices = self._delete_groups(file_indices, removed_file_indices)
+        groups, first_file_indices = self._delete_groups(file_indices)
         grouped_files = np.flatnonzero(groups >= 0)
         delete_index = self._position_delete_index(grouped_files)
         spark = spark_session()
@@ -221,7 +210,7 @@ class IcebergRows(IcebergScan):
         is_replaced = np.isin(groups[delete_index["file"].to_numpy()], list(written_groups))
         replaced_deletes = np.unique(delete_index["delete"].to_numpy()[is_replaced])
         return TableChange(
-            operation,
+            self.operation,
             delete_files=delete_files.select(WRITTEN_FILE_SCHEMA.names),
             replaced_delete_files=tuple(
                 self.table_version.delete_entries["path"].take(pa.array(replaced_deletes)).to_pylist()
@@ -229,9 +218,7 @@ class IcebergRows(IcebergScan):
             deleted_row_count=total(delete_files["deleted_rows"]),
         )
 
-    def _delete_groups(
-        self, file_indices: np.ndarray, removed_file_indices: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _delete_groups(self, file_indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Group all data files of the partitions that the files lie in, by spec and partition.
 
         Returns the group of each data file of the table, -1 if it has none, and one data file of each group. Removed
@@ -241,7 +228,7 @@ class IcebergRows(IcebergScan):
         changed_partitions, first_positions = np.unique(partition_numbers[file_indices], return_index=True)
         candidates = np.minimum(np.searchsorted(changed_partitions, partition_numbers), len(changed_partitions) - 1)
         groups = np.where(changed_partitions[candidates] == partition_numbers, candidates, -1)
-        groups[removed_file_indices] = -1
+        groups[self.removed_file_indices] = -1
         return groups, file_indices[first_positions]
 
     def _position_delete_index(self, file_indices: np.ndarray) -> pa.Table:

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.algebra.predicate import Predicate
 from partita.errors import TableError, UnsupportedFeature
 from partita.formats.iceberg.delete_file_index import is_deletion_vector
 from partita.formats.iceberg.field_ids import check_files_have_column, file_columns
@@ -48,7 +47,7 @@ _MAX_BROADCAST_ROWS = 500_000
 """At most this many deleted positions are broadcast with the paths of their files; more, with file indices."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class IcebergScan(TableRows):
     """Reads the live rows of one version of an Iceberg table; `IcebergRows` writes and changes rows."""
 
@@ -61,7 +60,6 @@ class IcebergScan(TableRows):
         names: Sequence[str],
         *,
         positions: bool = False,
-        where: Predicate | None = None,  # noqa: ARG002 - of the interface
     ) -> DataFrame:
         """Read some columns of some data files without deleted rows."""
         index = self.table_version.delete_index(file_indices)

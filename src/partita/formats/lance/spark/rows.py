@@ -26,7 +26,7 @@ from partita.formats.lance.spark.scan import (
     spark_schema,
 )
 from partita.formats.lance.state import LanceTableVersion
-from partita.formats.table_change import NO_FILE_INDICES, WRITTEN_FILE_SCHEMA, TableChange, total
+from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange, total
 from partita.formats.table_rows import TableRows
 from partita.spark.constraints import check_not_null
 from partita.spark.nullability import relax_nested_nullability
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from partita.formats.lance.store import LanceTableStore
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LanceRows(TableRows):
     """The rows of one version of a Lance table."""
 
@@ -70,7 +70,7 @@ class LanceRows(TableRows):
         """Check that required columns of changed rows are not null; Lance has no generated columns."""
         return check_not_null(rows, select_fields(self.spark_schema(), set(rows.columns)))
 
-    def write_data_files(self, rows: DataFrame, operation: str) -> pa.Table:  # noqa: ARG002 - of the interface
+    def write_data_files(self, rows: DataFrame) -> pa.Table:
         """Write rows to new fragments in the leaves of their partitions."""
         schema, definition = self.spark_schema(), self.table_version.definition
         texts = {
@@ -93,9 +93,25 @@ class LanceRows(TableRows):
         names: Sequence[str],
         *,
         positions: bool = False,
-        where: Predicate | None = None,
     ) -> DataFrame:
-        """Read some columns of some leaves; Lance leaves out rows that don't match `where` as far as it can."""
+        """Read some columns of some leaves."""
+        return self._scan_leaves(spark, file_indices, names, None, positions=positions)
+
+    def scan_matching(
+        self, spark: SparkSession, file_indices: np.ndarray, names: Sequence[str], where: Predicate
+    ) -> DataFrame:
+        """Read some columns of some leaves; Lance leaves out rows that don't match as far as it can."""
+        return self._scan_leaves(spark, file_indices, names, where, positions=False)
+
+    def _scan_leaves(
+        self,
+        spark: SparkSession,
+        file_indices: np.ndarray,
+        names: Sequence[str],
+        where: Predicate | None,
+        *,
+        positions: bool,
+    ) -> DataFrame:
         table_version = self.table_version
         fields = {f.name: f for f in self.spark_schema().fields}
         schema = relax_nested_nullability(StructType([fields[name] for name in names]))
@@ -111,14 +127,7 @@ class LanceRows(TableRows):
         )
         return scan_leaves(spark, reader, len(tasks), schema_with_positions(schema) if positions else schema)
 
-    def delete_rows(
-        self,
-        file_indices: np.ndarray,
-        positions: DataFrame,
-        operation: str,
-        *,
-        removed_file_indices: np.ndarray = NO_FILE_INDICES,  # noqa: ARG002 - of the interface
-    ) -> TableChange:
+    def delete_rows(self, file_indices: np.ndarray, positions: DataFrame) -> TableChange:
         """Write deletion files of the leaves' fragments."""
         leaves = [self.table_version.leaf(index) for index in file_indices.tolist()]
         versions = self.table_version.read_versions(file_indices)
@@ -126,7 +135,7 @@ class LanceRows(TableRows):
         rows_by_leaf = positions.repartition(tasks, FILE_INDEX).sortWithinPartitions(FILE_INDEX, ROW_INDEX)
         deletion_task = _DeletionTask(leaves, versions, file_indices.tolist())
         delete_files = run_arrow_tasks(rows_by_leaf, deletion_task, WRITTEN_FILE_SCHEMA)
-        return TableChange(operation, delete_files=delete_files, deleted_row_count=total(delete_files["rows"]))
+        return TableChange(self.operation, delete_files=delete_files, deleted_row_count=total(delete_files["rows"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,22 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from partita.algebra.predicate import Predicate
 from partita.algebra.spark_json import schema_to_json
-from partita.algebra.spec import PartitionField
 from partita.algebra.types import TypeKind
-from partita.formats.capabilities import Operation
 from partita.formats.containment import FolderLocation, check_no_links_outside
 from partita.formats.operations.paths import spark_file_path
 from partita.formats.parquet.footers import check_file_types
-from partita.formats.parquet.format import PARQUET
 from partita.formats.parquet.state import ParquetTableVersion
 from partita.formats.partition_texts.spark import partition_text
-from partita.formats.table_change import NO_FILE_INDICES, WRITTEN_FILE_SCHEMA, TableChange
+from partita.formats.table_change import WRITTEN_FILE_SCHEMA
 from partita.formats.table_rows import TableRows
 from partita.spark.constraints import null_struct_violations, null_violations, refuse_violations
 from partita.spark.rows import (
-    Column,
     DataFrame,
     SparkSession,
     StructType,
@@ -38,7 +33,7 @@ from partita.spark.schema import spark_schema_from_json
 from partita.spark.write import PARTITION_COLUMN_PREFIX, rebalance_by_partition, write_data_files
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ParquetRows(TableRows):
     """The rows of a folder."""
 
@@ -61,11 +56,7 @@ class ParquetRows(TableRows):
         """Return the rows: no column is generated."""
         return rows
 
-    def partition_value_columns(self, rows: DataFrame, fields: Sequence[PartitionField]) -> list[Column]:  # noqa: ARG002 - of the interface
-        """Return the partition columns, which rows have as columns of their own."""
-        return [column_by_name(field.source) for field in fields]
-
-    def write_data_files(self, rows: DataFrame, operation: str) -> pa.Table:  # noqa: ARG002 - of the interface
+    def write_data_files(self, rows: DataFrame) -> pa.Table:
         """Stage rows in the folders of their partitions; the rows of a partition are gathered in one task."""
         schema, fields = self.spark_schema(), self.table_version.partition_fields
         texts = {
@@ -76,18 +67,6 @@ class ParquetRows(TableRows):
         stored_rows = rebalance_by_partition(select_stored_columns(rows, texts, stored_columns), len(fields))
         return write_data_files(stored_rows, self.table_version.write_target(), len(fields), WRITTEN_FILE_SCHEMA)
 
-    def delete_rows(
-        self,
-        file_indices: np.ndarray,  # noqa: ARG002 - of the interface
-        positions: DataFrame,  # noqa: ARG002 - of the interface
-        operation: str,  # noqa: ARG002 - of the interface
-        *,
-        removed_file_indices: np.ndarray = NO_FILE_INDICES,  # noqa: ARG002 - of the interface
-    ) -> TableChange:
-        """Raise `UnsupportedOperation`: rows are not deleted from files."""
-        PARQUET.require(Operation.DELETE)
-        raise NotImplementedError
-
     def scan(
         self,
         spark: SparkSession,
@@ -95,7 +74,6 @@ class ParquetRows(TableRows):
         names: Sequence[str],
         *,
         positions: bool = False,
-        where: Predicate | None = None,  # noqa: ARG002 - of the interface
     ) -> DataFrame:
         """Read some columns of some files; partition columns come from the names of their folders."""
         return scan_files(spark, self._scan_files(file_indices, names), positions=positions)
