@@ -106,7 +106,7 @@ def test_partition_values_that_are_not_strings(values: object) -> None:
 
 HEAD = (
     '{"form": "partita.plan/1", "lake": "l", "tenant": "t", "workspace": "w", '
-    '"made_at": "2025-01-15T00:00:00+00:00", "asked": {}, "world": {}}\n'
+    '"made_at": "2025-01-15T00:00:00+00:00", "request": {}, "input_digests": {}}\n'
 )
 ROW = (
     '{"state": "run", "asset_key": "a", "partition_key": "", "batch": %s, "reasons": [], "by_asset": null, '

@@ -17,14 +17,14 @@ from typing import Any
 
 def this_process() -> dict[str, Any]:
     """Return what identifies this process among all others: host since its last boot, process id and start time."""
-    return {"host": _host_id(), "pid": os.getpid(), "born": _start_time(os.getpid())}
+    return {"host": _host_id(), "pid": os.getpid(), "start_time": _start_time(os.getpid())}
 
 
 def may_be_alive(process: Mapping[str, Any]) -> bool:
     """Return whether a process may still be alive; a process of another host always may."""
     if process.get("host") != _host_id():
         return True
-    return _start_time(process["pid"]) == process.get("born")
+    return _start_time(process["pid"]) == process.get("start_time")
 
 
 def is_this_process(process: Mapping[str, Any]) -> bool:

@@ -58,7 +58,7 @@ def kill_at_step(steps: StepCounter) -> Iterator[StepCounter]:
     """Count the steps of every run in the block, under the identity of a process that is dead."""
     with pytest.MonkeyPatch.context() as patch:
         identity = process.this_process()
-        patch.setattr(leases, "this_process", lambda: {**identity, "born": "before"})
+        patch.setattr(leases, "this_process", lambda: {**identity, "start_time": "before"})
         # A renewal by the clock would be another step each time.
         patch.setattr(leases.LeaseHeartbeat, "_renew_lease", lambda _: None)
         patch.setattr(Ledger, "append_rows", steps.wrap(Ledger.append_rows))

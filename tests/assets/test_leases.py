@@ -65,7 +65,7 @@ def test_a_lease_of_a_dead_process_does_not_count(
     leases: LeaseStore, take: Callable[..., Lease], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = this_process()
-    monkeypatch.setattr(leases_module, "this_process", lambda: {**identity, "born": "long ago"})
+    monkeypatch.setattr(leases_module, "this_process", lambda: {**identity, "start_time": "long ago"})
     take("a", "1")
     monkeypatch.setattr(leases_module, "this_process", lambda: {**identity, "host": "another machine"})
     take("b", "1")

@@ -69,8 +69,8 @@ def test_an_invalid_key_in_a_file_is_refused(shop: Lake, tmp_path: Path) -> None
         (lambda head, rows: (head, [*rows, rows[0]]), "there twice"),
         (lambda head, rows: (head, [{**rows[0], "partition_key": "date=d:2031-01-01"}]), "does not expect"),
         (lambda head, rows: (head, [{**rows[0], "partition_key": "region=s:dXM"}]), "does not expect"),
-        (lambda head, rows: ({**head, "world": {}}, rows), "the plan has no digest of its input"),
-        (lambda head, rows: ({**head, "world": []}, rows), "not a plan"),
+        (lambda head, rows: ({**head, "input_digests": {}}, rows), "the plan has no digest of its input"),
+        (lambda head, rows: ({**head, "input_digests": []}, rows), "not a plan"),
         (lambda head, rows: (head, [{**rows[0], "batch": None}]), "not a plan"),
         (lambda head, rows: (head, [{**rows[0], "asset_key": None}]), "not a plan"),
         (lambda head, rows: (head, [{**rows[0], "asset_key": "elsewhere"}]), "no function for"),
@@ -130,7 +130,7 @@ def test_a_time_zone_of_a_plan_is_a_name(lake: Lake, tmp_path: Path, zone: objec
     lake.register(define("sales", DAYS))
     lake.plan(where="date < '2025-01-03'").save(str(file))
     head, *rows = map(json.loads, file.read_text().splitlines())
-    head["asked"]["time_zone"] = zone
+    head["request"]["time_zone"] = zone
     file.write_text("\n".join(map(json.dumps, [head, *rows])))
-    with pytest.raises(pt.PlanError, match=r"asked\.time_zone must be the name of a time zone"):
+    with pytest.raises(pt.PlanError, match=r"request\.time_zone must be the name of a time zone"):
         pt.load_plan(str(file))

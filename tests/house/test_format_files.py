@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from partita.formats.registry import FORMATS
+from partita.formats.registry import FORMATS, table_formats
+from partita.spark.artifacts import _NON_CODE_MARKERS
+from partita.status.workspace import METADATA_FOLDER
 
 JOBS = {
     "format": "the registry's entry: open, find and create tables; gaps",
@@ -33,7 +35,7 @@ LACKING = {
 MORE = {
     "delta": {"allowed_functions", "columns", "expressions", "log"},
     "iceberg": {
-        "catalogs", "columns", "commit_retries", "delete_file_index", "field_ids", "history", "import_guard",
+        "catalogs", "columns", "delete_file_index", "field_ids", "history", "import_guard",
         "isolation", "locations", "manifests", "metrics", "object_store", "other_tables", "properties", "row_deletes",
         "snapshot_change", "snapshot_summary", "spark_schema", "spec_evolution", "specs", "targets", "validation",
     },
@@ -62,6 +64,12 @@ def test_a_format_has_the_files_of_its_jobs_and_no_unlisted_ones(name: str) -> N
     expected = {job.partition("/")[0] for job in JOBS if (name, job) not in LACKING}
     assert modules == expected | MORE[name]
     assert "rows" in modules_of(format_folder(name) / "spark")
+
+
+def test_no_folder_of_a_table_is_searched_for_code() -> None:
+    # Packages of Python are called `metadata` too, and an Iceberg table has no Python files.
+    markers = {marker for table_format in table_formats() for marker in table_format.marker_folders} - {"metadata"}
+    assert {"pyvenv.cfg", METADATA_FOLDER, *markers} == _NON_CODE_MARKERS
 
 
 def test_the_tables_name_formats_and_jobs() -> None:

@@ -12,18 +12,20 @@ import pytest
 SRC = Path(__file__).parents[2] / "src" / "partita"
 MODULES = {path.relative_to(SRC).as_posix(): ast.parse(path.read_text("utf-8")) for path in sorted(SRC.rglob("*.py"))}
 
-# Words that stand for a thing without naming it: participles, and pronouns. A name has the noun instead.
+# Words that stand for a thing without naming it: participles, pronouns and their like. A name has the noun instead.
 PARTICIPLES = frozenset(
     """
-    begun bought brought built chosen done drawn driven fallen felt forgotten found frozen given gone held hidden
-    kept known laid left lost made meant met paid put said seen sent shown sold sought split spread stolen sworn taken
-    thought thrown told torn tried understood won worn written
+    begun bought brought built chosen conforming differing done drawn driven fallen felt fitting forgotten found frozen
+    given gone held hidden kept known laid left lost made meant met overridden paid proven put rewritten said seen sent
+    shown sold sought split spread stays stolen sworn taken thought thrown told torn tried understood unproven won worn
+    written
     """.split()  # noqa: SIM905 - one a line otherwise
 )
 PRONOUNS = frozenset(
     """
-    another anything at both by each either everything few here how it its many mine neither none nothing of one other
-    others own places same something stuff such that them there these they thing things this those what when which who
+    another anything at both by each either everything few here how it its likely many mine neither none nothing of one
+    other others ours own places same something stuff such that theirs them there these they thing things this those
+    what when whence which who
     """.split()  # noqa: SIM905 - one a line otherwise
 )
 # A word ending in -ed that is no participle.
@@ -66,7 +68,24 @@ MODULE_EXCEPTIONS = {
         ("DEFINED", "REMOVED", "RETIRED", "STARTED", "WIPED"), "the kinds of events, as the ledger stores them"
     ),
     "status/states.py": {"MATERIALIZED": "a display status of the status spec"},
-    "storage/arrow_files.py": {"closed": "pyarrow reads it, as that of any Python file"},
+    "storage/arrow_files.py": {
+        "closed": "pyarrow reads it, as that of any Python file",
+        "whence": "the parameter of `seek`, as that of any Python file",
+    },
+}
+# How the name of a function that returns a bool begins: with a predicate, or with the verb of an action that returns
+# whether it was done or what it found.
+PREDICATES = frozenset({"can", "has", "is", "may", "must", "needs", "should", "was"})
+ACTIONS = frozenset(
+    "accept acquire begin commit create end parse put renew settle submit try wait write".split()  # noqa: SIM905
+)
+PREDICATE_EXCEPTIONS = {
+    "exists": "a path in a storage, as pathlib's `exists`",
+    "ok": "RunResult.ok is public (ADR 36)",
+    "readable": "pyarrow calls it, as that of any Python file",
+    "seekable": "pyarrow calls it, as that of any Python file",
+    "supports": "takes an operation as its object: `format.supports(Operation.MERGE)`",
+    "writable": "pyarrow calls it, as that of any Python file",
 }
 # An exception of two operands holds only where the second is bound in the same module.
 OPERANDS = {"expected": "actual", "left": "right"}
@@ -119,6 +138,37 @@ def test_no_function_has_a_bare_name() -> None:
 def test_every_function_exception_is_used() -> None:
     used = {name.strip("_") for tree in MODULES.values() for name in functions(tree) if is_bare(name)}
     assert used == set(FUNCTION_EXCEPTIONS)
+
+
+def misnamed_predicates(tree: ast.Module) -> Iterator[str]:
+    """The functions that return a bool, and whose names begin with neither a predicate nor an action."""
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.FunctionDef(name=name, returns=ast.Name(id="bool"))
+                | ast.AsyncFunctionDef(name=name, returns=ast.Name(id="bool"))
+            ):
+                is_dunder = name.startswith("__") and name.endswith("__")
+                if not is_dunder and name.strip("_").partition("_")[0] not in PREDICATES | ACTIONS:
+                    yield name
+
+
+def test_functions_that_return_a_bool_are_named_as_predicates() -> None:
+    misnamed = [f"{module}: {name}" for module, tree in MODULES.items() for name in misnamed_predicates(tree)]
+    assert not [line for line in misnamed if line.rpartition(" ")[2] not in PREDICATE_EXCEPTIONS]
+    assert {line.rpartition(" ")[2] for line in misnamed} == set(PREDICATE_EXCEPTIONS), "an exception is not used"
+
+
+def test_a_misnamed_predicate_is_found() -> None:
+    source = """
+def stays_matched() -> bool: ...
+async def _valid() -> bool: ...
+def is_valid() -> bool: ...
+def try_commit() -> bool: ...
+def __eq__(self, other) -> bool: ...
+def valid() -> str: ...
+"""
+    assert list(misnamed_predicates(ast.parse(source))) == ["stays_matched", "_valid"]
 
 
 def test_no_value_has_a_bare_name() -> None:
@@ -193,6 +243,7 @@ def test_no_two_modules_of_a_folder_are_twins() -> None:
     [
         ("told", True),
         ("_made", True),
+        ("proven", True),
         ("resolved", True),
         ("change_feed", False),
         ("feed", False),

@@ -89,7 +89,7 @@ class CronSchedule:
             return False
         in_month = day.day in month_days
         in_week = day.isoweekday() % 7 in {week_day % 7 for week_day in week_days}
-        return in_month or in_week if _restricts_both_days(_field_texts(self.text)) else in_month and in_week
+        return in_month or in_week if _has_two_day_conditions(_field_texts(self.text)) else in_month and in_week
 
     def _ticks_of_day(self, day: date, minutes: frozenset[int], hours: frozenset[int]) -> list[int]:
         midnight = datetime(day.year, day.month, day.day, tzinfo=definition_time_zone(self.time_zone))
@@ -112,7 +112,7 @@ def _field_texts(text: str) -> list[str]:
     return _MACROS.get(text.strip().lower(), text).split()
 
 
-def _restricts_both_days(field_texts: list[str]) -> bool:
+def _has_two_day_conditions(field_texts: list[str]) -> bool:
     return not field_texts[2].startswith("*") and not field_texts[4].startswith("*")
 
 
@@ -124,7 +124,7 @@ def _parse_schedule(text: str) -> list[frozenset[int]]:
     fields = [_parse_field(text, field_text, field) for field_text, field in zip(field_texts, _FIELDS, strict=True)]
     _, _, month_days, months, _ = fields
     has_day = any(min(month_days) <= _MONTH_LENGTHS[month - 1] for month in months)
-    if not has_day and not _restricts_both_days(field_texts):
+    if not has_day and not _has_two_day_conditions(field_texts):
         raise DefinitionError(f"{text!r} is not a cron schedule: none of its months has such a day")
     return fields
 

@@ -43,10 +43,10 @@ def plan_from_lines(lines: Iterable[str] | Iterable[bytes], origin: str) -> RunP
             header["tenant"],
             header["workspace"],
             datetime.fromisoformat(header["made_at"]),
-            header["asked"],
+            header["request"],
             pa.Table.from_pylist(rows["run"], PLANNED_SCHEMA),
             pa.Table.from_pylist(rows["blocked"], BLOCKED_SCHEMA),
-            header["world"],
+            header["input_digests"],
         )
     except (ValueError, KeyError, TypeError, OverflowError, pa.ArrowException) as error:
         raise PlanError(f"{origin} is not a plan of Partita: {error_summary(error)}") from error
@@ -64,17 +64,17 @@ def _parse_line(line: str | bytes) -> dict[str, Any]:
 def _check_header(header: Mapping[str, Any]) -> Mapping[str, Any]:
     if header.get("form") != PLAN_FILE_FORMAT:
         raise ValueError(f"its form is {header.get('form')!r}, and this version reads {PLAN_FILE_FORMAT!r}")
-    for name, type_ in (("lake", str), ("tenant", str), ("workspace", str), ("asked", dict), ("world", dict)):
+    for name, type_ in (("lake", str), ("tenant", str), ("workspace", str), ("request", dict), ("input_digests", dict)):
         if not isinstance(header[name], type_):
             raise TypeError(f"{name} must be {'an object' if type_ is dict else 'a string'}")
-    request = header["asked"]
+    request = header["request"]
     for name, (is_valid, value_description) in _REQUEST_FIELD_CHECKS.items():
         if name in request and not is_valid(request[name]):
-            raise TypeError(f"asked.{name} must be {value_description}")
+            raise TypeError(f"request.{name} must be {value_description}")
     if request.get("time_zone") is not None and request.get("where") is None:
-        raise TypeError("asked.time_zone is that of a predicate, and asked.where has none")
-    if not all(isinstance(digest, str) for digest in header["world"].values()):
-        raise TypeError("world must have a digest for each asset")
+        raise TypeError("request.time_zone is that of a predicate, and request.where has none")
+    if not all(isinstance(digest, str) for digest in header["input_digests"].values()):
+        raise TypeError("input_digests must have a digest for each asset")
     return header
 
 

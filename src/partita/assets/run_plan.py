@@ -75,8 +75,8 @@ def batch_numbers(rows: pa.Table, limits: BatchLimits) -> np.ndarray:
         total_bytes = np.cumsum(sizes[first:last])
         start, number, bytes_before = 0, 0, 0
         while start < last - first:
-            fitting = int(np.searchsorted(total_bytes, bytes_before + limits.bytes, side="right"))
-            end = min(start + limits.partitions, max(fitting, start + 1), last - first)
+            end_by_bytes = int(np.searchsorted(total_bytes, bytes_before + limits.bytes, side="right"))
+            end = min(start + limits.partitions, max(end_by_bytes, start + 1), last - first)
             numbers[first + start : first + end] = number
             start, number, bytes_before = end, number + 1, int(total_bytes[end - 1])
     return numbers
@@ -165,8 +165,8 @@ class RunPlan:
         """Return the first line of the plan's file, as a JSON object."""
         return {
             "form": PLAN_FILE_FORMAT, "lake": self.lake_uri, "tenant": self.tenant, "workspace": self.workspace,
-            "made_at": self.made_at.isoformat(), "asked": dict(self.request), "world": dict(self.input_digests),
-            "partitions": len(self), "blocked": self.blocked.num_rows,
+            "made_at": self.made_at.isoformat(), "request": dict(self.request),
+            "input_digests": dict(self.input_digests), "partitions": len(self), "blocked": self.blocked.num_rows,
         }  # fmt: skip
 
     def json_lines(self) -> Iterator[str]:

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PACKAGE_FOLDER = Path(__file__).parents[1]
-_NON_CODE_MARKERS = frozenset({"pyvenv.cfg", "_delta_log", "__manifest", "_versions", "_partita"})
-"""Files and folders that mark a folder without code of a project: virtual environments, tables and lakes."""
+_NON_CODE_MARKERS = frozenset({"pyvenv.cfg", "_delta_log", "__manifest", "_versions", "_partita_table", "_partita"})
+"""Files and folders that mark a folder without code of a project: virtual environments, tables and lakes.
+
+Iceberg's `metadata` is not among them, because packages are called so too; its tables have no Python files.
+"""
 _added_archives: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 

@@ -68,14 +68,16 @@ def conform_to_schema(rows: DataFrame, schema: StructType, generated_columns: Ma
     filled_columns = {
         name: value.cast(schema[name].dataType) for name, value in generated_columns.items() if name not in source_names
     }
-    differing = [
+    generation_violations = [
         Violation(~column_by_name(name).eqNullSafe(value), f"column {name!r} is not what it is generated as")
         for name, value in generated_columns.items()
         if name in source_names
     ]
-    is_conforming = has_columns(rows.schema, [(f.name, f.dataType) for f in schema.fields])
-    conforming = rows if is_conforming else select_sql(rows, columns)
-    return refuse_violations(with_columns(conforming, filled_columns), [*differing, *null_violations(schema)])
+    has_table_columns = has_columns(rows.schema, [(f.name, f.dataType) for f in schema.fields])
+    table_rows = rows if has_table_columns else select_sql(rows, columns)
+    return refuse_violations(
+        with_columns(table_rows, filled_columns), [*generation_violations, *null_violations(schema)]
+    )
 
 
 def _source_column_names(source: StructType, target: StructType) -> dict[str, str]:

@@ -31,18 +31,18 @@ def override_settings(spark: SparkSession, settings: Mapping[str, str]) -> Itera
     If several threads override the same setting at once, the last of them restores it.
     """
     overrides: dict[str, tuple[str | None, int]] = session_state(spark, "overrides", dict)
-    overridden: list[str] = []
+    changed_keys: list[str] = []
     try:
         with _settings_lock:
             for key, value in settings.items():
                 original, users = overrides[key] if key in overrides else (spark.conf.get(key, None), 0)
                 spark.conf.set(key, value)
                 overrides[key] = original, users + 1
-                overridden.append(key)
+                changed_keys.append(key)
         yield
     finally:
         with _settings_lock:
-            for key in overridden:
+            for key in changed_keys:
                 original, users = overrides.pop(key)
                 if users > 1:
                     overrides[key] = original, users - 1

@@ -42,11 +42,11 @@ _same_rules: dict[tuple[str | None, str], bool] = {}
 def _has_same_rules(spark: SparkSession, zone: TimeZone) -> bool:
     key = spark.conf.get("spark.app.id", None), zone.name
     if key not in _same_rules:
-        _same_rules[key] = _compare_rules(spark, zone)
+        _same_rules[key] = _has_equal_local_times(spark, zone)
     return _same_rules[key]
 
 
-def _compare_rules(spark: SparkSession, zone: TimeZone) -> bool:
+def _has_equal_local_times(spark: SparkSession, zone: TimeZone) -> bool:
     """Compare the local times of the JVM and Python, once a week and around each change of the offset."""
     changes = _offset_changes(zone)
     edges = ",".join(str(second) for change in changes for second in (change - 1, change))
