@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "partita"
-MODULES = {path.relative_to(SRC).as_posix(): ast.parse(path.read_text("utf-8")) for path in sorted(SRC.rglob("*.py"))}
 
 # Words that stand for a thing without naming it: participles, pronouns and their like. A name has the noun instead.
 PARTICIPLES = frozenset(
@@ -91,6 +91,12 @@ PREDICATE_EXCEPTIONS = {
 OPERANDS = {"expected": "actual", "left": "right"}
 
 
+@cache
+def syntax_trees() -> dict[str, ast.Module]:
+    """Every module of the package, by its path in it: parsed by the first test that asks, not by every collection."""
+    return {path.relative_to(SRC).as_posix(): ast.parse(path.read_text("utf-8")) for path in sorted(SRC.rglob("*.py"))}
+
+
 def is_bare(name: str) -> bool:
     """Whether a name is a participle or a pronoun alone."""
     word = name.strip("_").lower()
@@ -116,10 +122,11 @@ def values(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def value_errors(module: str, tree: ast.Module) -> list[tuple[int, str]]:
-    names = {name for _, name in values(tree)}
+    bindings = list(values(tree))
+    names = {name for _, name in bindings}
     return [
         (line, name)
-        for line, name in values(tree)
+        for line, name in bindings
         if is_bare(name)
         and name not in MODULE_EXCEPTIONS.get(module, ())
         and not (name in VALUE_EXCEPTIONS and OPERANDS.get(name, name) in names)
@@ -131,12 +138,12 @@ def functions(tree: ast.Module) -> Iterator[str]:
 
 
 def test_no_function_has_a_bare_name() -> None:
-    named = [f"{module}: {name}" for module, tree in MODULES.items() for name in functions(tree) if is_bare(name)]
+    named = [f"{module}: {name}" for module, tree in syntax_trees().items() for name in functions(tree) if is_bare(name)]
     assert not [line for line in named if line.rpartition(" ")[2].strip("_") not in FUNCTION_EXCEPTIONS]
 
 
 def test_every_function_exception_is_used() -> None:
-    used = {name.strip("_") for tree in MODULES.values() for name in functions(tree) if is_bare(name)}
+    used = {name.strip("_") for tree in syntax_trees().values() for name in functions(tree) if is_bare(name)}
     assert used == set(FUNCTION_EXCEPTIONS)
 
 
@@ -154,7 +161,7 @@ def misnamed_predicates(tree: ast.Module) -> Iterator[str]:
 
 
 def test_functions_that_return_a_bool_are_named_as_predicates() -> None:
-    misnamed = [f"{module}: {name}" for module, tree in MODULES.items() for name in misnamed_predicates(tree)]
+    misnamed = [f"{module}: {name}" for module, tree in syntax_trees().items() for name in misnamed_predicates(tree)]
     assert not [line for line in misnamed if line.rpartition(" ")[2] not in PREDICATE_EXCEPTIONS]
     assert {line.rpartition(" ")[2] for line in misnamed} == set(PREDICATE_EXCEPTIONS), "an exception is not used"
 
@@ -174,14 +181,14 @@ def valid() -> str: ...
 def test_no_value_has_a_bare_name() -> None:
     errors = [
         f"src/partita/{module}:{line}: {name}"
-        for module, tree in MODULES.items()
+        for module, tree in syntax_trees().items()
         for line, name in value_errors(module, tree)
     ]
     assert not errors, "name these by what they hold:\n" + "\n".join(errors)
 
 
 def test_every_value_exception_is_used() -> None:
-    used = {name for tree in MODULES.values() for _, name in values(tree) if is_bare(name)}
+    used = {name for tree in syntax_trees().values() for _, name in values(tree) if is_bare(name)}
     assert set(VALUE_EXCEPTIONS) <= used
 
 
@@ -217,7 +224,7 @@ def test_an_operand_needs_its_neighbour() -> None:
 
 def test_a_class_name_stands_once_in_the_package() -> None:
     modules = defaultdict(list)
-    for module, tree in MODULES.items():
+    for module, tree in syntax_trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 modules[node.name].append(module)
@@ -226,7 +233,7 @@ def test_a_class_name_stands_once_in_the_package() -> None:
 
 def test_no_two_modules_of_a_folder_are_twins() -> None:
     folders = defaultdict(set)
-    for module in MODULES:
+    for module in syntax_trees():
         folders[str(Path(module).parent)].add(Path(module).stem)
     twins = [
         f"{folder}: {name} and {other}"
