@@ -53,7 +53,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:Reserved
 
 # A test run gives one answer for one tree, so `quick` and `default` draw the same examples each time.
 # `prove` draws new ones, and prints what replays a failure.
-settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
+settings.register_profile("quick", max_examples=10, deadline=None, derandomize=True)
 settings.register_profile("default", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile(
     "prove",
