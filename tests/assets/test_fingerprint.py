@@ -186,6 +186,7 @@ PRINTED = (
 )
 
 
+@pytest.mark.slow(reason="processes of their own")
 def test_the_same_in_every_process_and_other_where_a_helper_changes(tmp_path: Path) -> None:
     (tmp_path / "jobs.py").write_text(textwrap.dedent(SHARED))
     (tmp_path / "shared").mkdir()

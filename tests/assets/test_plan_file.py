@@ -63,6 +63,7 @@ def test_an_invalid_key_in_a_file_is_refused(shop: Lake, tmp_path: Path) -> None
         pt.load_plan(str(file))
 
 
+@pytest.mark.slow(reason="a plan of a lake for each change")
 @pytest.mark.parametrize(
     ("changed", "error"),
     [

@@ -40,6 +40,7 @@ def test_downstream_partitions_are_planned_through_every_mapping(shop: Lake) -> 
     assert "does not run" in plan.explain("sales", str(day(1)))
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_a_plan_is_for_the_requested_states(shop: Lake) -> None:
     record_all(shop)
     shop.wipe("sales", day(1))
@@ -102,6 +103,7 @@ OPEN_WINDOWS: list[tuple[pt.PartitionSet, Any, datetime, int | None, pt.Partitio
 ]  # fmt: skip
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_a_window_of_an_upstream_that_is_not_over_holds_back(lake: Lake) -> None:
     for row, (partitions, mapping, *_) in enumerate(OPEN_WINDOWS):
         upstream = define(f"upstream{row}", partitions)
@@ -123,6 +125,7 @@ def test_a_window_of_an_upstream_that_is_not_over_holds_back(lake: Lake) -> None
             assert by is None or blocked[f"ours{row}", str(day(19))] == str(by), f"row {row}"
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_a_partition_made_before_its_window_is_over_holds_nothing_back(lake: Lake) -> None:
     prices = define("prices", MONTHS)
     lake.register(prices, define("ours", OPEN, upstream=[prices]))
@@ -132,6 +135,7 @@ def test_a_partition_made_before_its_window_is_over_holds_nothing_back(lake: Lak
     assert len(lake.plan(now=NOON, select="ours")) == 19
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_a_predicate_narrows_to_partitions(shop: Lake) -> None:
     plan = shop.plan(where="date < '2025-01-03' AND region = 'us'", select="orders")
     assert planned_keys(plan) == {"orders": [str(day(n, region="us")) for n in (1, 2)]}
@@ -144,6 +148,7 @@ def test_a_predicate_narrows_to_partitions(shop: Lake) -> None:
     assert len(shop.plan(where="region = 'us' AND date > '2025-01-01'")) == 0
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_since_leaves_out_older_states(shop: Lake) -> None:
     record_all(shop)
     now = datetime.now(UTC)
@@ -167,6 +172,7 @@ def test_a_wiped_partition_is_missing_since_the_wipe(shop: Lake) -> None:
     assert len(shop.plan(missing=True, select="orders", since=after)) == 0, "which nobody expects"
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_assets_that_are_not_available_are_not_planned(shop: Lake) -> None:
     plan = shop.plan(available_assets=["orders", "sales"])
     assert plan.assets == ("orders", "sales")
@@ -187,6 +193,7 @@ def test_a_text_that_delta_cannot_tell_from_null_is_refused(lake: Lake) -> None:
             lake.register(odd)
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_times_of_a_predicate_are_in_the_lake_s_zone_where_no_session_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

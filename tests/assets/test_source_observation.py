@@ -139,6 +139,7 @@ def test_an_asset_runs_when_another_writer_changed_its_source(lake: Lake, raw: p
     assert len(lake.plan(allow_missing=True)) == 1, "the day that the source never had"
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_a_sweep_and_an_export_observe_sources_first(lake: Lake, tmp_path: Path) -> None:
     lake.create_table("raw", SCHEMA, format="delta", partition_by=["day"])
     raw = pt.source("raw", partitions=DAYS)

@@ -47,6 +47,7 @@ def test_a_plan_of_all(shop: Lake, partita: CommandRunner) -> None:
     assert shop.partitions_of("sums") is not None
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_options_narrow_the_plan(shop: Lake, partita: CommandRunner) -> None:
     partita("plan")
     for day in (1, 2, 3):
@@ -80,6 +81,7 @@ def test_a_plan_is_a_file(shop: Lake, partita: CommandRunner) -> None:
     assert "can't be written" in partita("plan", "--out", "no/such/plan").err
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_one_partition_is_explained(shop: Lake, partita: CommandRunner) -> None:
     done = partita("plan", "--explain", "sums", "date=2025-01-02")
     said, *why = done.out.splitlines()
@@ -94,6 +96,7 @@ def test_one_partition_is_explained(shop: Lake, partita: CommandRunner) -> None:
     assert partita("plan", "--explain", "nothing").code == 2
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_a_lake_without_a_project_is_planned_from_what_was_registered(
     lake: Lake, partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +109,7 @@ def test_a_lake_without_a_project_is_planned_from_what_was_registered(
     assert "there is no partita.toml here or above; `partita init` creates one" in done.err
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_assets_removed_from_the_pipeline_are_left_out_and_can_be_retired(shop: Lake, partita: CommandRunner) -> None:
     shop.register(pt.asset(name="old name", partitions=pt.static("p", ["a"]))(print), pt.source("raw.old"))
     done = partita("plan")
@@ -160,6 +164,7 @@ def test_observe_lists_commits_of_other_writers(shop: Lake, partita: CommandRunn
     assert (done.code, json.loads(done.out)["commits"], json.loads(done.out)["error"] is None) == (1, 0, False)
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: CommandRunner) -> None:
     partita("plan")
     append_days(shop, 1)
@@ -171,6 +176,7 @@ def test_status_why_and_plan_can_leave_sources_alone(shop: Lake, partita: Comman
     assert "NEVER_MATERIALIZED" not in partita("why", *key, "--no-observe").out
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_adopt_brings_a_table_in(shop: Lake, partita: CommandRunner, tmp_path: Path) -> None:
     there = Lake(str(tmp_path / "there"))
     append_days(there, 1, 2)

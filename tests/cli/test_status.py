@@ -78,6 +78,7 @@ def test_status_lists_what_is_asked_for(where: Lake, partita: CommandRunner) -> 
     ]
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_status_as_json_and_as_of_a_moment(where: Lake, partita: CommandRunner) -> None:
     rows = [json.loads(line) for line in partita("status", "sales", "--json").out.splitlines()]
     assert len(rows) == 8
@@ -89,6 +90,7 @@ def test_status_as_json_and_as_of_a_moment(where: Lake, partita: CommandRunner) 
     assert [row["display_status"] for row in then] == ["MATERIALIZED"] * 3
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_status_check_exits_with_1_when_something_is_not_current(where: Lake, partita: CommandRunner) -> None:
     assert partita("status", "--check").code == 1
     assert partita("status", "--check", "sales", "--where", "date = '2025-01-01' AND shard = 1").code == 0
@@ -116,6 +118,7 @@ def by_function(_: pt.PartitionKey) -> list[pt.PartitionKey]:
     return [pt.PartitionKey.of()]
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_partitions_of_unknown_staleness_are_marked_and_not_green(where: Lake, partita: CommandRunner) -> None:
     there = Lake(where.uri, workspace="other")
     there.register(pt.asset(name="a")(print), pt.asset(name="b", upstream=[("a", pt.mapped_by(by_function))])(print))
@@ -130,6 +133,7 @@ def test_partitions_of_unknown_staleness_are_marked_and_not_green(where: Lake, p
     assert partita("status", "--check", "--workspace", "other").code == 0
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_hours_stand_in_the_grid_from_the_first_to_the_last(where: Lake, partita: CommandRunner) -> None:
     hours = pt.hourly("ts", start="2025-01-01", end="2025-01-01T03:00")
     where.register(pt.asset(name="hours", partitions=hours * pt.static("k", ["a,b"]))(print))
@@ -146,6 +150,7 @@ def test_hours_stand_in_the_grid_from_the_first_to_the_last(where: Lake, partita
 HOSTILE = "\x1b[31mred\x07\nfake line: MATERIALIZED"
 
 
+@pytest.mark.slow(reason="many commands on a lake")
 def test_texts_that_others_wrote_are_one_line_and_command_no_terminal(where: Lake, partita: CommandRunner) -> None:
     errors = {f"a{number}{HOSTILE}": text for number, text in enumerate(("", "\n", HOSTILE, "x" * 1_000_000))}
     for asset, error in errors.items():
@@ -166,6 +171,7 @@ def test_texts_that_others_wrote_are_one_line_and_command_no_terminal(where: Lak
         assert len(shown.out) < 3_000
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_status_export_writes_the_seeds_file(where: Lake, partita: CommandRunner, tmp_path: Path) -> None:
     file = tmp_path / "partition_status.parquet"
     assert partita("status", "export", str(file)).code == 0
@@ -202,6 +208,7 @@ sales = pt.asset(name="sales", upstream=[(orders, pt.mapped_by(lambda key: [key]
 """
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_a_sweep_in_a_project_judges_what_its_pipeline_maps_by_functions(
     partita: CommandRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +220,7 @@ def test_a_sweep_in_a_project_judges_what_its_pipeline_maps_by_functions(
     assert partita("status", "sales", "--check").code == 0
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_why_takes_human_keys(where: Lake, partita: CommandRunner) -> None:
     shown = partita("why", "sales", "date=2025-01-02,shard=1")
     assert shown.out.splitlines()[0] == "sales[date=2025-01-02, shard=1]: STALE"
@@ -226,6 +234,7 @@ def test_why_takes_human_keys(where: Lake, partita: CommandRunner) -> None:
     assert partita("why", "nothing").code == 2
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_a_key_of_a_dynamic_dimension_has_the_type_of_its_values(where: Lake, partita: CommandRunner) -> None:
     where.register(pt.asset(name="by_customer", partitions=pt.dynamic("customer"))(print))
     assert partita("why", "by_customer", "customer=42").code == 2
@@ -272,11 +281,13 @@ def test_the_history_of_an_unknown_partition_is_empty(where: Lake, partita: Comm
     assert (shown.code, shown.out, shown.err) == (0, "", "no events are recorded for this partition\n")
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_other_workspaces_are_others(where: Lake, partita: CommandRunner) -> None:
     assert partita("status", "--workspace", "other").out == "no asset is registered or recorded here\n"
     assert partita("status", "--lake", where.uri, "--tenant", "default").out == partita("status").out
 
 
+@pytest.mark.slow(reason="a process of its own")
 def test_the_installed_command_answers_without_arrow(where: Lake) -> None:
     """Loading Arrow, numpy and pandas takes longer than the answer."""
     shown = run_installed_command("status", PARTITA_LAKE=where.uri, PYTHONPROFILEIMPORTTIME="1")

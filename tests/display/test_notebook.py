@@ -50,6 +50,7 @@ def html(thing: Any) -> str:
     return shown
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_lake_and_a_status_show_themselves(sample_lake: Lake) -> None:
     for shown in (html(sample_lake), html(sample_lake.show_status())):
         assert "167 current, 30 stale, 3 last attempt failed" in shown
@@ -71,6 +72,7 @@ def test_a_table_shows_itself(sample_lake: Lake) -> None:
     assert "and 8 more" in shown
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_plan_shows_itself(sample_lake: Lake) -> None:
     plan = sample_lake.plan()
     shown = html(plan)
@@ -96,6 +98,7 @@ assert not [name for name in sys.modules if name.startswith(("partita.display", 
 """
 
 
+@pytest.mark.slow(reason="a process of its own")
 def test_no_command_line_pays_for_pictures(sample_lake: Lake) -> None:
     command = [sys.executable, "-c", WHAT_IS_LOADED, sample_lake.uri]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -28,6 +28,7 @@ def test_a_lake_without_anything_has_a_snapshot(lake: Lake) -> None:
     assert (dict(snapshot.assets), snapshot.ledger_version) == ({}, -1)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_answer_about_status_is_a_snapshot_too(counted_lake: Lake) -> None:
     counted_lake.record("counted", [{"n": 1}, {"n": 2}], outcome="succeeded")
     whole, part = take_snapshot(counted_lake), snapshot_from_status(counted_lake.status("counted", "n < 3"))
@@ -72,6 +73,7 @@ def test_the_layout_of_partitions(
     assert layout.unplaced_count == 0
 
 
+@pytest.mark.slow(reason="a lake for each layout")
 @pytest.mark.parametrize(
     ("values", "unit"),
     [

@@ -15,6 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+SLOW_PAGES = {"status.md": "a whole history of a lake"}
+"""Pages that need no JVM and take seconds, and why."""
 FENCE = re.compile(r"^(?P<indent> *)```python\b[^\n]*\n(?P<code>.*?)^(?P=indent)```\s*$", re.MULTILINE | re.DOTALL)
 
 
@@ -43,13 +45,14 @@ def run(page: Path, **given: Any) -> dict[str, Any]:
     return namespace
 
 
+def page_marks(page: Path) -> list[pytest.MarkDecorator]:
+    if needs_spark(page.read_text(encoding="utf-8")):
+        return [pytest.mark.jvm]
+    return [pytest.mark.slow(reason=SLOW_PAGES[page.name])] if page.name in SLOW_PAGES else []
+
+
 def pages() -> list[Any]:
-    return [
-        pytest.param(
-            page, id=page.name, marks=[pytest.mark.jvm] if needs_spark(page.read_text(encoding="utf-8")) else []
-        )
-        for page in PAGES
-    ]
+    return [pytest.param(page, id=page.name, marks=page_marks(page)) for page in PAGES]
 
 
 @pytest.mark.parametrize("page", pages())

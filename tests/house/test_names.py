@@ -138,7 +138,9 @@ def functions(tree: ast.Module) -> Iterator[str]:
 
 
 def test_no_function_has_a_bare_name() -> None:
-    named = [f"{module}: {name}" for module, tree in syntax_trees().items() for name in functions(tree) if is_bare(name)]
+    named = [
+        f"{module}: {name}" for module, tree in syntax_trees().items() for name in functions(tree) if is_bare(name)
+    ]
     assert not [line for line in named if line.rpartition(" ")[2].strip("_") not in FUNCTION_EXCEPTIONS]
 
 

@@ -57,6 +57,7 @@ def test_invalid_events_are_refused(given: dict[str, Any], reason: str, lake: La
 DAYS = pt.daily("date", start="2025-01-01", end="2025-01-05")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_key_of_other_dimensions_than_the_assets_is_refused(lake: Lake) -> None:
     def register_sales(partitions: pt.PartitionSet | None) -> None:
         Lake(lake.uri).register(pt.asset(name="sales", partitions=partitions)(print))
@@ -129,6 +130,7 @@ def test_an_invalid_count_is_refused_at_once_and_the_attempt_ends(count: Any, la
     assert (row["running"], row["last_materialization_rows"]) == (False, 5)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_attempt_has_the_code_version_of_its_asset_by_default(lake: Lake) -> None:
     sales = pt.asset(name="sales", code_version="1")(print)
     lake.register(sales)

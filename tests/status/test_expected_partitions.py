@@ -101,6 +101,7 @@ def test_a_definition_that_changes_changes_what_is_expected(lake: Lake) -> None:
     assert [row["expected"] for row in lake.status("sales").to_pylist()] == [False, True]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_dynamic_values_come_from_events(lake: Lake) -> None:
     lake.register(define(pt.dynamic("customer") * pt.static("region", ["us", "eu"])))
     assert lake.status("sales").num_rows == 0
@@ -115,6 +116,7 @@ def test_dynamic_values_come_from_events(lake: Lake) -> None:
     assert lake.status("sales", state="unexpected").num_rows == 0
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_dynamic_value_is_expected_once_it_was_tried_and_though_it_was_wiped(lake: Lake) -> None:
     lake.register(define(pt.dynamic("customer")))
     lake.record("sales", {"customer": "a"}, outcome="failed", at=hours_after_start(1))
@@ -140,6 +142,7 @@ def test_values_are_added_to_dynamic_dimensions_alone(key: dict[str, Any], lake:
         lake.add_partitions("nothing", {"customer": "a"})
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_nothing_is_expected_of_a_retired_asset_until_it_is_registered_again(lake: Lake) -> None:
     sales = pt.asset(name="sales", partitions=pt.static("region", ["us", "eu"]), freshness=timedelta(hours=1))(print)
     report = pt.asset(name="report", upstream=[(sales, pt.all_partitions())])(print)
@@ -170,6 +173,7 @@ def test_counts_are_those_of_the_rows(lake: Lake) -> None:
 # --- which partitions are asked for
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_predicate_on_keys(lake: Lake) -> None:
     days = pt.daily("date", start="2025-01-01", end="2025-01-11")
     lake.register(define(days * pt.static("region", ["us", "eu"])), define(None, "report"))
@@ -184,6 +188,7 @@ def test_a_predicate_on_keys(lake: Lake) -> None:
         lake.status("sales", "length(region) = 2")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_predicate_on_keys_of_which_some_have_a_null(lake: Lake) -> None:
     for key in ({"date": None}, {"date": date(2025, 1, 3)}, {"region": None}, {"region": "us", "shard": 5}):
         lake.record("sales", key, outcome="succeeded")

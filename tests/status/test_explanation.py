@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from datetime import date, timedelta
 
+import pytest
+
 import partita as pt
 from partita.lake import Lake
 from tests.status.histories import hours_after_start
@@ -53,6 +55,7 @@ sales[date=2025-01-02]: STALE
     assert document["causes"][0]["upstream"]["causes"][0]["upstream"]["asset"] == "raw"
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_each_partition_of_a_chain_is_explained_once(lake: Lake) -> None:
     layers = 5
     for layer in range(layers):
@@ -84,6 +87,7 @@ def test_changed_code_is_explained_with_both_versions(lake: Lake) -> None:
     assert "made with code version '1', the asset has '2'" in str(lake.why("sales"))
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_partitions_without_attempt_or_not_expected_are_explained(lake: Lake) -> None:
     lake.register(pt.asset(name="sales", partitions=DAYS)(print))
     assert lake.why("sales", KEY).facts == ("it was never tried",)

@@ -158,6 +158,7 @@ def test_any_order_duplication_and_split_folds_to_the_same_rows(data: st.DataObj
     assert status_rows(merge_status_rows(merge_status_rows(*parts[:2]), *parts[1:], *parts)) == whole
 
 
+@pytest.mark.slow(reason="merges of random histories")
 @FEWER
 @given(event_histories())
 def test_merging_rows_with_themselves_changes_nothing(events: list[Event]) -> None:

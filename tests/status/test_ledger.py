@@ -157,6 +157,7 @@ def test_the_schemas_of_ledger_and_status_table_only_ever_grow() -> None:
     assert [name for name, *_ in golden["status"]][:14] == list(PARTITION_STATUS_COLUMNS)
 
 
+@pytest.mark.slow(reason="several folds of a ledger")
 def test_a_fold_writes_what_was_appended_and_records_how_far_it_read(lake: Lake) -> None:
     lake.record("sales", KEY, outcome="succeeded", run_id="r1", at=hours_after_start(1))
     before = status_rows(lake.status())
@@ -221,6 +222,7 @@ def test_the_tail_stays_short_though_the_ledgers_log_has_forgotten_the_fold(
     assert status_rows(lake.status()) == everything
 
 
+@pytest.mark.slow(reason="several folds of a ledger")
 def test_a_fold_without_file_digests_reads_the_log_of_the_ledger(lake: Lake) -> None:
     lake.record("sales", {"n": 1}, outcome="succeeded")
     lake.fold()
@@ -233,6 +235,7 @@ def test_a_fold_without_file_digests_reads_the_log_of_the_ledger(lake: Lake) -> 
     assert lake.status().num_rows == 2
 
 
+@pytest.mark.slow(reason="several folds of a ledger")
 def test_of_two_folds_the_later_one_builds_on_the_other(lake: Lake) -> None:
     from deltalake.exceptions import CommitFailedError
 
@@ -249,6 +252,7 @@ def test_of_two_folds_the_later_one_builds_on_the_other(lake: Lake) -> None:
     assert DeltaTable(table.uri).to_pyarrow_table().num_rows == 2
 
 
+@pytest.mark.slow(reason="several folds of a ledger")
 def test_a_ledger_that_was_created_again_is_not_folded(lake: Lake, tmp_path: Path) -> None:
     import shutil
 
@@ -298,6 +302,7 @@ print(multiprocessing.get_context("fork").Pool(1).map(work, [1])[0])
 """
 
 
+@pytest.mark.slow(reason="a process of its own")
 def test_a_forked_process_is_refused_with_the_way_out(lake: Lake) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKED, lake.uri], capture_output=True, text=True, timeout=60, check=False
@@ -349,6 +354,7 @@ def test_duckdb_reads_both_tables_by_their_files(lake: Lake) -> None:
 # --- tenants and workspaces
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_lake_opened_for_one_workspace_cannot_see_another(tmp_path: Path) -> None:
     lakes = {
         (tenant, workspace): Lake(str(tmp_path), tenant=tenant, workspace=workspace)
@@ -388,6 +394,7 @@ def test_no_tenant_has_the_name_of_the_folder_of_adopted_tables(tmp_path: Path) 
     assert Lake(str(tmp_path), workspace="adopted").tables() == []
 
 
+@pytest.mark.slow(reason="several folds of a ledger")
 def test_a_status_table_of_an_earlier_version_is_folded_anew(lake: Lake) -> None:
     from deltalake import write_deltalake
 

@@ -78,6 +78,7 @@ def test_any_order_and_duplication_has_the_same_attempts_open(data: st.DataObjec
     assert running(shuffled) == model(events)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_blocks_that_overlap_are_each_running_until_they_end(lake: Lake) -> None:
     def now() -> tuple[bool, str | None]:
         (row,) = lake.status("sales").to_pylist()
@@ -95,6 +96,7 @@ def test_blocks_that_overlap_are_each_running_until_they_end(lake: Lake) -> None
     assert now() == (False, None)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_start_that_names_no_run_is_ended_by_an_end_that_names_none(lake: Lake) -> None:
     keys = [{"n": 1}, {"n": 2}]
     lake.record("sales", keys, outcome="started", at=hours_after_start(1))
@@ -110,6 +112,7 @@ def test_an_end_that_names_no_run_ends_nothing_that_starts_after_it(lake: Lake) 
     assert lake.status("sales", state="running").num_rows == 1
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_running_partitions_as_of_a_past_time(lake: Lake) -> None:
     lake.record("sales", KEY, outcome="started", at=hours_after_start(1), run_id="r1")
     lake.record("sales", KEY, outcome="succeeded", at=hours_after_start(3), run_id="r1")

@@ -48,6 +48,7 @@ def test_a_maximum_lag_makes_stale_once_it_has_passed(lake: Lake) -> None:
     )
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_cron_deadline_wants_a_materialization_between_any_two_moments(lake: Lake) -> None:
     lake.register(define("sales", freshness=pt.cron("0 9 * * *")))
     succeed(lake, "sales", None, 8)  # counts for 9:00 of the first day
@@ -72,6 +73,7 @@ def test_a_cron_deadline_of_partitions_that_were_made_years_apart(lag: timedelta
     }
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_cron_deadline_with_a_lag(lake: Lake) -> None:
     lake.register(define("sales", freshness=pt.cron("0 9 * * *", lag=timedelta(hours=2))))
     succeed(lake, "sales", None, 7)
@@ -161,6 +163,7 @@ def test_an_upstream_that_was_never_materialized_makes_nothing_stale(lake: Lake)
     assert stale(lake, "sales") == {}
 
 
+@pytest.mark.slow(reason="several status queries")
 @pytest.mark.parametrize("mapping", [pt.same_key(), pt.all_partitions()])
 def test_a_wipe_of_an_upstream_does_not_take_back_that_it_changed(mapping: Any, lake: Lake) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=[("orders", mapping)]))
@@ -232,6 +235,7 @@ def test_a_coarser_window_counts_for_every_finer_one_in_it(lake: Lake) -> None:
     assert set(stale(lake, "sales")) == {str(day(1)), str(day(10))}
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_hours_of_a_day_that_has_25_of_them(lake: Lake) -> None:
     hours = pt.hourly("ts", start="2025-10-25", time_zone="Europe/Berlin")
     days = pt.daily("ts", start="2025-10-25", time_zone="Europe/Berlin")
@@ -304,6 +308,7 @@ def test_the_root_is_the_upstream_that_was_stale_first(lake: Lake) -> None:
 # --- as of a moment
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_the_past_can_be_asked(lake: Lake) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders"]))
     succeed(lake, "sales", day(1), 1)
@@ -325,6 +330,7 @@ def test_the_past_can_be_asked(lake: Lake) -> None:
     )
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_events_later_than_the_query_are_ignored_without_now_too(lake: Lake) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders"]))
     succeed(lake, "sales", day(1), 1)
@@ -346,6 +352,7 @@ def test_events_later_than_the_query_are_ignored_without_now_too(lake: Lake) -> 
     assert later["sales", str(day(2))]["display_status"] == "MATERIALIZED", "a sweep keeps every event"
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_the_past_of_an_asset_that_had_no_definition_yet_is_judged_by_its_first(lake: Lake) -> None:
     succeed(lake, "sales", None, 1, "1")
     lake.register(define("sales", code_version="1"))
@@ -355,6 +362,7 @@ def test_the_past_of_an_asset_that_had_no_definition_yet_is_judged_by_its_first(
     assert lake.status("sales", state="stale").num_rows == 1
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_asset_that_was_recorded_later_has_no_rows_in_the_past(lake: Lake) -> None:
     succeed(lake, "sales", None, 5)
     assert lake.status("sales", now=hours_after_start(1)).num_rows == 0
@@ -362,6 +370,7 @@ def test_an_asset_that_was_recorded_later_has_no_rows_in_the_past(lake: Lake) ->
     assert lake.status("sales", now=hours_after_start(1)).num_rows == 0
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_asset_that_is_named_twice_is_shown_once(lake: Lake) -> None:
     sales = define("sales")
     succeed(lake, "sales", [{"n": 1}, {"n": 2}], 1)
@@ -382,6 +391,7 @@ def test_a_question_without_a_zone_is_refused(lake: Lake) -> None:
 # --- what an attempt read
 
 
+@pytest.mark.slow(reason="several status queries")
 @pytest.mark.parametrize("mapped", [pt.same_key(), pt.all_partitions()])
 def test_upstream_changes_during_an_attempt_make_it_stale(lake: Lake, mapped: Any) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=[("orders", mapped)]))

@@ -36,6 +36,7 @@ def staleness_rows(lake: Lake, *asked: Any, **given: Any) -> list[tuple[str, str
     return [(row["staleness"], row["display_status"], row["stale_since"]) for row in made]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_asset_that_cannot_be_judged_is_refused_by_name_and_marked_among_all(lake: Lake) -> None:
     elsewhere = by_function(lake)
     succeed(lake, "sales", [day(2), day(3)], 1)
@@ -60,6 +61,7 @@ def test_an_asset_that_cannot_be_judged_is_refused_by_name_and_marked_among_all(
         elsewhere.status("sales")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_stored_sweep_hides_no_deadline_and_no_code_change(lake: Lake) -> None:
     elsewhere = by_function(lake, freshness=timedelta(hours=9), code_version="1")
     start = datetime.now(UTC)
@@ -74,6 +76,7 @@ def test_a_stored_sweep_hides_no_deadline_and_no_code_change(lake: Lake) -> None
     assert staleness_rows(elsewhere, "sales")[0][1] == "STALE"
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_moment_before_the_upstream_changed_is_not_stale_by_a_later_sweep(lake: Lake) -> None:
     elsewhere = by_function(lake)
     succeed(lake, "sales", day(2), 1)
@@ -179,6 +182,7 @@ def swept_row(lake: Lake, asset: str) -> dict[str, Any]:
     return next({name: row[name] for name in SWEEP_COLUMNS} for row in rows if row["asset_key"] == asset)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_sweep_leaves_what_the_last_one_found_of_an_asset_that_it_cannot_judge(
     lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -198,6 +202,7 @@ def test_a_sweep_leaves_what_the_last_one_found_of_an_asset_that_it_cannot_judge
     assert warning.startswith("sales can't be judged, so it keeps what the last sweep found: the definition of 'sales'")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_sweep_where_a_function_is_missing_leaves_what_one_found_where_it_is_not(
     lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -227,6 +232,7 @@ def test_an_export_warns_of_unknown_staleness(lake: Lake, caplog: pytest.LogCapt
     assert warning.startswith("sales can't be judged, so the file can't say whether it is stale: the definition")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_assets_that_were_upstream_of_each_other_already_are_trouble_of_their_own(lake: Lake) -> None:
     for ours, theirs in (("a", "b"), ("b", "a")):
         mapping = f'{{"asset": "{theirs}", "mapping": "same_key"}}'
@@ -238,6 +244,7 @@ def test_assets_that_were_upstream_of_each_other_already_are_trouble_of_their_ow
         lake.status("a", transitive=True)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_upstream_whose_windows_are_not_registered_is_trouble_of_the_asset_alone(lake: Lake) -> None:
     lake.register(define("sales", DAYS, upstream=[("orders", pt.window_offset("date", -1))]), define("other"))
     succeed(lake, "sales", day(1), 1)
@@ -247,6 +254,7 @@ def test_an_upstream_whose_windows_are_not_registered_is_trouble_of_the_asset_al
         lake.status("sales")
 
 
+@pytest.mark.slow(reason="several status queries")
 @pytest.mark.parametrize(
     "upstream", [(DAYS, pt.window_offset("date", 1)), (pt.hourly("date", start="2025-01-01"), pt.same_key())]
 )

@@ -206,6 +206,7 @@ def test_a_large_response_is_compressed_on_request(client: TestClient) -> None:
 # --- filters
 
 
+@pytest.mark.slow(reason="asks page and lake for each state")
 @pytest.mark.parametrize("state", COMMON_STATE_FILTERS)
 def test_states_are_those_of_the_lake(client: TestClient, sample_lake: Lake, state: str) -> None:
     found = client.get("/api/partitions", params={"asset": "daily_sales", "state": state, "limit": "1000"}).json()
@@ -224,6 +225,7 @@ def test_filters_meet(client: TestClient, sample_lake: Lake) -> None:
     assert client.get("/api/heatmap", params=query).json()["partitions"] == 12
 
 
+@pytest.mark.slow(reason="asks page and lake for each predicate")
 @pytest.mark.parametrize(
     "where",
     [

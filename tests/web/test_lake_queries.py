@@ -50,6 +50,7 @@ def test_cached_relations_answer_as_the_lake_does(chain: Lake) -> None:
     assert asking._cached_reader is opened
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_recorded_events_count_at_once(chain: Lake) -> None:
     asking = LakeQueries(chain)
     assert len(asking.plan(PlanRequest(select=("third",), states=("missing",)))) == 0
@@ -59,6 +60,7 @@ def test_recorded_events_count_at_once(chain: Lake) -> None:
     assert "no disk" in str(asking.why("third", ONE))
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_relations_that_are_old_are_opened_anew(chain: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     asking = LakeQueries(chain)
     before = asking.plan(PlanRequest(select=("third",)))
@@ -67,6 +69,7 @@ def test_relations_that_are_old_are_opened_anew(chain: Lake, monkeypatch: pytest
     assert asking.plan(PlanRequest(select=("third",))).made_at > before.made_at
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_borrowed_reader_blocks_no_other_query_and_errors_are_not_cached(chain: Lake) -> None:
     asking = LakeQueries(chain)
     with asking._borrow_reader() as held:

@@ -146,6 +146,7 @@ def test_the_form_of_a_plan_asks_again_for_what_it_shows(client: TestClient) -> 
     assert read_plan_query(QueryParams({"words": "a  it's tag:b"})).select == ("a", "it's", "tag:b")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_tenant_and_workspace_are_those_of_the_start(lake: Lake) -> None:
     other = Lake(lake.uri, workspace="other")
     lake.register(pt.asset(name="ours")(print))

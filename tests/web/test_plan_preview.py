@@ -40,6 +40,7 @@ def test_a_plan_is_the_one_that_the_lake_makes(client: TestClient, sample_lake: 
     assert sum(sales["reasons"].values()) >= sales["partitions"]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_it_is_asked_for_by_words_needs_and_a_predicate(client: TestClient, sample_lake: Lake) -> None:
     shown = plan(client, words="raw_orders  daily_sales", need=["missing"], where="date >= '2026-07-26'")
     made = sample_lake.plan(select=["raw_orders", "daily_sales"], missing=True, where="date >= '2026-07-26'")
@@ -48,6 +49,7 @@ def test_it_is_asked_for_by_words_needs_and_a_predicate(client: TestClient, samp
     assert plan(client, select=["+report"])["partitions"] == len(sample_lake.plan(select="+report"))
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_it_is_narrowed_to_what_was_chosen_on_a_map(client: TestClient, sample_lake: Lake, site: Site) -> None:
     everything = plan(client, asset="daily_sales")
     assert (everything["partitions"], everything["chosen"]) == (len(sample_lake.plan(select="daily_sales")), None)
@@ -64,6 +66,7 @@ def test_it_is_narrowed_to_what_was_chosen_on_a_map(client: TestClient, sample_l
     assert failed["partitions"] == 3
 
 
+@pytest.mark.slow(reason="several status queries")
 @pytest.mark.parametrize("asset", ["a", "a+", "tag:x"])
 def test_the_plan_of_an_asset_is_of_no_other(tmp_path: Path, asset: str) -> None:
     lake = Lake(str(tmp_path / "lake"))
@@ -75,6 +78,7 @@ def test_the_plan_of_an_asset_is_of_no_other(tmp_path: Path, asset: str) -> None
     assert plan.assets == (asset,)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_selection_outside_of_the_map_chooses_nothing(client: TestClient) -> None:
     nowhere = {"asset": "daily_sales", "selected": "900000,900000,0,0"}
     assert client.get("/api/partitions", params=nowhere).json()["total"] == 0
@@ -85,6 +89,7 @@ def test_current_partitions_are_not_planned(client: TestClient) -> None:
     assert plan(client, asset="raw_orders", state="current")["partitions"] == 0
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_narrowed_plans_have_full_batches(sample_lake: Lake) -> None:
     made = sample_lake.plan(select="daily_sales", batch_partitions=10)
     keys = made.partitions["partition_key"].combine_chunks().take(pa.array(range(0, len(made), 2)))
@@ -96,6 +101,7 @@ def test_narrowed_plans_have_full_batches(sample_lake: Lake) -> None:
     assert len(narrow_plan(made, "report", keys)) == 0
 
 
+@pytest.mark.slow(reason="several status queries")
 @pytest.mark.parametrize(
     "query",
     [{"select": "nothing"}, {"need": "old"}, {"where": "nonsense ("}, {"asset": "daily_sales", "selected": "1"}],
@@ -133,6 +139,7 @@ def test_a_view_survives_the_url_of_its_plan() -> None:
     assert read_plan_query(QueryParams(question.query_string())) == question
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_hostile_names_are_text(client: TestClient) -> None:
     page = client.get("/plan/preview").text
     assert HOSTILE_ASSET in unescape(page)
@@ -151,6 +158,7 @@ def test_a_page_that_may_not_run_has_no_button(client: TestClient) -> None:
     assert "partita ui --allow-run" in page
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_the_last_few_plans_are_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("partita.web.plan_preview.MAX_CACHED_PLANS", 1)
     plans = PlanPreviews(site.snapshots)

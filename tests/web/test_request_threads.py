@@ -61,6 +61,7 @@ def test_an_answer_that_takes_too_long_is_given_up(slow: TestClient) -> None:
     assert slow.get("/table/facts?name=slow").status_code == 504
 
 
+@pytest.mark.slow(reason="questions that wait")
 def test_slow_questions_do_not_hold_up_others(site: Site, over: Event) -> None:
     own = replace(site, tables=SlowTables(site.lake, over), request_timeout_seconds=60.0)
     client = TestClient(make_app(own), base_url=BASE_URL, headers={"Authorization": f"Bearer {TOKEN}"})
@@ -108,6 +109,7 @@ def test_a_method_that_a_path_does_not_have(client: TestClient, method: str, pat
     assert answer.headers["allow"] == allowed
 
 
+@pytest.mark.slow(reason="a table for each broken file")
 @pytest.mark.parametrize("content", [b"", b"5", b"{]", b"[" * 100_000, b'{"uri": 5}', b'{"uri": "\\ud800"}', b"\xff\0"])
 def test_a_broken_file_of_an_adopted_table(tmp_path: Path, content: bytes) -> None:
     lake = pt.Lake(str(tmp_path))

@@ -243,6 +243,7 @@ def test_a_cancelled_run_ends_with_an_event(runner: TestClient, stage: Stage) ->
     assert "The run was cancelled." in runner.get("/run").text
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_the_end_of_the_server_cancels_the_run(running: Site, stage: Stage) -> None:
     stage.go.clear()
     with TestClient(make_app(running), base_url=BASE_URL, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
@@ -257,6 +258,7 @@ def test_the_end_of_the_server_cancels_the_run(running: Site, stage: Stage) -> N
     assert begin(again).status_code == 409
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_failures_are_shown_as_text(runner: TestClient, stage: Stage) -> None:
     stage.failing = "daily_sales"
     begin(runner, select="+daily_sales", need="missing")
@@ -270,6 +272,7 @@ def test_failures_are_shown_as_text(runner: TestClient, stage: Stage) -> None:
     assert 'data-state="ended"' in page
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_hostile_names_are_sent_as_one_line(runner: TestClient, stage: Stage) -> None:
     stage.failing = HOSTILE_ASSET
     begin(runner, select=f"+{HOSTILE_ASSET}")
@@ -282,6 +285,7 @@ def test_hostile_names_are_sent_as_one_line(runner: TestClient, stage: Stage) ->
     assert "<script>" not in runner.get("/run").text.replace("<script src=", "")
 
 
+@pytest.mark.slow(reason="several status queries")
 @pytest.mark.parametrize(
     ("error_type", "argument", "kind"),
     [(PlanOutdated, ("raw_orders",), "PlanOutdated"), (RuntimeError, HOSTILE_TEXT, "RuntimeError")],

@@ -45,6 +45,7 @@ def test_a_recorded_event_refreshes_the_snapshot(counted_lake: Lake) -> None:
     assert watch.latest.ledger_version > before.ledger_version
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_snapshot_is_refreshed_by_its_age(counted_lake: Lake) -> None:
     watch = SnapshotRefresher(counted_lake, poll_seconds=0.01, max_age_seconds=0.0)
     watch.start()
@@ -71,6 +72,7 @@ def test_a_busy_ledger_does_not_refresh_at_once(counted_lake: Lake) -> None:
     assert not watch._is_due()
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_requested_refresh_comes_soon(counted_lake: Lake) -> None:
     watch = SnapshotRefresher(counted_lake, poll_seconds=3_600)
     watch.start()
@@ -84,6 +86,7 @@ def broken(_: Lake) -> StatusSnapshot:
     raise StorageError("the disk is gone")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_failed_refresh_is_reported_and_keeps_the_last_snapshot(
     counted_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +100,7 @@ def test_a_failed_refresh_is_reported_and_keeps_the_last_snapshot(
     assert [*said, watch.problem] == ["the disk is gone", None]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_lake_that_is_gone_is_a_problem_and_not_empty(counted_lake: Lake) -> None:
     watch = SnapshotRefresher(counted_lake)
     first = watch.refresh()

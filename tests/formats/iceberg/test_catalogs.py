@@ -144,6 +144,7 @@ def test_a_change_is_not_begun_without_metadata(tmp_path: Path) -> None:
         store.current_version()
 
 
+@pytest.mark.slow(reason="a process of its own")
 def test_a_catalog_that_is_not_in_sql_loads_no_sql() -> None:
     """It takes a third of a second to import, and tables of other formats look for a catalog too."""
     code = "import sys, partita.formats.iceberg.catalogs; print([m for m in sys.modules if m.startswith('sqlalchemy')])"

@@ -127,6 +127,7 @@ def test_deletes_of_a_file_that_was_compacted(world: World) -> None:
     assert table_ids(world.table) == [0, 1, 10, 11, 20, 21, 30, 31]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_files_of_others_go_side_by_side(world: World) -> None:
     world.commit_after(
         SnapshotChange("overwrite", [world.new(50)], world.paths(0)),
@@ -423,6 +424,7 @@ def test_a_concurrent_evolution(world: World) -> None:
     assert table_ids(world.table) == [1, 10, 11, 20, 21, 30, 31, 60]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_repeated_retries(world: World) -> None:
     """Five get ahead, of all kinds; ours lands on top of all."""
 

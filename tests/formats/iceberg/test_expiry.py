@@ -78,6 +78,7 @@ def test_only_what_nothing_reaches_goes(table: Table) -> None:
     assert expire_snapshots(table, now(), 1) == []
 
 
+@pytest.mark.slow(reason="many snapshots of a table")
 @pytest.mark.parametrize("retained", [2, 3, 4, 5, 9])
 def test_the_last_ones_stay_readable(table: Table, retained: int) -> None:
     reads = {snapshot.snapshot_id: read_at(table, snapshot.snapshot_id) for snapshot in table.metadata.snapshots}

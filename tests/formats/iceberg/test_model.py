@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -133,6 +134,7 @@ class Model:
             assert entry["manifest"]["content"] == (entry["data_file"]["content"] != 0)
 
 
+@pytest.mark.slow(reason="random histories of a table")
 @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, st.sampled_from(["2", "3", "100"]))
 def test_any_history_leaves_the_rows_of_the_model(steps: list[tuple[str, int]], merge: str) -> None:

@@ -80,6 +80,7 @@ def test_two_tables_with_one_location_keep_their_files(tmp_path: Path, catalogs:
     assert (first.count("a.one"), second.count("a.two")) == (6, 3)
 
 
+@pytest.mark.slow(reason="two tables for each clean-up")
 @pytest.mark.parametrize("catalogs", [1, 2])
 @pytest.mark.parametrize("which", ["fork", "source"])
 def test_a_fork_and_its_source_keep_their_files(tmp_path: Path, catalogs: int, which: str) -> None:

@@ -47,6 +47,7 @@ def paths(state: IcebergTableVersion, file_indices: np.ndarray) -> list[str]:
     return sorted(state.files["path"].take(pa.array(file_indices)).to_pylist())
 
 
+@pytest.mark.slow(reason="a change of each kind of table, twice")
 @pytest.mark.parametrize("seed", range(6))
 def test_a_part_is_enough_for_a_change(tmp_path: Path, seed: int) -> None:
     empty, every = random_state(tmp_path, seed)

@@ -188,6 +188,7 @@ def check_plan(table: Table, where: str) -> set[str]:
     return may
 
 
+@pytest.mark.slow(reason="pyiceberg plans the same tables")
 @pytest.mark.parametrize("where", PREDICATES)
 def test_plans_are_no_wider_than_pyicebergs_and_lose_no_row(where: str, table: Table) -> None:
     may = check_plan(table, where)
@@ -231,6 +232,7 @@ def test_columns_that_were_renamed_and_promoted(tmp_path: Path) -> None:
     assert len(planned_and_matching_paths(current_table_version(table), "place = 'FR'")[0]) < len(planned_paths(table))
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_source_that_was_dropped_and_its_name_taken(tmp_path: Path) -> None:
     table = evolved_table(tmp_path, "2")
     with table.update_schema() as update:

@@ -318,6 +318,7 @@ def test_a_write_that_fails_for_any_reason_does_not_keep_others_out(
     assert column_values(table) == AFTER
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_history_and_checkpoints(tmp_path: Path) -> None:
     table = create_lance_table(tmp_path, EVENT_SCHEMA, ["country"])
     for number in range(41):

@@ -82,6 +82,7 @@ CHANGES: dict[str, Callable[[LanceTable], Any]] = {
 }
 
 
+@pytest.mark.slow(reason="a table for each place of a leaf")
 @pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.parametrize(
     "location", ["../others.lance", "a/../../others.lance", "ABSOLUTE", "link.lance", "link/others.lance"]

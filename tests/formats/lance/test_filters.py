@@ -32,6 +32,7 @@ def matching_ids(table: pt.Table, where: str, filters: Any) -> list[int]:
     return sorted(rows["id"].to_pylist())
 
 
+@pytest.mark.slow(reason="a table for each unit and zone")
 @pytest.mark.parametrize("unit", ["s", "ms", "us"])
 @pytest.mark.parametrize("zone", [None, "UTC", "+00:00", "Europe/Berlin", "America/New_York", "+02:00"])
 def test_moments_in_every_unit_and_zone(tmp_path: Path, unit: str, zone: str | None) -> None:
@@ -52,6 +53,7 @@ def test_moments_in_every_unit_and_zone(tmp_path: Path, unit: str, zone: str | N
                 assert set(matching_ids(table, where, may_match_filters)) >= set(wanted), where
 
 
+@pytest.mark.slow(reason="a table for each type")
 @pytest.mark.parametrize(
     ("type_", "values"),
     [

@@ -216,6 +216,7 @@ def set_old(folder: Path) -> None:
         os.utime(file, (LONG_AGO, LONG_AGO))
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_cleaning_up_removes_what_a_killed_writer_left_for_a_partition_that_was_never_created(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     fragments = uncommitted_fragments(table, event_rows((8, "2025-12-30", "US"), (9, "2025-12-31", "US")))
@@ -356,6 +357,7 @@ def test_another_partitioning_is_refused(tmp_path: Path) -> None:
         create_seed_table(tmp_path).evolve(add=["id"])
 
 
+@pytest.mark.slow(reason="a writer that dies at each step")
 def test_a_column_reaches_all_leaves_or_none_wherever_the_process_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -236,6 +236,7 @@ def _commit_and_die(folder: str, calls_before_death: int) -> None:
     version.commit(change)
 
 
+@pytest.mark.slow(reason="a process that is killed")
 def test_a_process_that_is_killed_in_its_commit_is_known_to_be_dead(tmp_path: Path) -> None:
     version = new_table(tmp_path)
     process = multiprocessing.get_context("spawn").Process(target=_commit_and_die, args=(version.uri, 1))

@@ -200,6 +200,7 @@ def test_values_that_no_name_holds_are_refused_before_anything_is_visible(spark:
         table.overwrite(table.read(), where="id = 1")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_adopted_folder_is_a_source_whose_late_files_make_others_stale(tmp_path: Path) -> None:
     for p in ("1", "007"):
         write_file(tmp_path / "clicks" / f"p={p}" / "a.parquet", 1_700_000_000, id=[1])

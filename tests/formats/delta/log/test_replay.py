@@ -181,6 +181,7 @@ def test_actions_in_another_layout(tmp_path: Path) -> None:
     assert (row["path"], row["size"], row["partition_values"]) == ("a", 2, {"p": "é🎵"})
 
 
+@pytest.mark.slow(reason="a line of many megabytes")
 def test_a_line_of_many_megabytes(tmp_path: Path) -> None:
     stats = json.dumps({"numRecords": 1, "minValues": {"s": "x" * 20_000_000}})
     log = write_log(

@@ -124,6 +124,7 @@ TYPES: dict[str, tuple[IcebergType, list[Any]]] = {
 }
 
 
+@pytest.mark.slow(reason="manifests of every kind, encoded and decoded")
 @pytest.mark.parametrize(("kind", "version"), [*((kind, 2) for kind in TYPES), ("string", 1), ("date", 1)])
 def test_copies_are_what_is_decoded_and_encoded(
     tmp_path: Path, kind: str, version: int, monkeypatch: pytest.MonkeyPatch
@@ -157,6 +158,7 @@ def test_untouched_blocks_are_copied_as_they_lie(tmp_path: Path) -> None:
     assert opened[0][0] != opened[1][0]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_deleted_entries_of_others_are_left_behind(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     files = files_in(table, 600)

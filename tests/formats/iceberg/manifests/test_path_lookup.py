@@ -62,6 +62,7 @@ def test_texts_are_found_wherever_they_lie(start: bytes, ends: frozenset[bytes],
     assert _has_any_text(block, common, lengths, texts) == any(text in block for text in texts)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_large_manifests_lose_only_what_goes(tmp_path: Path) -> None:
     table = new_table(tmp_path, properties={"commit.manifest.target-size-bytes": "8000"})
     file = data_file(table, [{"id": 1, "region": "eu"}])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from partita.algebra.partition_functions import bucket
 from partita.formats.iceberg.snapshot_change import SnapshotChange
 from partita.formats.iceberg.spec_evolution import evolve_spec
@@ -62,6 +64,7 @@ def test_the_table_can_turn_merging_off(tmp_path: Path) -> None:
     assert len(manifest_list(table)) == 5
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_merging_keeps_the_partitions_of_a_dropped_column(tmp_path: Path) -> None:
     """The JVM runtime 1.12 makes these null, and brings deleted rows back with that."""
     table = new_table(tmp_path, properties={"commit.manifest.min-count-to-merge": "2"})

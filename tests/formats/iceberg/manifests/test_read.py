@@ -338,6 +338,7 @@ def test_a_broken_cache_file_is_written_again(broken: bytes | None, tmp_path: Pa
     assert entries_of(table).equals(first)
 
 
+@pytest.mark.slow(reason="a manifest cut off at each byte")
 def test_a_file_that_was_cut_off_anywhere_gives_no_other_rows() -> None:
     cached = pa.table({"x": np.arange(100), "y": [None, "text"] * 50})
     cache.get_or_create("key", lambda: cached)
