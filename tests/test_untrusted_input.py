@@ -105,7 +105,7 @@ def test_partition_values_that_are_not_strings(values: object) -> None:
 
 
 HEAD = (
-    '{"form": "partita.plan/1", "lake": "l", "tenant": "t", "workspace": "w", '
+    '{"form": "partita.plan/2", "lake": "l", "tenant": "t", "workspace": "w", '
     '"made_at": "2025-01-15T00:00:00+00:00", "request": {}, "input_digests": {}}\n'
 )
 ROW = (

@@ -21,10 +21,14 @@ def this_process() -> dict[str, Any]:
 
 
 def may_be_alive(process: Mapping[str, Any]) -> bool:
-    """Return whether a process may still be alive; a process of another host always may."""
+    """Return whether a process may still be alive; a process of another host always may.
+
+    An identity without a start time, as earlier versions wrote, may be that of any process with its id.
+    """
     if process.get("host") != _host_id():
         return True
-    return _start_time(process["pid"]) == process.get("start_time")
+    start_time = _start_time(process["pid"])
+    return start_time is not None and process.get("start_time", start_time) == start_time
 
 
 def is_this_process(process: Mapping[str, Any]) -> bool:

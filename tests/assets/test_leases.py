@@ -75,6 +75,16 @@ def test_a_lease_of_a_dead_process_does_not_count(
     assert identity["pid"] == os.getpid()
 
 
+def test_a_live_process_that_recorded_no_start_time_keeps_its_lease(
+    take: Callable[..., Lease], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = {"host": this_process()["host"], "pid": os.getpid(), "born": "as earlier versions called it"}
+    monkeypatch.setattr(leases_module, "this_process", lambda: identity)
+    take("a", "1")
+    with pytest.raises(pt.PartitionsLeased):
+        take("b", "1")
+
+
 def test_a_run_that_is_running_is_not_resumed(take: Callable[..., Lease]) -> None:
     take("a", "1")
     with pytest.raises(pt.PartitionsLeased):

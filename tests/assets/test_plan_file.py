@@ -39,8 +39,8 @@ def test_a_plan_survives_its_file_and_can_be_cut_short_by_hand(shop: Lake, tmp_p
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "[]", "nonsense", '{"form": "partita.plan/9"}', '{"form": "partita.plan/1"}', "\x00", "null",
-     '{"form": "partita.plan/1", "lake": 1}\n{"state": "run"}'],
+    ["", "{}", "[]", "nonsense", '{"form": "partita.plan/9"}', '{"form": "partita.plan/2"}', "\x00", "null",
+     '{"form": "partita.plan/2", "lake": 1}\n{"state": "run"}'],
 )  # fmt: skip
 def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "plan.jsonl"

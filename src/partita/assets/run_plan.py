@@ -34,7 +34,7 @@ BLOCKED_SCHEMA = pa.schema([
     ("by_asset", pa.string()), ("by_partition", pa.string()),
 ])  # fmt: skip
 """Partitions that would run if the partition `by_partition` of the upstream `by_asset` could be read."""
-PLAN_FILE_FORMAT = "partita.plan/1"
+PLAN_FILE_FORMAT = "partita.plan/2"
 
 
 @dataclass(frozen=True, slots=True)
