@@ -116,6 +116,34 @@ def test_changes_that_change_the_fingerprint(load: Load, old: str, new: str) -> 
     assert daily_fingerprint(load, BASE) != daily_fingerprint(load, BASE.replace(old, new))
 
 
+READER = """
+    import partita as pt
+
+    DAYS = pt.daily("date", start="2025-01-01")
+    clicks = pt.source("web.clicks", partitions=DAYS)
+
+    @pt.asset(table="web.hourly", partitions=DAYS, upstream=[clicks])
+    def hourly(ctx):
+        return ctx.read(clicks)
+
+    @pt.asset(table="web.daily", partitions=DAYS, upstream=[hourly])
+    def daily(ctx):
+        return ctx.read(clicks).join(ctx.read(hourly)).where(DAYS.names[0])
+"""
+
+
+def test_upstreams_are_described_by_their_names(load: Load) -> None:
+    def reader_fingerprint(old: str = "", new: str = "") -> str:
+        assert old in READER
+        return fingerprint(load(READER.replace(old, new)).daily.function)
+
+    # Each is loaded from another folder, and the definitions stand on other lines.
+    assert reader_fingerprint() == reader_fingerprint("    import partita as pt", "\n\n    import partita as pt")
+    assert reader_fingerprint() == reader_fingerprint("ctx.read(clicks)\n\n", "ctx.read(clicks).distinct()\n\n")
+    assert reader_fingerprint() != reader_fingerprint('"web.clicks"', '"web.views"')
+    assert reader_fingerprint() != reader_fingerprint("2025-01-01", "2025-01-02")
+
+
 @pytest.mark.parametrize(
     ("value", "other"),
     [

@@ -62,9 +62,11 @@ class _ValueDescriber:
         yield from self._describe_new(value)
 
     def _describe_new(self, value: Any) -> Iterator[str]:
-        asset_function = getattr(value, "function", None)
-        if callable(asset_function) and hasattr(value, "definition"):
-            yield f"asset {value.name}"
+        from partita.assets.asset import Asset
+
+        if isinstance(value, Asset):
+            # Its own code version stands for its code, and the place of a definition is no part of what it means.
+            yield f"{'source' if value.is_source else 'asset'} {value.name}"
         elif isinstance(value, Mapping):
             yield f"{type(value).__name__} of {len(value)}"
             for key, item in sorted(value.items(), key=lambda pair: repr(pair[0])):
@@ -154,7 +156,10 @@ def _plain_text(value: Any) -> str:
 
 
 def _qualified_name(class_: Any) -> str:
-    return f"{getattr(class_, '__module__', '?')}.{getattr(class_, '__qualname__', type(class_).__qualname__)}"
+    """Return the name of a class with its module; of Partita's own, only the package, as modules of it may move."""
+    module = getattr(class_, "__module__", "?")
+    package = "partita" if module.startswith("partita.") else module
+    return f"{package}.{getattr(class_, '__qualname__', type(class_).__qualname__)}"
 
 
 def _names_in_code(code: CodeType) -> set[str]:
