@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
+from partita.formats.registry import FORMATS
 from partita.lake import Lake
 
 if TYPE_CHECKING:
@@ -59,3 +60,16 @@ def test_secrets_of_a_catalog_are_not_kept(lake: Lake, tmp_path: Path, spark: Sp
         lake.create_table("far.raw", SCHEMA, format="delta")
     with pytest.raises(pt.TableError, match="not a table name"):
         lake.adopt("far.raw", "iceberg", name="", catalog={})
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_an_adopted_table_and_one_of_the_lake_never_share_a_name(lake: Lake, tmp_path: Path, format_name: str) -> None:
+    far = Lake(str(tmp_path / "other")).create_table("far.raw", SCHEMA, format="delta", partition_by=["day"])
+    lake.create_table("emb", SCHEMA, format=format_name, partition_by=["region"])
+    with pytest.raises(pt.TableExists, match="emb; open it, or choose another name"):
+        lake.adopt(far.uri, "delta", name="emb")
+    with pytest.raises(pt.UnknownAsset):
+        lake.history("emb")
+    assert [lake.adopt(far.uri, "delta").name for _ in range(2)] == ["raw", "raw"]
+    with pytest.raises(pt.TableExists, match="raw, which was adopted"):
+        lake.create_table("raw", SCHEMA, format=format_name)

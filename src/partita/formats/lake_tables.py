@@ -87,11 +87,16 @@ class LakeTables:
         """Create a table; raises `TableExists` if the name is taken, in whatever format."""
         own_format = table_format(format_)
         functions = partition_functions_of(partition_by, "partition_by")
-        if self._find_or_none(name) is not None:
-            raise TableExists(self._table_folder(name).uri)
+        self.check_name_is_free(name)
         self._check_not_nested(name, own_format)
         store = own_format.create(self._address(name), schema, functions, properties)
         return own_format.table(name, store, self.time_zone)
+
+    def check_name_is_free(self, name: str) -> None:
+        """Raise `TableExists` if the lake has a table of that name, in whatever format."""
+        table = self._find_or_none(name)
+        if table is not None:
+            raise TableExists(table.uri)
 
     def _check_not_nested(self, name: str, own_format: TableFormat) -> None:
         """Raise `TableError` if one table would lie in the folder of another, whose clean-up would delete its files.
