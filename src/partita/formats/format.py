@@ -103,6 +103,16 @@ class TableFormat(ABC):
 
         return Table(name, store, time_zone)
 
+    def field_renaming_call(self, uri: str, new_names: Mapping[str, str]) -> str | None:  # noqa: ARG002 - most can't
+        """Return the call that renames the partition fields of a table; None if they keep their names.
+
+        `new_names` has the new name of each field by its name, in the order of the spec; some are unchanged.
+        """
+        if not self.supports(Operation.EVOLVE):
+            return None
+        changed_names = {name: new_name for name, new_name in new_names.items() if new_name != name}
+        return f"evolve(rename={changed_names!r}) on the table, for partitions that are written from then on"
+
     def canonical_uri(self, uri: str) -> str:
         """Return what `open` takes for a table, independent of the current directory."""
         return Storage.from_uri(uri).uri

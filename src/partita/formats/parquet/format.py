@@ -97,6 +97,16 @@ class ParquetFormat(FolderFormat):
 
         return ParquetTableStore(folder)
 
+    def field_renaming_call(self, uri: str, new_names: Mapping[str, str]) -> str | None:
+        """Return the call that declares the columns of folders in another case; None if a definition has them."""
+        from partita.formats.parquet.create import read_definition
+
+        is_same = all(name.casefold() == new_name.casefold() for name, new_name in new_names.items())
+        if not is_same or read_definition(Storage.from_uri(uri)) is not None:
+            return None
+        columns = list(new_names.values())
+        return f"partita.formats.parquet.declare_table(uri, schema, {columns!r}), with these names in the schema too"
+
     def open(
         self,
         uri: str,
