@@ -135,3 +135,23 @@ def test_a_damaged_record_of_an_adopted_table_is_deleted_and_written_anew(lake: 
     record.unlink()
     lake.adopt(far.uri, "delta")
     assert lake.table("raw").uri == far.uri
+
+
+def test_a_missing_table_says_what_is_there_instead(lake: Lake, tmp_path: Path) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    with pytest.raises(pt.TableMissing, match=r"raw; check the path$"):
+        lake.adopt(str(folder), "delta")
+    pq.write_table(pa.table({"n": [1]}), folder / "a.parquet")
+    with pytest.raises(pt.TableMissing, match=r"it has the files of a table in format='parquet'$"):
+        pt.open_table(str(folder), format="delta")
+    far = Lake(str(tmp_path / "other")).create_table("far.t", SCHEMA, format="delta")
+    with pytest.raises(pt.TableMissing, match=r"it has the files of a table in format='delta'$"):
+        pt.open_table(far.uri, format="lance")
+    lake.adopt(str(folder), "parquet")
+    folder.rename(tmp_path / "moved")
+    with pytest.raises(pt.TableMissing, match="raw was adopted from there: bring it back, or delete"):
+        lake.table("raw")
+    (Path(lake.uri) / "_partita" / "adopted" / "raw.json").unlink()
+    lake.adopt(str(tmp_path / "moved"), "parquet", name="raw")
+    assert lake.table("raw").uri == str(tmp_path / "moved")

@@ -17,7 +17,7 @@ from partita.algebra.partition_sets import UNPARTITIONED, PartitionSet, dynamic
 from partita.algebra.spec import PartitionSpec
 from partita.assets.asset import Asset, source
 from partita.assets.dimension_fields import DimensionFields
-from partita.errors import KeyValueError, TableError, TableExists, value_repr
+from partita.errors import KeyValueError, TableError, TableExists, TableMissing, value_repr
 from partita.formats.lake_tables import open_table
 from partita.formats.registry import table_format
 from partita.formats.table import Table
@@ -66,13 +66,20 @@ def is_adopted(storage: Storage, name: str) -> bool:
 
 
 def adopted_table(storage: Storage, name: str, time_zone: str = "UTC") -> Table | None:
-    """Open the table that was adopted by a name; None if there is none."""
+    """Open the table that was adopted by a name; None if there is none. Raise `TableMissing` if it is gone."""
     data = storage.get(_adoption_path(name))
     if data is None:
         return None
     uri, format_, catalog = _parse_table_location(data, _adoption_path(name))
     _check_no_class_settings(catalog)
-    return open_table(uri, format=format_, catalog=catalog, name=name, time_zone=time_zone)
+    try:
+        return open_table(uri, format=format_, catalog=catalog, name=name, time_zone=time_zone)
+    except TableMissing as error:
+        raise TableMissing(
+            error.uri,
+            f"{name} was adopted from there: bring it back, or delete {_adoption_path(name)} in the lake and adopt it "
+            "from where it is now",
+        ) from error
 
 
 def _parse_table_location(data: bytes, path: str) -> tuple[str, str, dict[str, str] | None]:

@@ -38,7 +38,8 @@ class TableFormat(ABC):
     `folder_marker` is a regular expression that matches, from its start, a path relative to a table's folder that only
     tables of this format have; `marker_folders` are the subfolders of these paths. `table_subfolder` is the subfolder
     by which a listing of a lake's folders finds tables; None if only a catalog finds them. `leaf_suffix` ends the names
-    of folders that look like tables and are parts of one.
+    of folders that look like tables and are parts of one. `plain_file_suffix` ends the names of files that make a
+    folder a table without a marker.
     """
 
     name: ClassVar[str]
@@ -49,6 +50,7 @@ class TableFormat(ABC):
     marker_folders: ClassVar[tuple[str, ...]]
     table_subfolder: ClassVar[str | None] = None
     leaf_suffix: ClassVar[str | None] = None
+    plain_file_suffix: ClassVar[str | None] = None
 
     def supports(self, operation: Operation) -> bool:
         """Return whether tables of this format can do an operation."""

@@ -65,6 +65,7 @@ class ParquetFormat(FolderFormat):
     folder_marker = "_partita_table/"
     marker_folders = ("_partita_table",)
     table_subfolder = "_partita_table"
+    plain_file_suffix = ".parquet"
 
     def can_partition_by(self, function: PartitionFunction) -> bool:
         """Return whether the partition field is a column under its own name."""
