@@ -62,6 +62,8 @@ FEW_INVALID_ARGUMENTS: tuple[Any, ...] = (5, "\ud800", object(), [None])
 
 ANY_NAME = "any"
 """The name of an argument of a call that takes any, such as a dimension of `key_column`."""
+FORWARDED_KEYWORDS = frozenset({"options", "query", "question", "details", "fields"})
+"""`**` parameters that take certain names only; another one is a `TypeError` of Python's."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def try_wrong_arguments(call: PublicCall, wrongs: tuple[object, ...] = INVALID_A
     check(f"{call.name}()", call.make)
     for parameter in call.parameters:
         name = ANY_NAME if parameter.kind is parameter.VAR_KEYWORD else parameter.name
-        for wrong in wrongs:
+        for wrong in () if name == ANY_NAME and parameter.name in FORWARDED_KEYWORDS else wrongs:
             check(f"{call.name}({name}={value_repr(wrong, 60)})", partial(call.make, **{name: wrong}))
 
 
