@@ -216,15 +216,15 @@ class TableError(PartitaError):
 
 
 class TableMissing(TableError):
-    """There is no table at `uri`; `alternative` says where else it could be, if anywhere."""
+    """There is no table at `uri`; `way_out` says what to do instead."""
 
-    def __init__(self, uri: str, alternative: str = "") -> None:
-        super().__init__(f"no table at {uri}; create_table makes one{alternative and f', unless {alternative}'}")
+    def __init__(self, uri: str, way_out: str = "check the address, or make one with lake.create_table") -> None:
+        super().__init__(f"no table at {uri}; {way_out}")
         self.uri = uri
-        self.alternative = alternative
+        self.way_out = way_out
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
-        return type(self), (self.uri, self.alternative)
+        return type(self), (self.uri, self.way_out)
 
 
 class TableExists(TableError):
@@ -254,7 +254,8 @@ class UnsupportedOperation(TableError):
     """Tables of a format can't do an operation, for a reason; `way_out` says what to do instead."""
 
     def __init__(self, format_title: str, operation: str, reason: str, way_out: str) -> None:
-        super().__init__(f"a {format_title} table {reason}; {way_out}")
+        article = "an" if format_title[0] in "AEIOU" else "a"
+        super().__init__(f"{operation}: {article} {format_title} table {reason}; {way_out}")
         self.format_title = format_title
         self.operation = operation
         self.reason = reason

@@ -53,6 +53,17 @@ def translate_read_errors(subject: str, error_class: type[PartitaError] = TableE
         raise error_class(f"{subject} can't be read: {error_summary(error)}") from error
 
 
+def is_unicode(value: object) -> bool:
+    """Return whether a value is a text without lone surrogates, which neither UTF-8 nor a JVM can hold."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_panic(error: BaseException) -> bool:
     """Return whether an error is a panic of a library written in Rust, which is no `Exception` in Python."""
     return type(error).__module__ == "pyo3_runtime"

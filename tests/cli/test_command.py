@@ -109,13 +109,21 @@ def test_an_error_is_a_message_and_no_traceback() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["key", "encode", "a=b"], ["key", "encode", "a=1"], ["key", "decode", "--help"]]
+    "words",
+    [["--help"], ["key", "encode", "a=b"], ["key", "encode", "a=1"], ["key", "decode", "--help"], ["evolve", "t"]],
 )
 def test_a_cold_start_imports_nothing_heavy(words: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WHAT_IS_LOADED, ",".join(HEAVY), *words], capture_output=True, text=True, check=True
     )
     assert done.stderr.splitlines()[-1] == ""
+
+
+def test_evolve_names_the_formats_that_can(partita: CommandRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "Only Iceberg tables support this." in " ".join(partita("evolve", "--help").out.split())
+    monkeypatch.setattr("partita.formats.delta.format.DeltaFormat.gaps", {})
+    assert "Only Delta and Iceberg tables support this." in " ".join(partita("evolve", "--help").out.split())
 
 
 def test_a_closed_pipe_is_quiet() -> None:

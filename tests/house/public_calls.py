@@ -9,15 +9,25 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import LongType
 
 import partita as pt
+from partita.errors import PartitaError, value_repr
 from tests.house.sample_lake import ROWS
 
-PUBLIC_MODULES = ("partita", "partita.arrow", "partita.formats.delta", "partita.formats.parquet", "partita.status")
+PUBLIC_MODULES = (
+    "partita",
+    "partita.arrow",
+    "partita.formats.delta",
+    "partita.formats.parquet",
+    "partita.spark",
+    "partita.status",
+)
 KEY = pt.PartitionKey.of(region="eu")
 SCHEMA = pt.Schema.of({"id": "long", "region": "string", "ts": "timestamp"})
 SPEC = pt.parse_spec("region", SCHEMA, family="iceberg")
@@ -36,6 +46,7 @@ VALID_ARGUMENTS: Mapping[str, Any] = {
     "partition": dict.fromkeys(DISPLAY_COLUMNS),
     "f": pt.bucket("id", 4), "events": ROWS, "functions": ["region"], "lower": 1, "upper": 2, "prefix": "e",
     "assets": (), "file": "nowhere/status.parquet", "status_reader": None, "plan": None, "vector": [1.0, 2.0],
+    "df": None, "dimensions": ["id"], "data_type": LongType(),
 }  # fmt: skip
 """A right value for every parameter that has no default, by its name. A new parameter is a line here."""
 
@@ -47,6 +58,12 @@ INVALID_ARGUMENTS: tuple[Any, ...] = (
 """What a parameter may be given by mistake."""
 FEW_INVALID_ARGUMENTS: tuple[Any, ...] = (5, "\ud800", object(), [None])
 """Some of it, where a call that takes it takes long."""
+
+
+ANY_NAME = "any"
+"""The name of an argument of a call that takes any, such as a dimension of `key_column`."""
+FORWARDED_KEYWORDS = frozenset({"options", "query", "question", "details", "fields"})
+"""`**` parameters that take certain names only; another one is a `TypeError` of Python's."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +81,7 @@ class PublicCall:
         has_rest = any(one.kind is one.VAR_POSITIONAL for one in self.parameters)
         for one in self.parameters:
             if one.kind is one.VAR_KEYWORD:
+                named |= {name: changed[name] for name in changed.keys() & {ANY_NAME}}
                 continue
             if one.name in changed:
                 value = changed[one.name]
@@ -93,6 +111,26 @@ def use_result(result: object) -> object:
 def _asset_function(ctx: object) -> object:
     """A function that an asset could be made of."""
     return ctx
+
+
+def check(doing: str, function: Callable[[], object]) -> None:
+    """Make a call, which may succeed or raise a `PartitaError` with a text."""
+    try:
+        function()
+    except PartitaError as error:
+        if not str(error):
+            raise AssertionError(f"{doing} raised a {type(error).__name__} without a text") from error
+    except (Exception, SystemExit) as error:
+        raise AssertionError(f"{doing} raised a {type(error).__name__}: {error}") from error
+
+
+def try_wrong_arguments(call: PublicCall, wrongs: tuple[object, ...] = INVALID_ARGUMENTS) -> None:
+    """Give each parameter each wrong value, with right ones for the others; `**` gets it by one name."""
+    check(f"{call.name}()", call.make)
+    for parameter in call.parameters:
+        name = ANY_NAME if parameter.kind is parameter.VAR_KEYWORD else parameter.name
+        for wrong in () if name == ANY_NAME and parameter.name in FORWARDED_KEYWORDS else wrongs:
+            check(f"{call.name}({name}={value_repr(wrong, 60)})", partial(call.make, **{name: wrong}))
 
 
 def public_functions() -> Iterator[PublicCall]:

@@ -9,7 +9,6 @@ import importlib
 import inspect
 import shutil
 from collections.abc import Callable, Iterator
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import NoReturn
@@ -18,15 +17,16 @@ import pytest
 
 import partita as pt
 from partita.cli.command import COMMANDS, main
-from partita.errors import JavaMissing, PartitaError, value_repr
+from partita.errors import JavaMissing, PartitaError
 from tests.house.public_calls import (
     FEW_INVALID_ARGUMENTS,
     INVALID_ARGUMENTS,
     VALID_ARGUMENTS,
-    PublicCall,
+    check,
     public_functions,
     public_methods,
     public_values,
+    try_wrong_arguments,
 )
 from tests.house.sample_lake import FILE_DAMAGES, create_sample_lake, files_of_each_kind
 
@@ -78,29 +78,6 @@ def world(backup: Path) -> Iterator[Path]:
     shutil.rmtree(place, ignore_errors=True)
     yield Path(shutil.copytree(backup, place))
     shutil.rmtree(place, ignore_errors=True)
-
-
-def check(doing: str, function: Callable[[], object]) -> None:
-    """Make a call, which may succeed or raise a `PartitaError` with a text."""
-    try:
-        function()
-    except PartitaError as error:
-        if not str(error):
-            raise AssertionError(f"{doing} raised a {type(error).__name__} without a text") from error
-    except (Exception, SystemExit) as error:
-        raise AssertionError(f"{doing} raised a {type(error).__name__}: {error}") from error
-
-
-def try_wrong_arguments(call: PublicCall, wrongs: tuple[object, ...] = INVALID_ARGUMENTS) -> None:
-    """Give each parameter each wrong value, with right ones for the others."""
-    check(f"{call.name}()", call.make)
-    for parameter in call.parameters:
-        if parameter.kind is not parameter.VAR_KEYWORD:
-            for wrong in wrongs:
-                check(
-                    f"{call.name}({parameter.name}={value_repr(wrong, 60)})",
-                    partial(call.make, **{parameter.name: wrong}),
-                )
 
 
 # --- wrong arguments

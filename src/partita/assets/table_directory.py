@@ -74,7 +74,10 @@ class TableDirectory:
         catalog: Mapping[str, str] | None,
         freshness: timedelta | FreshnessPolicy | None,
     ) -> Asset:
-        """Record where a table is that the lake doesn't own, and return it as a source."""
+        """Record where a table is that the lake doesn't own, and return it as a source.
+
+        Raise `TableExists` if the name is taken: `open` would find the lake's own table of that name first.
+        """
         from partita.assets.adopted_tables import adopt_table
         from partita.formats.registry import table_format
 
@@ -82,6 +85,7 @@ class TableDirectory:
             raise TableError(f"a table is adopted by its URI, or by its name in a catalog, not {value_repr(uri)}")
         default_name = uri if table_format(format_name).table_subfolder is None else _name_from_uri(uri)
         table_name = _check_name(default_name if name is None else name)
+        self._lake_tables.check_name_is_free(table_name)
         return adopt_table(self.storage, table_name, uri, format_name, partitions, catalog, freshness)
 
     @property

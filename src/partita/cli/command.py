@@ -1,8 +1,9 @@
 """The entry point of `partita`: run a command and translate errors into a message and an exit code.
 
-A command is a module of this package with `DESCRIPTION`, `EXAMPLES` and a function `add_arguments(parser)`, which adds
-the arguments of the command and sets the default `run`. Only the module of the requested command is imported, and
-heavy libraries are imported inside of its functions, so that `partita` starts fast.
+A command is a module of this package with `DESCRIPTION` (a text, or a function that returns it), `EXAMPLES` and a
+function `add_arguments(parser)`, which adds the arguments of the command and sets the default `run`. Only the module of
+the requested command is imported, and heavy libraries are imported inside of its functions, so that `partita` starts
+fast.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
-from partita.cli.help_page import help_page
+from partita.cli.help_page import CommandParser, help_page
 from partita.cli.output import print_line, print_stderr
 from partita.errors import KeyFormatError, PartitaError
 
@@ -78,7 +79,7 @@ def _build_parser(argv: list[str]) -> argparse.ArgumentParser:
         "partita init shop && cd shop && partita run",
         "partita key encode date=2025-01-15 region=us-east",
     )
-    parser = argparse.ArgumentParser("partita", **page)
+    parser = CommandParser("partita", **page)
     parser.add_argument("-V", "--version", action=_VersionAction, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     requested_name = next((word for word in argv if not word.startswith("-")), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from partita.cli.argument_types import name_value_argument
@@ -12,11 +13,20 @@ if TYPE_CHECKING:
     from partita.algebra.transforms import PartitionFunction
     from partita.formats.table import Table
 
-DESCRIPTION = """
-Add, drop or rename partition fields of a table. The new partition spec applies
-to data that is written from now on; existing files stay as they are. Only
-Iceberg tables support this. Needs no Java.
-"""
+
+def DESCRIPTION() -> str:  # noqa: N802 - the name of the text in other commands
+    """Return the description with the formats that can evolve."""
+    from partita.formats.capabilities import Operation
+    from partita.formats.registry import table_formats
+
+    titles = [format_.title for format_ in table_formats() if format_.supports(Operation.EVOLVE)]
+    return fill(
+        "Add, drop or rename partition fields of a table. The new partition spec applies to data that is written from "
+        f"now on; existing files stay as they are. Only {' and '.join(titles)} tables support this. Needs no Java.",
+        79,
+    )
+
+
 EXAMPLES = (
     'partita evolve sales.orders --add "bucket(16, user_id)" --drop ts_day',
     "partita evolve sales.orders --rename user_id_bucket=shard",

@@ -38,7 +38,8 @@ class TableFormat(ABC):
     `folder_marker` is a regular expression that matches, from its start, a path relative to a table's folder that only
     tables of this format have; `marker_folders` are the subfolders of these paths. `table_subfolder` is the subfolder
     by which a listing of a lake's folders finds tables; None if only a catalog finds them. `leaf_suffix` ends the names
-    of folders that look like tables and are parts of one.
+    of folders that look like tables and are parts of one. `plain_file_suffix` ends the names of files that make a
+    folder a table without a marker.
     """
 
     name: ClassVar[str]
@@ -49,6 +50,7 @@ class TableFormat(ABC):
     marker_folders: ClassVar[tuple[str, ...]]
     table_subfolder: ClassVar[str | None] = None
     leaf_suffix: ClassVar[str | None] = None
+    plain_file_suffix: ClassVar[str | None] = None
 
     def supports(self, operation: Operation) -> bool:
         """Return whether tables of this format can do an operation."""
@@ -102,6 +104,16 @@ class TableFormat(ABC):
         from partita.formats.table import Table
 
         return Table(name, store, time_zone)
+
+    def field_renaming_call(self, uri: str, new_names: Mapping[str, str]) -> str | None:  # noqa: ARG002 - most can't
+        """Return the call that renames the partition fields of a table; None if they keep their names.
+
+        `new_names` has the new name of each field by its name, in the order of the spec; some are unchanged.
+        """
+        if not self.supports(Operation.EVOLVE):
+            return None
+        changed_names = {name: new_name for name, new_name in new_names.items() if new_name != name}
+        return f"evolve(rename={changed_names!r}) on the table, for partitions that are written from then on"
 
     def canonical_uri(self, uri: str) -> str:
         """Return what `open` takes for a table, independent of the current directory."""

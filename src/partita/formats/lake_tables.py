@@ -11,7 +11,7 @@ from partita.algebra.transforms import PartitionFunction
 from partita.errors import TableError, TableExists, TableMissing
 from partita.formats.arguments import partition_functions_of
 from partita.formats.format import CatalogProperties, TableAddress, TableFormat
-from partita.formats.nested_tables import nested_table_folders, table_formats_in
+from partita.formats.nested_tables import nested_table_folders, table_formats_in, table_formats_of_folder
 from partita.formats.registry import table_format, table_formats
 from partita.formats.table import Table
 from partita.storage import Storage
@@ -47,10 +47,23 @@ def open_table(  # noqa: PLR0913 - each by its name
         UnsupportedFeature: the table needs a feature that Partita doesn't support.
     """
     own_format = table_format(format)
-    store = own_format.open(uri, options=options, catalog=catalog, location=location)
-    table = own_format.table(name or own_format.default_name(uri), store, time_zone)
-    _ = table.schema  # raise now if the table can't be read
+    try:
+        store = own_format.open(uri, options=options, catalog=catalog, location=location)
+        table = own_format.table(name or own_format.default_name(uri), store, time_zone)
+        _ = table.schema  # raise now if the table can't be read
+    except TableMissing as error:
+        raise TableMissing(error.uri, _way_out_of_missing(own_format, uri, options)) from error
     return table
+
+
+def _way_out_of_missing(own_format: TableFormat, uri: str, options: Mapping[str, str] | None) -> str:
+    """Return what to do where there is no table of a format: use the format whose files are there, if any."""
+    if own_format.table_subfolder is None:
+        return "check the name and the catalog"
+    found_formats = table_formats_of_folder(Storage.from_uri(uri, options))
+    if not found_formats:
+        return "check the path"
+    return " or ".join(f"it has the files of a table in format={format_.name!r}" for format_ in found_formats)
 
 
 def new_table_spec(schema: object, format_: str, partition_by: Sequence[PartitionFunction | str]) -> PartitionSpec:
@@ -87,11 +100,16 @@ class LakeTables:
         """Create a table; raises `TableExists` if the name is taken, in whatever format."""
         own_format = table_format(format_)
         functions = partition_functions_of(partition_by, "partition_by")
-        if self._find_or_none(name) is not None:
-            raise TableExists(self._table_folder(name).uri)
+        self.check_name_is_free(name)
         self._check_not_nested(name, own_format)
         store = own_format.create(self._address(name), schema, functions, properties)
         return own_format.table(name, store, self.time_zone)
+
+    def check_name_is_free(self, name: str) -> None:
+        """Raise `TableExists` if the lake has a table of that name, in whatever format."""
+        table = self._find_or_none(name)
+        if table is not None:
+            raise TableExists(table.uri)
 
     def _check_not_nested(self, name: str, own_format: TableFormat) -> None:
         """Raise `TableError` if one table would lie in the folder of another, whose clean-up would delete its files.
@@ -128,7 +146,8 @@ class LakeTables:
         table = self._find_or_none(name)
         if table is None:
             has_no_catalog = self.catalog is None and not self.storage.is_local
-            raise TableMissing(self._table_folder(name).uri, _CATALOG_HINT if has_no_catalog else "")
+            hint = f", unless {_CATALOG_HINT}" if has_no_catalog else ""
+            raise TableMissing(self._table_folder(name).uri, f"create_table makes one{hint}")
         return table
 
     def table_names(self, excluded_folder: str) -> set[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from partita.formats.format import TableFormat
 from partita.formats.registry import table_formats
 from partita.storage import Storage
 
@@ -27,6 +28,17 @@ def table_formats_in(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(
         format_.name for format_ in table_formats() if any(map(re.compile(format_.folder_marker).match, all_paths))
     )
+
+
+def table_formats_of_folder(folder: Storage) -> tuple[TableFormat, ...]:
+    """Return the formats that a folder seems to be a table of: by their markers, or else by plain data files."""
+    marker_folders = {marker for format_ in table_formats() for marker in format_.marker_folders}
+    format_names = table_formats_in(path for marker in marker_folders for path, _ in folder.list_paths(marker))
+    if format_names:
+        return tuple(format_ for format_ in table_formats() if format_.name in format_names)
+    suffixes = {format_: format_.plain_file_suffix for format_ in table_formats() if format_.plain_file_suffix}
+    paths = [path for path, _ in folder.list_paths()]
+    return tuple(format_ for format_, suffix in suffixes.items() if any(path.endswith(suffix) for path in paths))
 
 
 def enclosing_table_folder(folder: Storage) -> str | None:

@@ -106,6 +106,11 @@ class LakeRunMethods(LakeBase):
             partitions: the partitions that it should have; by default its partition fields are dynamic dimensions.
             catalog: properties of an Iceberg table's catalog. Secrets are not stored: pass them by the environment.
             freshness: the longest time between commits as a timedelta, or `cron(...)`.
+
+        Raises:
+            TableExists: another table has the name, adopted or of the lake.
+            TableMissing: there is no table at `uri`.
+            KeyValueError: a partition field has a name that no dimension can have.
         """
         source = self._tables.adopt(uri, format, name, partitions, catalog, freshness)
         self.register(source)

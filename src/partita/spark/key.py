@@ -15,7 +15,8 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType
 
 from partita.algebra.key import check_dimension_name, id_prefix
-from partita.errors import KeyValueError, SchemaError
+from partita.errors import KeyValueError, SchemaError, value_repr
+from partita.spark.arguments import check_column_name, check_data_type, check_frame, to_column
 from partita.spark.base64url import base64url_pieces
 from partita.spark.datetimes import (
     OUTSIDE_YEARS_PROBLEM,
@@ -24,11 +25,14 @@ from partita.spark.datetimes import (
     value_if_date_in_range,
     value_if_timestamp_in_range,
 )
+from partita.spark.errors import translate_spark_errors
+from partita.spark.session import require_session
 
 TypedColumn: TypeAlias = tuple[Column | str, DataType]
 """A column or its name, with its Spark type."""
 
 
+@translate_spark_errors()
 def with_key(
     df: DataFrame, name: str = "partition_key", *, dimensions: Mapping[str, Column | str] | Iterable[str]
 ) -> DataFrame:
@@ -37,9 +41,11 @@ def with_key(
     `dimensions` maps each dimension of the key to a column or the name of one; a list of names stands for columns that
     are called like their dimensions. The types come from the schema of the DataFrame.
 
-    Raises `KeyValueError` for a name or a type that no key can hold, and `SchemaError` if the DataFrame has a column
-    `name` already. A value that no key can hold fails the query.
+    Raises `KeyValueError` for a name or a type that no key can hold, `PredicateError` for a column that the DataFrame
+    lacks, and `SchemaError` if it has a column `name` already. A value that no key can hold fails the query.
     """
+    check_frame(df)
+    check_column_name(name)
     if name.casefold() in {column.casefold() for column in df.columns}:
         raise SchemaError(f"the rows have a column {name!r} already; give the key's column another name")
     columns = _dimension_columns(dimensions)
@@ -49,6 +55,7 @@ def with_key(
     return df.withColumn(name, key_column(**typed_columns))
 
 
+@translate_spark_errors()
 def key_column(**dimensions: TypedColumn) -> Column:
     """Return the canonical text of each row's partition key; the names of the arguments are the dimensions.
 
@@ -58,6 +65,7 @@ def key_column(**dimensions: TypedColumn) -> Column:
     Raises `KeyValueError` for a column without a type, and for a name or a type that no key can hold. A value that no
     key can hold fails the query, with the dimension's name except for bytes that are not UTF-8.
     """
+    require_session()
     pieces: list[Column] = []
     for name in sorted(dimensions):
         check_dimension_name(name)
@@ -68,9 +76,11 @@ def key_column(**dimensions: TypedColumn) -> Column:
     return octets.cast("string").alias("key")
 
 
+@translate_spark_errors()
 def id_column(asset_id: str | Column, key: Column | str) -> Column:
     """Return the id of each row's partition, from the asset's id and the canonical text of the key."""
-    text = F.col(key) if isinstance(key, str) else key
+    require_session()
+    text = to_column("the key", key)
     if isinstance(asset_id, Column):
         non_empty_asset_id = F.when(F.octet_length(asset_id) > F.lit(0), asset_id)
         asset = F.coalesce(
@@ -84,26 +94,36 @@ def id_column(asset_id: str | Column, key: Column | str) -> Column:
     return F.rpad(F.lit(b"part_"), F.lit(len("part_") + 32), digest).cast("string").alias("id")
 
 
-def _dimension_columns(dimensions: Mapping[str, Column | str] | Iterable[str]) -> dict[str, Column]:
-    """Return the column of each dimension."""
+def _dimension_columns(dimensions: object) -> dict[str, Column]:
+    """Return the column of each dimension. Raise `KeyValueError` for a name that no dimension can have."""
     if isinstance(dimensions, str):
         dimensions = [dimensions]
-    sources = dimensions if isinstance(dimensions, Mapping) else {name: name for name in dimensions}
-    for dimension in sources:
-        check_dimension_name(dimension)
-    return {name: F.col(source) if isinstance(source, str) else source for name, source in sources.items()}
+    # A Column can be iterated over as far as Python knows, and raises when it is.
+    if isinstance(dimensions, Column) or not isinstance(dimensions, Iterable):
+        raise SchemaError(
+            "dimensions are a mapping of names to columns, or a list of names, as in dimensions={'date': 'd'}, not "
+            f"{type(dimensions).__name__}"
+        )
+    pairs = dimensions.items() if isinstance(dimensions, Mapping) else [(name, name) for name in dimensions]
+    return {
+        check_dimension_name(name): to_column(f"the dimension {value_repr(name)}", source) for name, source in pairs
+    }
 
 
-def _typed_column(name: str, dimension: TypedColumn) -> tuple[Column, DataType]:
-    """Return the column and its type; raise `KeyValueError` if the caller gave no type."""
-    if not isinstance(dimension, tuple) or not isinstance(dimension[1], DataType):
+def _typed_column(name: str, dimension: object) -> tuple[Column, DataType]:
+    """Return the column and its type. Raise `KeyValueError` without a type, and `SchemaError` for a wrong one."""
+    if not isinstance(dimension, tuple) or len(dimension) == 1 or dimension[1:] == (None,):
         raise KeyValueError(
             name,
             "Spark doesn't tell the type of a column without its DataFrame; use partita.spark.with_key(df, "
             f"dimensions=...), or give the type: key_column({name}=(column, df.schema[...].dataType))",
         )
+    subject = f"the dimension {name!r}"
+    if len(dimension) != 2:
+        raise SchemaError(f"{subject} is a pair of a column and its type, not a tuple of {len(dimension)}")
     source, data_type = dimension
-    return F.col(source) if isinstance(source, str) else source, data_type
+    check_data_type(subject, data_type)
+    return to_column(subject, source), data_type
 
 
 def _dimension_pieces(name: str, label: str, column: Column, data_type: DataType) -> tuple[Column, ...]:

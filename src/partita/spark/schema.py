@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 def to_schema(schema: StructType) -> Schema:
     """Return a Spark schema as Partita's."""
+    if not isinstance(schema, StructType):
+        raise SchemaError(f"a schema of Spark is a StructType, such as df.schema, not {type(schema).__name__}")
     return schema_from_json(schema.jsonValue())
 
 

@@ -19,7 +19,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from partita.errors import JavaMissing
+from partita.errors import JavaMissing, PartitaError, value_repr
+from partita.untrusted_input import is_unicode
 
 
 def running_session() -> SparkSession | None:
@@ -36,6 +37,12 @@ def _has_context() -> bool:
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None  # noqa: SLF001 - it has no other name
+
+
+def require_session() -> None:
+    """Raise `PartitaError` if no session runs that could make a Column."""
+    if not is_remote() and not _has_context():
+        raise PartitaError("a Column needs a running Spark session; start one with partita.spark.spark_session()")
 
 
 _time_zone: ContextVar[str] = ContextVar("time_zone", default="UTC")
@@ -59,8 +66,11 @@ def spark_session(app_name: str = "partita", **conf: str) -> SparkSession:
     Connect server, the session is one of that server. With `spark.master` it is one of a cluster, which must reach this
     process: then no address is set, and the Python of the workers is `PYSPARK_PYTHON`.
 
-    Raises `JavaMissing` if a JVM must be started and can't be.
+    Raises `JavaMissing` if a JVM must be started and can't be, and `PartitaError` for a setting that is no text.
     """
+    for key, value in {"app_name": app_name, **conf}.items():
+        if not is_unicode(key) or not is_unicode(value):
+            raise PartitaError(f"settings of Spark are texts, and {value_repr(key)} is {value_repr(value)}")
     running = running_session()
     if running is not None:
         for key, value in conf.items():

@@ -29,33 +29,47 @@ from partita.algebra.transforms import (
     YearTransform,
 )
 from partita.algebra.types import INTEGER_BITS, DecimalType, LogicalType, TypeKind
-from partita.errors import SpecError
+from partita.errors import SpecError, value_repr
+from partita.spark.arguments import check_column_name, check_data_type, check_frame, to_column
 from partita.spark.datetimes import floor_div, long_literal, utc_date
 from partita.spark.decimals import decimal_from_unscaled, unscaled_value
+from partita.spark.errors import translate_spark_errors
 from partita.spark.hashing import murmur3
 from partita.spark.schema import find_column, logical_type
+from partita.spark.session import require_session
 
 
+@translate_spark_errors()
 def apply(f: PartitionFunction, column: Column | str, data_type: DataType, *, family: str) -> Column:
     """Apply a partition function of a family to a column of the given type.
 
     Raises `TransformError` if the function does not take the type. The query fails if a truncated number is below the
     range of its type.
     """
-    source = F.col(column) if isinstance(column, str) else column
+    _check_function(f)
+    check_data_type("the column", data_type)
+    require_session()
+    source = to_column("the column", column)
     type_, transform_family = logical_type(data_type), TransformFamily.of(family)
     f.transform.check_type(type_, transform_family, f.source)
     return _transform_column(f.transform, source, type_, data_type, transform_family).alias(f.name)
 
 
+@translate_spark_errors()
 def with_partitions(df: DataFrame, functions: Mapping[str, PartitionFunction], *, family: str) -> DataFrame:
     """Add a column for each function, with the name that the mapping gives it.
 
     Raises `SpecError` if the rows have a column of that name already, unless the function is the identity of it.
     """
+    check_frame(df)
+    if not isinstance(functions, Mapping):
+        raise SpecError(f"functions map names of columns to partition functions, not {type(functions).__name__}")
+    TransformFamily.of(family)
     new_columns: dict[str, Column] = {}
     existing_names = {name.casefold() for name in df.columns}
     for name, f in functions.items():
+        check_column_name(name)
+        _check_function(f)
         if name.casefold() in existing_names:
             if f.transform.is_identity and f.source.casefold() == name.casefold():
                 continue
@@ -63,6 +77,12 @@ def with_partitions(df: DataFrame, functions: Mapping[str, PartitionFunction], *
         column, data_type = find_column(df.schema, f.source)
         new_columns[name] = apply(f, column, data_type, family=family)
     return df.withColumns(new_columns) if new_columns else df
+
+
+def _check_function(f: object) -> None:
+    """Raise `SpecError` for what is no partition function."""
+    if not isinstance(f, PartitionFunction):
+        raise SpecError(f"a partition function is one such as pt.bucket('id', 16), not {value_repr(f)}")
 
 
 @singledispatch

@@ -65,6 +65,7 @@ class ParquetFormat(FolderFormat):
     folder_marker = "_partita_table/"
     marker_folders = ("_partita_table",)
     table_subfolder = "_partita_table"
+    plain_file_suffix = ".parquet"
 
     def can_partition_by(self, function: PartitionFunction) -> bool:
         """Return whether the partition field is a column under its own name."""
@@ -96,6 +97,16 @@ class ParquetFormat(FolderFormat):
         from partita.formats.parquet.store import ParquetTableStore
 
         return ParquetTableStore(folder)
+
+    def field_renaming_call(self, uri: str, new_names: Mapping[str, str]) -> str | None:
+        """Return the call that declares the columns of folders in another case; None if a definition has them."""
+        from partita.formats.parquet.create import read_definition
+
+        is_same = all(name.casefold() == new_name.casefold() for name, new_name in new_names.items())
+        if not is_same or read_definition(Storage.from_uri(uri)) is not None:
+            return None
+        columns = list(new_names.values())
+        return f"partita.formats.parquet.declare_table(uri, schema, {columns!r}), with these names in the schema too"
 
     def open(
         self,
