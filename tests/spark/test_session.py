@@ -46,6 +46,17 @@ def test_the_running_session_is_used() -> None:
         running.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+def test_numbers_and_bools_are_settings() -> None:
+    running = spark_session()
+    try:
+        spark_session(**{"spark.app.number": 3, "spark.app.share": 0.5, "spark.app.flag": False})
+        texts = [running.conf.get(f"spark.app.{name}") for name in ("number", "share", "flag")]
+        assert texts == ["3", "0.5", "false"]
+    finally:
+        for name in ("number", "share", "flag"):
+            running.conf.unset(f"spark.app.{name}")
+
+
 def test_names_of_files_are_utf8_in_any_locale(spark: SparkSession, tmp_path: Path) -> None:
     script = (
         "from partita.spark import spark_session\n"

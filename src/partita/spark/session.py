@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -58,7 +58,7 @@ def new_session_time_zone(time_zone: str) -> Iterator[None]:
         _time_zone.reset(token)
 
 
-def spark_session(app_name: str = "partita", **conf: str) -> SparkSession:
+def spark_session(app_name: str = "partita", **conf: str | float | bool) -> SparkSession:
     """Return the running session, or else start one in this process: all cores, UTC, UTF-8, only on the loopback.
 
     `conf` are settings of Spark (`**{"spark.driver.memory": "4g"}`), which take precedence over Partita's. They are set
@@ -66,19 +66,20 @@ def spark_session(app_name: str = "partita", **conf: str) -> SparkSession:
     Connect server, the session is one of that server. With `spark.master` it is one of a cluster, which must reach this
     process: then no address is set, and the Python of the workers is `PYSPARK_PYTHON`.
 
-    Raises `JavaMissing` if a JVM must be started and can't be, and `PartitaError` for a setting that is no text.
+    Raises `JavaMissing` if a JVM must be started and can't be, and `PartitaError` for a name that is no text, or a
+    setting that is no text, number or bool.
     """
-    for key, value in {"app_name": app_name, **conf}.items():
-        if not is_unicode(key) or not is_unicode(value):
-            raise PartitaError(f"settings of Spark are texts, and {value_repr(key)} is {value_repr(value)}")
+    if not is_unicode(app_name):
+        raise PartitaError(f"app_name is a text, not {value_repr(app_name)}")
+    settings = _setting_texts(conf)
     running = running_session()
     if running is not None:
-        for key, value in conf.items():
+        for key, value in settings.items():
             running.conf.set(key, value)
         return running
     builder = SparkSession.builder.appName(app_name)
-    is_local = conf.get("spark.master", "local").startswith("local")
-    for key, value in {**_session_settings(is_local), **conf}.items():
+    is_local = settings.get("spark.master", "local").startswith("local")
+    for key, value in {**_session_settings(is_local), **settings}.items():
         builder = builder.config(key, value)
     _silence_loggers()
     if _is_connect():
@@ -94,6 +95,17 @@ def spark_session(app_name: str = "partita", **conf: str) -> SparkSession:
             if error.getCondition() != "JAVA_GATEWAY_EXITED":
                 raise
             raise JavaMissing from error
+
+
+def _setting_texts(settings: Mapping[str, object]) -> dict[str, str]:
+    """Return settings as Spark takes them; raise `PartitaError` for one that is no text, number or bool."""
+    texts = {}
+    for key, value in settings.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not isinstance(value, str | int | float) or not is_unicode(key) or not is_unicode(text):
+            raise PartitaError(f"a setting is a text, number or bool; {value_repr(key)} is {value_repr(value)}")
+        texts[key] = text
+    return texts
 
 
 _LOOPBACK = "127.0.0.1"
