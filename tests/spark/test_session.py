@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,7 +49,8 @@ def test_the_running_session_is_used() -> None:
 def test_numbers_and_bools_are_settings() -> None:
     running = spark_session()
     try:
-        spark_session(**{"spark.app.number": 3, "spark.app.share": 0.5, "spark.app.flag": False})
+        settings: dict[str, Any] = {"spark.app.number": 3, "spark.app.share": 0.5, "spark.app.flag": False}
+        spark_session(**settings)
         texts = [running.conf.get(f"spark.app.{name}") for name in ("number", "share", "flag")]
         assert texts == ["3", "0.5", "false"]
     finally:

@@ -101,10 +101,10 @@ def _setting_texts(settings: Mapping[str, object]) -> dict[str, str]:
     """Return settings as Spark takes them; raise `PartitaError` for one that is no text, number or bool."""
     texts = {}
     for key, value in settings.items():
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        if not isinstance(value, str | int | float) or not is_unicode(key) or not is_unicode(text):
+        is_number = isinstance(value, float) or (isinstance(value, int) and value.bit_length() < 64)
+        if not is_unicode(key) or not (is_number or is_unicode(value)):
             raise PartitaError(f"a setting is a text, number or bool; {value_repr(key)} is {value_repr(value)}")
-        texts[key] = text
+        texts[key] = str(value).lower() if isinstance(value, bool) else str(value)
     return texts
 
 
