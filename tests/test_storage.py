@@ -229,6 +229,7 @@ def test_temporary_files_of_a_killed_writer_are_not_listed(disk: Storage) -> Non
     assert [path for path, _ in disk.list_paths("log")] == ["log/0.json"]
 
 
+@pytest.mark.slow(reason="processes that are killed")
 def test_a_killed_writer_leaves_no_partial_file(disk: Storage) -> None:
     writer = multiprocessing.get_context("spawn").Process(target=put_forever, args=(disk,))
     writer.start()

@@ -80,6 +80,7 @@ def test_an_adopted_table_and_one_of_the_lake_never_share_a_name(lake: Lake, tmp
 UPPER_CASE_SCHEMA = pa.schema([("eventDate", pa.date32()), ("region", pa.string()), ("n", pa.int64())])
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_a_field_that_no_dimension_can_be_named_after_has_a_way_out(
     lake: Lake, tmp_path: Path, format_name: str

@@ -91,6 +91,7 @@ def test_a_run_that_is_running_is_not_resumed(take: Callable[..., Lease]) -> Non
         take("a", "1")
 
 
+@pytest.mark.slow(reason="waits for a lease to expire")
 def test_a_heartbeat_renews_its_lease_until_it_is_lost(leases: LeaseStore, take: Callable[..., Lease]) -> None:
     with LeaseHeartbeat(leases, take("a", "1", seconds=0.8), lease_seconds=0.8) as heartbeat:
         held = []

@@ -162,6 +162,7 @@ def test_since_leaves_out_older_states(shop: Lake) -> None:
     assert planned_keys(fresh.plan(since=datetime(2025, 1, 3, tzinfo=UTC))) == {"sales": [str(day(3)), str(day(4))]}
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_a_wiped_partition_is_missing_since_the_wipe(shop: Lake) -> None:
     record_all(shop)
     after = datetime.now(UTC)

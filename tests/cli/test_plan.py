@@ -70,6 +70,7 @@ def test_batch_limits_come_from_the_project(
     assert partita("plan").out.startswith("8 partitions in 4 batches")
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_a_plan_is_a_file(shop: Lake, partita: CommandRunner) -> None:
     done = partita("plan", "--out", "plan.jsonl", "--select", "orders")
     assert done.err == "plan.jsonl: run the plan with `partita run plan.jsonl`\n"

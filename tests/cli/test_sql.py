@@ -176,6 +176,7 @@ def test_the_result_of_a_change_is_printed(capsys: pytest.CaptureFixture[str], d
     assert capsys.readouterr().out == f"{said}\n"
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 @pytest.mark.parametrize("words", [["sql", "--help"], ["sql", "--limit", "x", "SELECT 1"]])
 def test_a_cold_start_imports_nothing_heavy(words: list[str]) -> None:
     done = subprocess.run(

@@ -63,6 +63,7 @@ def test_status_is_a_grid_for_each_asset(where: Lake, partita: CommandRunner) ->
     ]
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_status_lists_what_is_asked_for(where: Lake, partita: CommandRunner) -> None:
     assert partita("status", "sales", "--stale").out == (
         "sales  date=2025-01-02,shard=1  STALE  UPSTREAM_CHANGED since 2025-01-01T02:00:00Z\n"
@@ -105,6 +106,7 @@ def test_a_check_counts_partitions_that_are_not_listed(where: Lake, partita: Com
     assert shown.err == "partita: 10 partitions are not current\n"
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 @pytest.mark.parametrize(
     "words", [("--lake", "/proc/nope"), ("--tenant", "typo"), ("--where", "date = '1999-01-01'"), ("typo",)]
 )
@@ -242,6 +244,7 @@ def test_a_key_of_a_dynamic_dimension_has_the_type_of_its_values(where: Lake, pa
     assert "never tried" in partita("why", "by_customer", "customer=42").out
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_record_history_fold_and_sweep(where: Lake, partita: CommandRunner) -> None:
     words = ("--run", "r9", "--at", "2025-01-01T05:00:00Z", "--rows", "1000", "--code-version", "3")
     assert partita("record", "sales", "date=2025-01-04,shard=2", "--outcome", "succeeded", *words).code == 0

@@ -57,6 +57,7 @@ def test_a_lake_and_a_status_show_themselves(sample_lake: Lake) -> None:
         assert shown.count("<svg xmlns") == 4
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_status_is_shown_as_it_is_asked_for(sample_lake: Lake) -> None:
     shown = sample_lake.show_status("daily_sales", "region = 'us'", state="failed")
     assert repr(shown) == "daily_sales: 3 last attempt failed"

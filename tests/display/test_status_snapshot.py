@@ -90,6 +90,7 @@ def test_without_a_definition_the_layout_follows_the_values(lake: Lake, values: 
     assert take_snapshot(lake, datetime.now(UTC) + timedelta(days=1)).asset("a").layout.across.unit == unit
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_keys_that_others_wrote_are_text_and_never_sql(lake: Lake) -> None:
     lake.record("a", {"n": 1}, outcome="succeeded", at=datetime(2026, 1, 1, tzinfo=UTC))
     odd = ["0');DROP TABLE partitions;--=i:1", "\\1=d:2026-01-01", "=", "d=d:9999-99-99", "n=i:x", "zz'='"]
@@ -102,6 +103,7 @@ def test_keys_that_others_wrote_are_text_and_never_sql(lake: Lake) -> None:
     assert list_partitions(snapshot, AssetView("a"))["total"] == 7
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_values_stand_in_the_order_that_people_expect(lake: Lake) -> None:
     lake.register(pt.asset(name="a", partitions=pt.static("n", [10, 9, -1, None, 100]))(print))
     snapshot = take_snapshot(lake)

@@ -39,6 +39,7 @@ def test_conditions_of_each_side_of_a_merge(on: str) -> None:
     assert split_join_condition(on) == KNOWN[on]
 
 
+@pytest.mark.slow(reason="many random inputs")
 def test_long_chains_are_read_and_deep_nesting_is_an_error() -> None:
     assert split_join_condition("t.i = 1" + " AND t.i = 1" * 5_000) == JoinCondition(("`i` = 1",) * 5_001)
     with pytest.raises(PredicateError, match="nested too deeply"):
@@ -61,6 +62,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow(reason="many random inputs")
 @given(st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=10).map(" ".join)))
 @settings(max_examples=500)
 def test_fuzz_raises_nothing_but_our_errors(on: str) -> None:

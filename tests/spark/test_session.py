@@ -46,6 +46,7 @@ def test_the_running_session_is_used() -> None:
         running.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+@pytest.mark.usefixtures("spark")
 def test_numbers_and_bools_are_settings() -> None:
     running = spark_session()
     try:

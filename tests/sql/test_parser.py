@@ -265,6 +265,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow(reason="many random inputs")
 @given(
     st.one_of(st.text(max_size=40), st.builds("{} {}".format, BEGINNINGS, st.lists(PIECES, max_size=10).map(" ".join)))
 )

@@ -82,6 +82,7 @@ def test_a_key_of_other_dimensions_than_the_assets_is_refused(lake: Lake) -> Non
     lake.record("sales", {"anything": "goes"}, outcome="succeeded")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_attempt_records_its_start_and_its_success(lake: Lake) -> None:
     with lake.attempt("sales", KEY, run_id="r1", code_version="3") as attempt:
         assert lake.status("sales").to_pylist()[0]["running"] is True
@@ -120,6 +121,7 @@ def test_an_attempt_writes_nothing_else(lake: Lake) -> None:
         attempt.record_output(speed=5)
 
 
+@pytest.mark.slow(reason="several status queries")
 @pytest.mark.parametrize("count", ["x", -1, 1.5, True])
 def test_an_invalid_count_is_refused_at_once_and_the_attempt_ends(count: Any, lake: Lake) -> None:
     with lake.attempt("sales", KEY, run_id="r1") as attempt:
@@ -147,6 +149,7 @@ def test_an_attempt_has_the_code_version_of_its_asset_by_default(lake: Lake) -> 
     assert lake.status("sales", reason="CODE_CHANGED").num_rows == 1
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_the_history_of_an_asset_that_nobody_knows_is_refused(lake: Lake) -> None:
     lake.record("sales", KEY, outcome="succeeded")
     lake.register(pt.asset(name="orders")(print))

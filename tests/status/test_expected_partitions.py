@@ -24,6 +24,7 @@ def moment(month: int, day: int, hour: int = 0) -> datetime:
     return datetime(2025, month, day, hour, tzinfo=UTC)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_day_is_expected_once_it_is_over(lake: Lake) -> None:
     lake.register(define(pt.daily("date", start="2025-01-01")))
     assert expected(lake, moment(1, 1, 23)) == []
@@ -77,6 +78,7 @@ def test_an_asset_without_partitions_has_one(lake: Lake) -> None:
     assert (row["tenant_id"], row["partition_values"], row["row_version"]) == ("default", [], None)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_partitions_without_attempt_are_missing_and_others_not_expected(lake: Lake) -> None:
     lake.record("sales", {"country": "fr"}, outcome="failed")
     lake.register(define(pt.static("region", ["us", "eu"])))
@@ -93,6 +95,7 @@ def test_partitions_without_attempt_are_missing_and_others_not_expected(lake: La
     assert lake.status("sales", state="unexpected").num_rows == 2
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_definition_that_changes_changes_what_is_expected(lake: Lake) -> None:
     assert lake.register(define(pt.static("region", ["us", "eu"]))) == ["sales"]
     assert lake.register(define(pt.static("region", ["us", "eu"]))) == []
@@ -126,6 +129,7 @@ def test_a_dynamic_value_is_expected_once_it_was_tried_and_though_it_was_wiped(l
     assert lake.status("sales", state="unexpected").num_rows == 0
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_dynamic_values_are_expected_from_when_they_were_added(lake: Lake) -> None:
     lake.register(define(pt.dynamic("customer")))
     lake.add_partitions("sales", {"customer": "a"}, at=moment(2, 1))

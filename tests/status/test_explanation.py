@@ -15,6 +15,7 @@ DAYS = pt.daily("date", start="2025-01-01", end="2025-01-11")
 KEY = pt.PartitionKey.of(date=date(2025, 1, 2))
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_the_chain_leads_to_the_upstream_that_changed_first(lake: Lake) -> None:
     lake.register(
         pt.asset(name="raw", partitions=DAYS)(print),

@@ -74,6 +74,7 @@ def test_of_equal_timestamps_the_greater_event_id_counts() -> None:
         assert folded_row(*events)["last_attempt_run_id"] == "r2"
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_duplicates_count_once() -> None:
     one = success_event(1)
     assert folded_row(one, one, one) == folded_row(one)

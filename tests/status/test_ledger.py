@@ -173,6 +173,7 @@ def test_a_fold_writes_what_was_appended_and_records_how_far_it_read(lake: Lake)
     assert DeltaTable(status_table_of(lake).uri).version() == version, "there was nothing to fold"
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_reader_sees_the_snapshot_and_the_tail(lake: Lake) -> None:
     lake.record("sales", [{"n": 1}, {"n": 2}], outcome="succeeded", at=hours_after_start(1))
     lake.fold()
@@ -310,6 +311,7 @@ def test_a_forked_process_is_refused_with_the_way_out(lake: Lake) -> None:
     assert "spawn" in done.stdout, done.stderr
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_sweep_stores_staleness_and_a_new_materialization_clears_it(lake: Lake) -> None:
     lake.register(pt.asset(name="orders")(print), pt.asset(name="sales", upstream=["orders"])(print))
     lake.record("sales", outcome="succeeded", at=hours_after_start(1))

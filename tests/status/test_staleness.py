@@ -37,6 +37,7 @@ DAYS = pt.daily("date", start="2025-01-01", end="2025-01-11")
 # --- freshness
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_maximum_lag_makes_stale_once_it_has_passed(lake: Lake) -> None:
     lake.register(define("sales", freshness=timedelta(hours=26)))
     succeed(lake, "sales", None, 0)
@@ -93,6 +94,7 @@ def test_a_cron_deadline_is_in_its_time_zone_over_a_change_of_clocks(lake: Lake)
 # --- code
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_another_code_version_makes_stale_since_its_definition(lake: Lake) -> None:
     lake.register(define("sales", code_version="1"))
     lake.record("sales", outcome="succeeded", code_version="1")
@@ -226,6 +228,7 @@ def test_a_mapping_selects_the_upstream_partitions(lake: Lake) -> None:
     assert changed == {name: list(expected) for name, (*_, expected) in WINDOWS.items()}
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_coarser_window_counts_for_every_finer_one_in_it(lake: Lake) -> None:
     lake.register(define("rates", pt.monthly("date", start="2025-01-01")), define("sales", DAYS, upstream=["rates"]))
     succeed(lake, "sales", [day(1), day(10)], 1)
@@ -264,6 +267,7 @@ def test_three_dimensions_and_more(lake: Lake) -> None:
 # --- transitive
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_staleness_is_transitive_on_request_with_the_root_shown(lake: Lake) -> None:
     lake.register(
         define("raw", DAYS, freshness=timedelta(hours=10)),

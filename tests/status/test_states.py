@@ -71,6 +71,7 @@ HISTORIES: dict[str, tuple[list[tuple[str, float]], str, set[str]]] = {
 }
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_running_failed_and_cancelled_stand_beside_the_display_status(lake: Lake) -> None:
     for name, (history, _, _) in HISTORIES.items():
         for number, (outcome, hours) in enumerate(history):

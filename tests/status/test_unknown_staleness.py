@@ -88,6 +88,7 @@ def test_a_moment_before_the_upstream_changed_is_not_stale_by_a_later_sweep(lake
     ]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_transitive_staleness_goes_through_what_a_sweep_found(lake: Lake) -> None:
     elsewhere = by_function(lake)
     lake.register(define("report", upstream=[("sales", pt.all_partitions())]))
@@ -118,6 +119,7 @@ def newer(lake: Lake, asset: str, definition: str) -> None:
     lake._workspace.ledger.append_events([event])
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_definition_of_a_newer_version_is_trouble_of_its_asset_alone(lake: Lake) -> None:
     lake.register(define("orders"))
     succeed(lake, "orders", None, 1)

@@ -95,6 +95,7 @@ def test_marks_are_those_of_the_grid() -> None:
     assert MARK_LEGEND.split("  ") == [f"{mark.glyph} {mark.label}" for mark in MARKS]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_counts_are_those_of_the_lake(client: TestClient, sample_lake: Lake) -> None:
     counted = {row.pop("asset_key"): row for row in sample_lake.status_counts().to_pylist()}
     shown = {asset["asset"]: asset for asset in client.get("/api/overview").json()["assets"]}
@@ -215,6 +216,7 @@ def test_states_are_those_of_the_lake(client: TestClient, sample_lake: Lake, sta
     assert found["total"] == len(wanted)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_filters_meet(client: TestClient, sample_lake: Lake) -> None:
     where = "date >= '2026-06-20' AND region IN ('us', 'eu')"
     query = {"asset": "daily_sales", "state": ["stale", "failed"], "reason": "UPSTREAM_CHANGED", "where": where}
@@ -341,6 +343,7 @@ def test_a_selection_of_the_map_is_what_the_list_has(client: TestClient) -> None
 # --- one partition, one table
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_partition_has_its_identity(client: TestClient) -> None:
     found = client.get("/api/partition", params={"asset": "daily_sales", "key": KEY}).json()
     assert found["id"].startswith("part_")

@@ -123,6 +123,7 @@ def test_a_box_of_the_graph_names_its_states_without_colour(client: TestClient) 
     assert re.search(r'class="node-glyph"[^>]*>✗</text>', page)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_error_is_shown_by_its_message_line(lake: Lake) -> None:
     long = "\n".join(f'  File "step_{n}.py", line {n}, in step' for n in range(100))
     lake.register(pt.asset(name="broken")(print))

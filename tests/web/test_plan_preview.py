@@ -28,6 +28,7 @@ def plan(client: TestClient, **query: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_plan_is_the_one_that_the_lake_makes(client: TestClient, sample_lake: Lake) -> None:
     shown, made = plan(client), sample_lake.plan()
     assert (shown["partitions"], shown["held_back"]) == (len(made), made.blocked.num_rows)
@@ -152,6 +153,7 @@ def test_hostile_names_are_text(client: TestClient) -> None:
     assert HOSTILE_TEXT in unescape(asked)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_page_that_may_not_run_has_no_button(client: TestClient) -> None:
     page = client.get("/plan/preview").text
     assert "Run this plan" not in page

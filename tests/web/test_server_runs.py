@@ -129,6 +129,7 @@ def test_without_allow_run_nothing_runs(client: TestClient) -> None:
     assert "No plan has been run" in client.get("/run").text
 
 
+@pytest.mark.slow(reason="runs in a server")
 @pytest.mark.parametrize("path", ["/api/run", "/run", "/api/run/cancel"])
 def test_by_cookie_a_change_needs_its_token(running: Site, stage: Stage, path: str) -> None:
     number, _ = _make_plan(running)
@@ -153,6 +154,7 @@ def _make_plan(site: Site) -> tuple[str, RunPlan]:
     return site.plans.make_plan(PlanPreviewQuery(("raw_orders",)))
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_a_request_without_a_token_starts_no_run(running: Site, stage: Stage) -> None:
     client = TestClient(make_app(running), base_url=BASE_URL)
     assert client.post("/api/run", params={"plan": _make_plan(running)[0]}).status_code == 401
@@ -163,6 +165,7 @@ def test_a_request_without_a_token_starts_no_run(running: Site, stage: Stage) ->
 # --- a run
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_a_run_streams_its_events_from_start_to_end(runner: TestClient) -> None:
     begun = begin(runner).json()
     assert list(schema_violations(begun, SCHEMAS["Run"], SCHEMAS)) == []
@@ -195,6 +198,7 @@ def test_a_reconnected_stream_continues_after_its_last_event(runner: TestClient)
     assert len(events(runner, **{"Last-Event-ID": "1-99"})) == 1
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_events_are_streamed_as_they_happen(runner: TestClient, stage: Stage) -> None:
     stage.go.clear()
     begin(runner)
@@ -209,6 +213,7 @@ def test_events_are_streamed_as_they_happen(runner: TestClient, stage: Stage) ->
     assert heard[-1][1]["state"] == "ended"
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_a_line_that_is_quiet_is_kept_open(runner: TestClient, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("partita.web.run_stream.KEEP_ALIVE_SECONDS", 0.1)
     stage.go.clear()
@@ -219,6 +224,7 @@ def test_a_line_that_is_quiet_is_kept_open(runner: TestClient, stage: Stage, mon
     opener.join()
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_one_run_at_a_time(runner: TestClient, stage: Stage) -> None:
     stage.go.clear()
     begin(runner)
@@ -318,6 +324,7 @@ def test_a_plan_that_is_gone_or_empty_does_not_run(runner: TestClient, stage: St
     assert stage.runs == 0
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_a_page_that_may_run_has_the_button(runner: TestClient) -> None:
     assert "Run this plan" in runner.get("/plan/preview").text
     assert runner.get("/api/version").json()["may_run"] is True
@@ -332,6 +339,7 @@ def test_a_long_run_keeps_its_last_events(sample_lake: Lake) -> None:
     assert run.events_since(MAX_BUFFERED_EVENTS + 9)[1] == [{"event": "other", "text": None}]
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_many_failures_are_counted(sample_lake: Lake) -> None:
     run = ServerRun(1, sample_lake.plan(select="raw_orders"))
     run.result = RunResult(

@@ -33,6 +33,7 @@ def current_count(snapshot: StatusSnapshot) -> int:
     return snapshot.asset("counted").state_counts["current"]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_recorded_event_refreshes_the_snapshot(counted_lake: Lake) -> None:
     watch = SnapshotRefresher(counted_lake, poll_seconds=0.01)
     watch.start()

@@ -116,6 +116,7 @@ def test_a_fork_that_has_not_committed_keeps_its_files(tmp_path: Path, name: str
     assert (catalog.count("a.t"), catalog.count("a.fork")) == (3, 3)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_metadata_files_that_the_log_let_go_of_are_orphans(tmp_path: Path) -> None:
     """They name expired snapshots, and are the table's own."""
     catalog = Catalog(tmp_path)

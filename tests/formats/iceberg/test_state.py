@@ -217,6 +217,7 @@ def test_partitions_have_keys_of_their_own_specs(table: Table) -> None:
         assert "nation=s:VVM,third=i:473402" in partitions["key"].to_pylist()
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_columns_that_were_renamed_and_promoted(tmp_path: Path) -> None:
     table = evolved_table(tmp_path, "2")
     with table.update_schema() as update:
@@ -404,6 +405,7 @@ def test_files_of_manifests_that_are_not_opened_dont_count(where: str, tmp_path:
     assert ("new", "everywhere") not in pairs(whole)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_plan_opens_only_the_manifests_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = new_table(tmp_path, SCHEMA, [identity("country")])
     commit_snapshot(table, *((0, [added_entry(data_file(value, value))]) for value in ("US", "FR", "DE")))

@@ -187,6 +187,7 @@ def test_a_replaced_leaf_gets_its_rows_back_when_the_write_is_undone(tmp_path: P
     assert column_values(table) == [1, 2, 4, 5, 6, 8, 77]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_running_write_is_not_undone_by_maintenance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create_seed_table(tmp_path)
     assert kill_at_step(table, 7, after=True, monkeypatch=monkeypatch)

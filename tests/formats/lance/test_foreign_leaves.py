@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 US = "event_date=2025-12-10/country=US.lance"
 
 
+@pytest.mark.slow(reason="many commits to a table")
 @pytest.mark.parametrize("index_first", [True, False], ids=["index, compact", "compact, index"])
 def test_a_table_that_was_indexed_and_compacted_is_read_and_written(tmp_path: Path, *, index_first: bool) -> None:
     table = create_seed_table(tmp_path)

@@ -37,6 +37,7 @@ from tests.formats.lance.test_commit import delete_file_rows, leaf_deletions
 US = "event_date=2025-12-10/country=US.lance"
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_partitions_are_added_in_one_change_of_the_manifest(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     root = read_namespace_tree(Storage.from_uri(table.uri)).root
@@ -427,6 +428,7 @@ def test_a_write_that_makes_leaves_without_the_new_column_is_a_conflict(tmp_path
     assert column_values(table) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_column_goes_with_writes_to_leaves_that_are_there_and_not_with_new_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -447,6 +449,7 @@ def test_a_column_goes_with_writes_to_leaves_that_are_there_and_not_with_new_one
     assert column_values(table) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_column_beside_those_that_are_all_in_the_names(tmp_path: Path) -> None:
     """Leaves store the partition column as their only one, which Lance can't drop."""
     table = create_lance_table(tmp_path, pa.schema([("c", pa.string())]), ["c"])

@@ -148,6 +148,7 @@ ODD = ["$", "a$b", "/", "a/b", "%", "50%25", " ", "a b", "\U0001f600", "", "..",
        "__HIVE_DEFAULT_PARTITION__", "'", '"', "a=b", "a:b", "#", "?", "\\", "\n", None]  # fmt: skip
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_unusual_values_are_read_from_the_tree_and_other_clients_open_them(tmp_path: Path) -> None:
     table = create_lance_table(
         tmp_path, pa.schema([("id", pa.int64()), ("s", pa.string()), ("d", pa.date32())]), ["s", "d"]

@@ -159,6 +159,7 @@ def test_files_that_are_moved_while_they_are_listed_are_not_lost(
     assert read_ids(reload(version)) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_listing_within_which_others_commit_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version = new_table(tmp_path)
 

@@ -6,10 +6,11 @@ import tempfile
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,9 +20,6 @@ from partita.formats.parquet.commit import FolderFile
 from partita.formats.parquet.footers import Footer
 from partita.storage import Storage
 from tests.formats.parquet.folders import bounds_of, open_folder, write_file
-
-if TYPE_CHECKING:
-    import pytest
 
 ROW = pa.schema(
     [
@@ -61,6 +59,7 @@ def is_true(value: Any, operator: str, bound: Any) -> bool:
     return bool(truths[operator])
 
 
+@pytest.mark.slow(reason="many random files")
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.lists(st.tuples(P_VALUES, st.lists(ROWS, min_size=1, max_size=4)), min_size=1, max_size=4))
 def test_pruning_loses_no_row(data: st.DataObject, files: list[tuple[str | None, list[dict[str, Any]]]]) -> None:

@@ -226,6 +226,7 @@ def test_partition_columns_may_change(tmp_path: Path) -> None:
     assert log.snapshot(previous=log.snapshot(0)).files["partition_values"].to_pylist() == expected
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_many_small_steps(tmp_path: Path) -> None:
     log = write_log(tmp_path, [PROTOCOL_ACTION, metadata_action()])
     snapshot = log.snapshot()

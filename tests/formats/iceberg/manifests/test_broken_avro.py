@@ -72,6 +72,7 @@ def as_io(data: bytes) -> FileIO:
     return OneFile(data)  # type: ignore[return-value] # as much of one as is asked
 
 
+@pytest.mark.slow(reason="many random or large manifests")
 @pytest.mark.parametrize("number", [2**31, 2**40, -(2**62)])
 def test_lengths_of_more_than_there_is_in_a_manifest(tmp_path: Path, number: int) -> None:
     """A wrong length at every position; pyiceberg's compiled decoder alone would read past the end, or crash."""

@@ -180,6 +180,7 @@ def rewritten(table: Table, manifest: ManifestFile, change_: Any, schema: Any = 
         fastavro.writer(out, avro_schema, change_(records), metadata=metadata, **{"codec": "deflate", **more})
 
 
+@pytest.mark.slow(reason="many random or large manifests")
 def test_manifests_that_are_laid_out_otherwise_are_decoded(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     files = files_in(table, 600)
@@ -196,6 +197,7 @@ def test_manifests_that_are_laid_out_otherwise_are_decoded(tmp_path: Path) -> No
     check_totals(table)
 
 
+@pytest.mark.slow(reason="many random or large manifests")
 @pytest.mark.parametrize("codec", ["null", "deflate"])
 def test_blocks_of_other_writers(tmp_path: Path, codec: str) -> None:
     table = new_table(tmp_path)

@@ -26,6 +26,7 @@ from tests.formats.iceberg.snapshot_tables import (
 )
 
 
+@pytest.mark.slow(reason="many random or large manifests")
 def test_small_manifests_merge_within_their_spec_and_content(tmp_path: Path) -> None:
     table = new_table(tmp_path, properties={"commit.manifest.min-count-to-merge": "3"})
     evolve_spec(table, add=[bucket("id", 4)])

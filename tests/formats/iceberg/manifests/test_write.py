@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     LongType,
@@ -143,6 +144,7 @@ def test_untouched_manifests_are_carried_over(tmp_path: Path) -> None:
     assert table_ids(table) == [0, 2, 3]
 
 
+@pytest.mark.slow(reason="many random or large manifests")
 def test_large_commits_are_split_by_size(tmp_path: Path) -> None:
     table = new_table(tmp_path, properties={"commit.manifest.target-size-bytes": "10000"})
     file = data_file(table, [{"id": 1, "region": "eu"}])
