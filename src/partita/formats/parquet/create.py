@@ -33,6 +33,8 @@ from partita.untrusted_input import parse_json_object, translate_read_errors
 
 TABLE_FOLDER = "_partita_table"
 DEFINITION_PATH = f"{TABLE_FOLDER}/definition.json"
+DECLARATION_CALL = "partita.formats.parquet.declare_table(uri, schema, partition_by)"
+"""What messages advise where something can't be inferred."""
 _UNSTORED_KINDS = frozenset({TypeKind.TIME, TypeKind.FIXED, TypeKind.UUID, TypeKind.NULL, TypeKind.OTHER})
 
 
