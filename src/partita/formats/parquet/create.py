@@ -146,17 +146,21 @@ def declare_table(
 ) -> None:
     """Write down the schema and the partition columns of a folder that others made, for `pt.open_table`.
 
-    Its partition columns are those of the folders' names, and other columns that `schema` lacks are not read. Raises
-    `TableExists` if the folder has a definition, and `TableError` if its files don't fit this one.
+    Its partition columns are those of the folders' names, and other columns that `schema` lacks are not read. A
+    definition that was inferred is replaced. Raises `TableExists` if the folder has another one, and `TableError` if
+    its files don't fit.
     """
-    from partita.formats.parquet.footers import check_file_types, sampled_files
+    from partita.formats.parquet.footers import narrower_types, sampled_files
     from partita.formats.parquet.state import load_table_version
 
     storage, columns = Storage.from_uri(uri, options), to_schema(schema)
     names = _partition_names(columns, partition_functions_of(partition_by, "partition_by"))
     table_version = load_table_version(storage, TableDefinition("", columns, tuple(names)))
-    check_file_types(storage, sampled_files(table_version.data_files), table_version.stored_columns)
-    if not storage.put_if_absent(DEFINITION_PATH, _new_definition_json(columns, names)):
+    narrower_types(storage, sampled_files(table_version.data_files), table_version.stored_columns)
+    definition = read_definition(storage)
+    if definition is not None and not definition.table_id:
+        storage.put(DEFINITION_PATH, _new_definition_json(columns, names))
+    elif not storage.put_if_absent(DEFINITION_PATH, _new_definition_json(columns, names)):
         raise TableExists(storage.uri)
 
 
