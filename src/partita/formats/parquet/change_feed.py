@@ -106,7 +106,9 @@ def _decode_states(after: str | None) -> tuple[str, dict[str, _PartitionState]]:
             for folder, (digest, newest_time) in cursor["partitions"].items()
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TableError("the cursor of a Parquet table is damaged; take one that change_feed() gave") from error
+        raise TableError(
+            "the cursor of a Parquet table is damaged; take one that change_feed() gave, or None"
+        ) from error
 
 
 def _check_inferred_types(

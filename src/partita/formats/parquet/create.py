@@ -52,10 +52,12 @@ def read_definition(storage: Storage) -> TableDefinition | None:
     data = storage.get(DEFINITION_PATH)
     if data is None:
         return None
-    with translate_read_errors(f"{DEFINITION_PATH} in {storage.uri}"):
+    with translate_read_errors(
+        f"{DEFINITION_PATH} in {storage.uri} (if it is damaged, delete it and declare the table)"
+    ):
         document = parse_json_object(data)
         if document["format_version"] != 1:
-            raise TableError(f"{DEFINITION_PATH} in {storage.uri} is of a newer version of Partita; use that version")
+            raise TableError(f"{DEFINITION_PATH} in {storage.uri} is of a newer version of Partita; upgrade Partita")
         schema, names = schema_from_json(document["schema"]), tuple(map(str, document["partition_by"]))
         check_columns(schema, names)
         return TableDefinition(str(document["id"]), schema, names)
@@ -83,11 +85,19 @@ def check_columns(schema: Schema, partition_names: Sequence[str]) -> None:
     for field in schema:
         check_stored_type(field.type, f"column {field.name!r}")
     if len({name.casefold() for name in partition_names}) < len(partition_names):
-        raise SpecError(f"a column is partitioned by twice: {', '.join(partition_names)}")
+        raise SpecError(f"a column is partitioned by twice: {', '.join(partition_names)}; name each once")
     if len(partition_names) == len(schema.fields):
-        raise SpecError("a Parquet table needs a column that it is not partitioned by")
+        raise SpecError("a Parquet table needs a column that it is not partitioned by; add one to the schema")
     for field in map(schema.find_field, partition_names):
         check_partition_column(field)
+
+
+def check_distinct_columns(names: Iterable[str], description: str) -> None:
+    """Raise `SchemaError`, with what has them, if two columns differ in case only."""
+    try:
+        check_distinct_names(names)
+    except SchemaError as error:
+        raise SchemaError(f"{description}: {error}") from error
 
 
 def check_partition_column(field: Field) -> None:
@@ -103,8 +113,8 @@ def check_stored_type(type_: LogicalType, description: str) -> None:
     """Raise `SchemaError` for a type that Spark can't read from a Parquet file."""
     if type_.kind in _UNSTORED_KINDS:
         raise SchemaError(
-            f"{description} has type {type_}, which Spark doesn't read from Parquet files; cast it, for timestamps to "
-            "microseconds"
+            f"{description} has type {type_}, which Spark doesn't read from Parquet files; cast it, a timestamp to "
+            "microseconds (coerce_timestamps='us' in pandas and pyarrow), others to a number or a text"
         )
     if isinstance(type_, StructType):
         for field in type_.fields:
@@ -161,7 +171,7 @@ def declare_table(
     if definition is not None and not definition.table_id:
         storage.put(DEFINITION_PATH, _new_definition_json(columns, names))
     elif not storage.put_if_absent(DEFINITION_PATH, _new_definition_json(columns, names)):
-        raise TableExists(storage.uri)
+        raise TableExists(storage.uri, f"delete its {DEFINITION_PATH} to declare it anew")
 
 
 def keep_inferred_definition(storage: Storage, definition: TableDefinition) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from partita.algebra.joined_types import joined_type, with_strings_for_nulls
-from partita.algebra.schema import Schema, check_distinct_names
+from partita.algebra.schema import Schema
 from partita.algebra.types import (
     BINARY,
     Field,
@@ -34,7 +34,7 @@ from partita.arrow.schema import to_logical_type
 from partita.cache import LruCache
 from partita.errors import SchemaError, TableError
 from partita.formats.parquet.commit import FolderFile
-from partita.formats.parquet.create import DECLARATION_CALL, check_stored_type
+from partita.formats.parquet.create import DECLARATION_CALL, check_distinct_columns, check_stored_type
 from partita.storage import Storage
 from partita.untrusted_input import translate_read_errors
 
@@ -71,11 +71,12 @@ def read_footers(storage: Storage, files: Sequence[FolderFile]) -> list[Footer]:
 
 
 def _read_footer(storage: Storage, file: FolderFile) -> Footer:
-    with translate_read_errors(f"the Parquet footer of {file.path} in {storage.uri}"):
+    subject = f"the Parquet footer of {file.path} in {storage.uri}"
+    with translate_read_errors(f"{subject} (if the file is damaged, write it anew or remove it)"):
         with storage.open_input(file.location) as stream:
             metadata = pq.read_metadata(stream)
         schema = metadata.schema
-        _check_repeated_columns(schema.to_arrow_schema().names, file)
+        _check_repeated_columns(schema.to_arrow_schema().names, f"{file.path} in {storage.uri}")
         columns = {schema.column(i).path: i for i in range(metadata.num_columns)}
         int96 = {path.partition(".")[0] for path, i in columns.items() if schema.column(i).physical_type == "INT96"}
         types = {f.name: to_logical_type(_spark_arrow_type(f.type, f.name in int96)) for f in schema.to_arrow_schema()}
@@ -83,10 +84,10 @@ def _read_footer(storage: Storage, file: FolderFile) -> Footer:
     return _footer_cache.put((storage.uri, file), footer, metadata.serialized_size + 1000)
 
 
-def _check_repeated_columns(names: Sequence[str], file: FolderFile) -> None:
+def _check_repeated_columns(names: Sequence[str], description: str) -> None:
     name, count = max(Counter(names).items(), key=itemgetter(1), default=("", 0))
     if count > 1:
-        raise TableError(f"{file.path} has {count} columns called {name!r}, which Spark can't read; write it anew")
+        raise TableError(f"{description} has {count} columns called {name!r}, which Spark can't read; write it anew")
 
 
 def _spark_arrow_type(type_: pa.DataType, is_int96: bool) -> pa.DataType:
@@ -129,7 +130,7 @@ def unified_schema(storage: Storage, files: Sequence[FolderFile], partition_name
     partitions = {name.casefold() for name in partition_names}
     newest_first = sampled_files(files)[::-1]
     for file, footer in zip(newest_first, read_footers(storage, newest_first), strict=True):
-        check_distinct_names(footer.types)
+        check_distinct_columns(footer.types, f"{file.path} in {storage.uri}")
         for name, type_ in footer.types.items():
             if name.casefold() in partitions:
                 continue
@@ -137,9 +138,8 @@ def unified_schema(storage: Storage, files: Sequence[FolderFile], partition_name
             field, field_file = sources.get(name.casefold(), (Field(name, type_), file))
             wider_type = joined_type(field.type, type_)
             if wider_type is None:
-                raise _type_conflict(
-                    name, type_, file, f"{field.type} in {field_file.path} of {storage.uri}", field.type
-                )
+                place, way_out = f"{field_file.path} of {storage.uri}", "write one of them anew with the other type"
+                raise _type_conflict(name, (type_, field.type), file, place, way_out)
             field_file = field_file if wider_type == field.type else file
             sources[name.casefold()] = Field(field.name, wider_type), field_file
     if not sources and files:
@@ -210,7 +210,8 @@ def stored_type(field: Field, type_: LogicalType, file: FolderFile, uri: str) ->
     """
     comparable_type = _with_structs_of(field.type, type_)
     if joined_type(field.type, comparable_type) != field.type:
-        raise _type_conflict(field.name, type_, file, f"{field.type} in the table {uri}", field.type)
+        way_out = "write the file anew with the type of the table, or declare one that holds both"
+        raise _type_conflict(field.name, (type_, field.type), file, f"the table {uri}", way_out)
     return comparable_type
 
 
@@ -231,8 +232,7 @@ def _with_structs_of(type_: LogicalType, stored_type: LogicalType) -> LogicalTyp
     return stored_type
 
 
-def _type_conflict(name: str, type_: LogicalType, file: FolderFile, other: str, other_type: LogicalType) -> TableError:
-    hint = "; write the texts as UTF-8 strings" if BINARY in (type_, other_type) else ""
-    return TableError(
-        f"column {name!r} is {type_} in {file.path}, and {other}: write one of them anew with the other type{hint}"
-    )
+def _type_conflict(name: str, types: Sequence[LogicalType], file: FolderFile, place: str, way_out: str) -> TableError:
+    """Return an error for a column that has the first of two types in a file, and the second elsewhere."""
+    hint = "; write texts as UTF-8 strings" if BINARY in types else ""
+    return TableError(f"column {name!r} is {types[0]} in {file.path}, and {types[1]} in {place}: {way_out}{hint}")
