@@ -228,14 +228,15 @@ class TableMissing(TableError):
 
 
 class TableExists(TableError):
-    """There is a table at `uri` already."""
+    """There is a table at `uri` already; `way_out` says what to do instead."""
 
-    def __init__(self, uri: str) -> None:
-        super().__init__(f"there is a table already at {uri}; open it, or choose another name")
+    def __init__(self, uri: str, way_out: str = "open it, or choose another name") -> None:
+        super().__init__(f"there is a table already at {uri}; {way_out}")
         self.uri = uri
+        self.way_out = way_out
 
-    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        return type(self), (self.uri,)
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (self.uri, self.way_out)
 
 
 class UnsupportedFeature(TableError):

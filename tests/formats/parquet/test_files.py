@@ -13,7 +13,7 @@ import partita as pt
 from partita.errors import SpecError, TableError, TableExists, TableMissing
 from partita.formats.nested_tables import enclosing_table_folder
 from partita.formats.parquet import declare_table
-from partita.formats.parquet.footers import check_file_types
+from partita.formats.parquet.footers import narrower_types
 from partita.storage import LocalStorage
 from tests.formats.parquet.folders import bounds_of, load_version, open_folder, write_file
 
@@ -101,6 +101,15 @@ def test_links_are_refused(tmp_path: Path) -> None:
         open_folder(tmp_path / "t")
 
 
+def test_columns_that_differ_in_case_alone_are_refused_by_file_or_folder(tmp_path: Path) -> None:
+    write_file(tmp_path / "t" / "p=1" / "a.parquet", id=[1], ID=[2])
+    write_file(tmp_path / "u" / "p=1" / "P=1" / "a.parquet", id=[1])
+    with pytest.raises(pt.SchemaError, match=r"^p=1/a\.parquet in .*/t: columns 'id' and 'ID' .*; rename one"):
+        open_folder(tmp_path / "t")
+    with pytest.raises(pt.SchemaError, match=r"^the folder p=1/P=1 in .*/u: columns 'p' and 'P' .*; rename one"):
+        open_folder(tmp_path / "u")
+
+
 def test_a_folder_without_parquet_files(tmp_path: Path) -> None:
     with pytest.raises(TableMissing):
         open_folder(tmp_path / "nothing")
@@ -137,7 +146,10 @@ def test_columns_of_files_are_joined_by_name(tmp_path: Path) -> None:
     ("column", "text"),
     [
         (pa.array([1.5]), "'id' is long in p=a/a.parquet, and double in p=b/b.parquet"),
-        (pa.array([1], pa.timestamp("ns")), "timestamp.ns.*cast it"),
+        (
+            pa.array([1], pa.timestamp("ns")),
+            "timestamp.ns.*cast it, a timestamp to microseconds .coerce_timestamps='us'",
+        ),
         (pa.array([1], pa.time64("us")), "'id' of p=b/b.parquet .* has type time"),
     ],
 )
@@ -150,7 +162,7 @@ def test_conflicting_and_unreadable_types_are_refused_by_file(tmp_path: Path, co
 
 def test_a_file_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"]), tmp_path / "a.parquet")
-    with pytest.raises(TableError, match=r"a\.parquet has 2 columns called 'id'"):
+    with pytest.raises(TableError, match=r"a\.parquet in .* has 2 columns called 'id'"):
         open_folder(tmp_path)
 
 
@@ -170,9 +182,9 @@ def test_files_are_read_whose_structs_lack_fields(tmp_path: Path) -> None:
     declare_table(str(tmp_path), {"s": "struct<x:int,y:array<struct<z:string>>,more:int>"})
     write_file(tmp_path / "c.parquet", s=pa.array([{"x": 1, "y": [{"z": 1}]}]))
     version = load_version(tmp_path)
-    check_file_types(version.storage, version.data_files[:2], version.stored_columns)
+    narrower_types(version.storage, version.data_files[:2], version.stored_columns)
     with pytest.raises(TableError, match=r"'s' is struct<.*> in c\.parquet"):
-        check_file_types(version.storage, version.data_files, version.stored_columns)
+        narrower_types(version.storage, version.data_files, version.stored_columns)
 
 
 def test_a_damaged_footer_is_named(tmp_path: Path) -> None:
@@ -190,17 +202,29 @@ def test_a_definition_says_the_types(tmp_path: Path) -> None:
     table = open_folder(tmp_path)
     assert table.schema == pt.Schema.of(schema)
     assert table.partitions()["key"].to_pylist() == ["code=i:7,day=d:2025-01-15"]
-    with pytest.raises(TableExists):
+    with pytest.raises(TableExists, match=r"delete its _partita_table/definition\.json to declare it anew"):
         declare_table(str(tmp_path), schema, ["day", "code"])
 
 
 @pytest.mark.parametrize(
     ("schema", "partition_by", "text"),
     [
-        ({"id": "long", "p": "int"}, ["p"], "the text 'x'"),
-        ({"id": "long", "q": "int"}, ["q"], "are partitioned by p"),
+        (
+            {"id": "long", "p": "int"},
+            ["p"],
+            "the text 'x' in the name of a folder in .*; rename the folder, or declare",
+        ),
+        (
+            {"id": "long", "q": "int"},
+            ["q"],
+            "such as p=x/a.parquet, are partitioned by p.*; move them elsewhere, or decl",
+        ),
         ({"id": "long", "p": "string"}, [], "are partitioned by p"),
-        ({"id": "timestamp", "p": "string"}, ["p"], "'id' is long in p=x/a.parquet, and timestamp in the table"),
+        (
+            {"id": "timestamp", "p": "string"},
+            ["p"],
+            "'id' is long in p=x/a.parquet, and timestamp in the table .*: write",
+        ),
         ({"ID": "int", "p": "string"}, ["p"], "'ID' is long in p=x/a.parquet, and int in the table"),
     ],
 )

@@ -17,6 +17,9 @@ Changes with less than two seconds between them are one commit, at the time of t
 newest files say that they are of different writes, as the names of Spark's and Partita's files do. Files that were
 merged or copied count as a change, because a listing doesn't tell that no row changed; a file that was written anew
 with the same size and the same time is not noticed.
+
+The keys of all partitions change with the types of their columns. Without a definition, these are inferred from the
+names of folders, and one more folder may change them: a feed is refused then.
 """
 
 from __future__ import annotations
@@ -24,17 +27,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from partita.algebra.types import INTEGER_KINDS, Field
 from partita.arrow.distinct_rows import distinct_rows
 from partita.errors import TableError
 from partita.formats.change_feed import ChangeFeed, TableCommit, decode_cursor, encode_cursor
-from partita.formats.parquet.values import folder_texts, typed_partitions
+from partita.formats.parquet.create import DECLARATION_CALL
+from partita.formats.parquet.values import folder_texts, inferred_type, typed_partitions
 from partita.formats.table_change import spec_id_column
 from partita.storage import StoredFile
 
@@ -54,12 +59,17 @@ _PartitionState = tuple[str, float]
 def read_change_feed(table_version: ParquetTableVersion, after: str | None) -> ChangeFeed:
     """Return the partitions that differ from a cursor, all of them for None, and the cursor of this version.
 
-    If the table's id or its partition columns and their types are others than the cursor's, it starts anew.
+    If the table's id or its partition columns and their types are others than the cursor's, it starts anew; raises
+    `TableError` if nobody declared these types.
     """
     fields = table_version.partition_fields
-    table = "; ".join([table_version.table_id, *(f"{field.name} {field.type}" for field in fields)])
+    table = "; ".join([table_version.table_id, *(f"{field.name} {_key_type(field)}" for field in fields)])
     states = _partition_states(table_version.data_files, len(fields))
-    cursor_states = _known_states(after, table)
+    cursor_table, cursor_states = _decode_states(after)
+    if cursor_table != table:
+        if not table_version.table_id:
+            _check_inferred_types(table_version, cursor_table, cursor_states, states)
+        cursor_states = {}
     now = datetime.now(UTC).timestamp()
     arrival_times = {} if after is None else _arrival_times(table_version, states, cursor_states)
     change_times = {
@@ -80,18 +90,74 @@ def read_change_feed(table_version: ParquetTableVersion, after: str | None) -> C
     return ChangeFeed(cursor, tuple(commit for commit in commits if commit.partitions.num_rows))
 
 
-def _known_states(after: str | None, table: str) -> dict[str, _PartitionState]:
-    """Return the states of a cursor; none if it is of another table."""
+def _key_type(field: Field) -> str:
+    """Return the type of a partition column, as far as keys depend on it: integers of any size have the same keys."""
+    return "int" if field.type.kind in INTEGER_KINDS else str(field.type)
+
+
+def _decode_states(after: str | None) -> tuple[str, dict[str, _PartitionState]]:
+    """Return the table of a cursor, with its id and partition columns, and the states of its partitions."""
     cursor = decode_cursor(_FORMAT_NAME, after)
-    if cursor is None or cursor.get("table") != table:
-        return {}
+    if cursor is None:
+        return "", {}
     try:
-        return {
+        return str(cursor["table"]), {
             str(folder): (str(digest), float(newest_time))
             for folder, (digest, newest_time) in cursor["partitions"].items()
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TableError("the cursor of a Parquet table is damaged; take one that change_feed() gave") from error
+        raise TableError(
+            "the cursor of a Parquet table is damaged; take one that change_feed() gave, or None"
+        ) from error
+
+
+def _check_inferred_types(
+    table_version: ParquetTableVersion,
+    cursor_table: str,
+    cursor_states: Mapping[str, _PartitionState],
+    states: Mapping[str, _PartitionState],
+) -> None:
+    """Raise `TableError` if a column has another type than at the cursor, and so all of its keys are others.
+
+    A column that had only nulls had no type yet.
+    """
+    fields = table_version.partition_fields
+    match = re.fullmatch("; ".join([".*", *(rf"{re.escape(field.name)} (\S+)" for field in fields)]), cursor_table)
+    if match is None:
+        return
+    for index, (field, cursor_type) in enumerate(zip(fields, match.groups(), strict=True)):
+        texts = {folder: _folder_text(folder, index) for folder in {*cursor_states, *states}}
+        if cursor_type == _key_type(field) or all(texts[folder] is None for folder in cursor_states):
+            continue
+        folders = {
+            "was added": _folder_of_other_type(states.keys() - cursor_states.keys(), texts, cursor_type),
+            "was removed": _folder_of_other_type(cursor_states.keys() - states.keys(), texts, _key_type(field)),
+        }
+        cause = next((f"{folder} {event}" for event, folder in folders.items() if folder), "its definition was removed")
+        raise TableError(
+            f"the partition column {field.name!r} of {table_version.uri} was {cursor_type} at the cursor, and is "
+            f"inferred as {_key_type(field)} since {cause}, so the keys of its partitions would be others; take "
+            f"that back, or declare the type with {DECLARATION_CALL}, after which the feed starts anew"
+        )
+
+
+def _folder_text(folder: str, index: int) -> str | None:
+    """Return the text of a partition column in the path of a partition's folder."""
+    pairs = folder_texts(folder) or ()
+    return pairs[index][1] if index < len(pairs) else None
+
+
+def _folder_of_other_type(folders: Iterable[str], texts: Mapping[str, str | None], key_type: str) -> str | None:
+    """Return the first folder whose text alone would be of another type."""
+    return next(
+        (
+            folder
+            for folder in sorted(folders)
+            if texts[folder] is not None
+            and _key_type(Field("text", inferred_type(pa.array([texts[folder]])))) != key_type
+        ),
+        None,
+    )
 
 
 def _partition_states(files: Sequence[StoredFile], depth: int) -> dict[str, _PartitionState]:

@@ -33,6 +33,8 @@ from partita.untrusted_input import parse_json_object, translate_read_errors
 
 TABLE_FOLDER = "_partita_table"
 DEFINITION_PATH = f"{TABLE_FOLDER}/definition.json"
+DECLARATION_CALL = "partita.formats.parquet.declare_table(uri, schema, partition_by)"
+"""What messages advise where something can't be inferred."""
 _UNSTORED_KINDS = frozenset({TypeKind.TIME, TypeKind.FIXED, TypeKind.UUID, TypeKind.NULL, TypeKind.OTHER})
 
 
@@ -50,10 +52,12 @@ def read_definition(storage: Storage) -> TableDefinition | None:
     data = storage.get(DEFINITION_PATH)
     if data is None:
         return None
-    with translate_read_errors(f"{DEFINITION_PATH} in {storage.uri}"):
+    with translate_read_errors(
+        f"{DEFINITION_PATH} in {storage.uri} (if it is damaged, delete it and declare the table)"
+    ):
         document = parse_json_object(data)
         if document["format_version"] != 1:
-            raise TableError(f"{DEFINITION_PATH} in {storage.uri} is of a newer version of Partita; use that version")
+            raise TableError(f"{DEFINITION_PATH} in {storage.uri} is of a newer version of Partita; upgrade Partita")
         schema, names = schema_from_json(document["schema"]), tuple(map(str, document["partition_by"]))
         check_columns(schema, names)
         return TableDefinition(str(document["id"]), schema, names)
@@ -81,11 +85,19 @@ def check_columns(schema: Schema, partition_names: Sequence[str]) -> None:
     for field in schema:
         check_stored_type(field.type, f"column {field.name!r}")
     if len({name.casefold() for name in partition_names}) < len(partition_names):
-        raise SpecError(f"a column is partitioned by twice: {', '.join(partition_names)}")
+        raise SpecError(f"a column is partitioned by twice: {', '.join(partition_names)}; name each once")
     if len(partition_names) == len(schema.fields):
-        raise SpecError("a Parquet table needs a column that it is not partitioned by")
+        raise SpecError("a Parquet table needs a column that it is not partitioned by; add one to the schema")
     for field in map(schema.find_field, partition_names):
         check_partition_column(field)
+
+
+def check_distinct_columns(names: Iterable[str], description: str) -> None:
+    """Raise `SchemaError`, with what has them, if two columns differ in case only."""
+    try:
+        check_distinct_names(names)
+    except SchemaError as error:
+        raise SchemaError(f"{description}: {error}") from error
 
 
 def check_partition_column(field: Field) -> None:
@@ -101,8 +113,8 @@ def check_stored_type(type_: LogicalType, description: str) -> None:
     """Raise `SchemaError` for a type that Spark can't read from a Parquet file."""
     if type_.kind in _UNSTORED_KINDS:
         raise SchemaError(
-            f"{description} has type {type_}, which Spark doesn't read from Parquet files; cast it, for timestamps to "
-            "microseconds"
+            f"{description} has type {type_}, which Spark doesn't read from Parquet files; cast it, a timestamp to "
+            "microseconds (coerce_timestamps='us' in pandas and pyarrow), others to a number or a text"
         )
     if isinstance(type_, StructType):
         for field in type_.fields:
@@ -144,18 +156,22 @@ def declare_table(
 ) -> None:
     """Write down the schema and the partition columns of a folder that others made, for `pt.open_table`.
 
-    Its partition columns are those of the folders' names, and other columns that `schema` lacks are not read. Raises
-    `TableExists` if the folder has a definition, and `TableError` if its files don't fit this one.
+    Its partition columns are those of the folders' names, and other columns that `schema` lacks are not read. A
+    definition that was inferred is replaced. Raises `TableExists` if the folder has another one, and `TableError` if
+    its files don't fit.
     """
-    from partita.formats.parquet.footers import check_file_types, sampled_files
+    from partita.formats.parquet.footers import narrower_types, sampled_files
     from partita.formats.parquet.state import load_table_version
 
     storage, columns = Storage.from_uri(uri, options), to_schema(schema)
     names = _partition_names(columns, partition_functions_of(partition_by, "partition_by"))
     table_version = load_table_version(storage, TableDefinition("", columns, tuple(names)))
-    check_file_types(storage, sampled_files(table_version.data_files), table_version.stored_columns)
-    if not storage.put_if_absent(DEFINITION_PATH, _new_definition_json(columns, names)):
-        raise TableExists(storage.uri)
+    narrower_types(storage, sampled_files(table_version.data_files), table_version.stored_columns)
+    definition = read_definition(storage)
+    if definition is not None and not definition.table_id:
+        storage.put(DEFINITION_PATH, _new_definition_json(columns, names))
+    elif not storage.put_if_absent(DEFINITION_PATH, _new_definition_json(columns, names)):
+        raise TableExists(storage.uri, f"delete its {DEFINITION_PATH} to declare it anew")
 
 
 def keep_inferred_definition(storage: Storage, definition: TableDefinition) -> None:

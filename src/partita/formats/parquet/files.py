@@ -23,12 +23,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from partita.algebra.schema import check_distinct_names
 from partita.algebra.types import Field
 from partita.cache import LruCache
 from partita.errors import TableError
 from partita.formats.nested_tables import nested_table_folders, table_formats_in
 from partita.formats.parquet.commit import FolderFile, staged_path
+from partita.formats.parquet.create import check_distinct_columns
 from partita.formats.parquet.values import folder_texts, partition_folder
 from partita.formats.parquet_files import ParquetSink
 from partita.formats.registry import table_format
@@ -71,7 +71,10 @@ def find_data_files(
         raise TableError(f"{undecoded_path!r} in {storage.uri} has a name that is not UTF-8; rename it")
     files = _parquet_files(storage, visible)
     if visible and not files:
-        raise TableError(f"{storage.uri} has no Parquet files, only others such as {visible[0].path}")
+        raise TableError(
+            f"{storage.uri} has no Parquet files, only others such as {visible[0].path}; open the folder that has "
+            "them, or convert these to Parquet"
+        )
     names, texts = _partition_texts(storage, files)
     return PartitionedFiles(tuple(files), names, texts)
 
@@ -121,7 +124,7 @@ def _partition_texts(storage: Storage, files: Sequence[StoredFile]) -> tuple[tup
         pairs = folder_texts(folder)
         own_names = None if pairs is None else tuple(name for name, _ in pairs)
         if names is None and own_names is not None:
-            check_distinct_names(own_names)
+            check_distinct_columns(own_names, f"the folder {folder} in {storage.uri}")
             names = own_names
         if pairs is None or own_names is None or casefold_names(own_names) != casefold_names(names or ()):
             raise TableError(

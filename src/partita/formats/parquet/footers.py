@@ -1,25 +1,40 @@
-"""Footers of Parquet files: read in parallel, kept for the process, and their columns joined to one schema."""
+"""Footers of Parquet files: read in parallel, kept for the process, and their columns joined to one schema.
+
+Types are joined as `partita.algebra.joined_types` says. A read loses nothing: a column whose values the table's type
+doesn't hold is refused, and so is one that an inferred schema lacks.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from partita.algebra.schema import Schema, check_distinct_names
-from partita.algebra.types import BINARY, Field, ListType, LogicalType, MapType, StructType, TypeKind
+from partita.algebra.joined_types import joined_type, with_strings_for_nulls
+from partita.algebra.schema import Schema
+from partita.algebra.types import (
+    BINARY,
+    Field,
+    ListType,
+    LogicalType,
+    MapType,
+    StructType,
+    list_type,
+    map_type,
+    struct_type,
+)
 from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_logical_type
 from partita.cache import LruCache
 from partita.errors import SchemaError, TableError
 from partita.formats.parquet.commit import FolderFile
-from partita.formats.parquet.create import check_stored_type
+from partita.formats.parquet.create import DECLARATION_CALL, check_distinct_columns, check_stored_type
 from partita.storage import Storage
 from partita.untrusted_input import translate_read_errors
 
@@ -56,11 +71,12 @@ def read_footers(storage: Storage, files: Sequence[FolderFile]) -> list[Footer]:
 
 
 def _read_footer(storage: Storage, file: FolderFile) -> Footer:
-    with translate_read_errors(f"the Parquet footer of {file.path} in {storage.uri}"):
+    subject = f"the Parquet footer of {file.path} in {storage.uri}"
+    with translate_read_errors(f"{subject} (if the file is damaged, write it anew or remove it)"):
         with storage.open_input(file.location) as stream:
             metadata = pq.read_metadata(stream)
         schema = metadata.schema
-        _check_repeated_columns(schema.to_arrow_schema().names, file)
+        _check_repeated_columns(schema.to_arrow_schema().names, f"{file.path} in {storage.uri}")
         columns = {schema.column(i).path: i for i in range(metadata.num_columns)}
         int96 = {path.partition(".")[0] for path, i in columns.items() if schema.column(i).physical_type == "INT96"}
         types = {f.name: to_logical_type(_spark_arrow_type(f.type, f.name in int96)) for f in schema.to_arrow_schema()}
@@ -68,10 +84,10 @@ def _read_footer(storage: Storage, file: FolderFile) -> Footer:
     return _footer_cache.put((storage.uri, file), footer, metadata.serialized_size + 1000)
 
 
-def _check_repeated_columns(names: Sequence[str], file: FolderFile) -> None:
+def _check_repeated_columns(names: Sequence[str], description: str) -> None:
     name, count = max(Counter(names).items(), key=itemgetter(1), default=("", 0))
     if count > 1:
-        raise TableError(f"{file.path} has {count} columns called {name!r}, which Spark can't read; write it anew")
+        raise TableError(f"{description} has {count} columns called {name!r}, which Spark can't read; write it anew")
 
 
 def _spark_arrow_type(type_: pa.DataType, is_int96: bool) -> pa.DataType:
@@ -81,7 +97,7 @@ def _spark_arrow_type(type_: pa.DataType, is_int96: bool) -> pa.DataType:
     if pa.types.is_fixed_size_binary(type_) and not pa.types.is_decimal(type_):
         return pa.binary()
     if pa.types.is_struct(type_):
-        return pa.struct([f.with_type(_spark_arrow_type(f.type, is_int96)) for f in type_])
+        return pa.struct([(f.name, _spark_arrow_type(f.type, is_int96)) for f in type_])
     if pa.types.is_map(type_):
         return pa.map_(_spark_arrow_type(type_.key_type, is_int96), _spark_arrow_type(type_.item_type, is_int96))
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
@@ -108,38 +124,76 @@ def sampled_files(files: Sequence[FolderFile]) -> list[FolderFile]:
 def unified_schema(storage: Storage, files: Sequence[FolderFile], partition_names: Iterable[str]) -> Schema:
     """Return the columns of sampled files, by name, without partition columns; those of the newest files come first.
 
-    Raises `TableError`, naming the files, if they have different types for a column.
+    Raises `TableError`, naming the files, if no type holds the types that they have for a column.
     """
     sources: dict[str, tuple[Field, FolderFile]] = {}
     partitions = {name.casefold() for name in partition_names}
     newest_first = sampled_files(files)[::-1]
     for file, footer in zip(newest_first, read_footers(storage, newest_first), strict=True):
-        check_distinct_names(footer.types)
+        check_distinct_columns(footer.types, f"{file.path} in {storage.uri}")
         for name, type_ in footer.types.items():
-            source = sources.get(name.casefold())
-            if name.casefold() in partitions or type_.kind is TypeKind.NULL:
+            if name.casefold() in partitions:
                 continue
-            if source is None:
-                check_stored_type(type_, f"column {name!r} of {file.path} in {storage.uri}")
-                sources[name.casefold()] = Field(name, type_), file
-            elif source[0].type != type_:
-                raise _type_conflict(name, type_, file, source[0].type, f"and {source[0].type} in {source[1].path}")
+            check_stored_type(with_strings_for_nulls(type_), f"column {name!r} of {file.path} in {storage.uri}")
+            field, field_file = sources.get(name.casefold(), (Field(name, type_), file))
+            wider_type = joined_type(field.type, type_)
+            if wider_type is None:
+                place, way_out = f"{field_file.path} of {storage.uri}", "write one of them anew with the other type"
+                raise _type_conflict(name, (type_, field.type), file, place, way_out)
+            field_file = field_file if wider_type == field.type else file
+            sources[name.casefold()] = Field(field.name, wider_type), field_file
     if not sources and files:
-        raise SchemaError(f"the files of {storage.uri} have no column besides those of its folders")
-    return Schema(tuple(field for field, _ in sources.values()))
+        raise SchemaError(
+            f"the files of {storage.uri}, such as {files[0].path}, have no column besides those of its folders; write "
+            "them anew with one"
+        )
+    return Schema(tuple(Field(field.name, with_strings_for_nulls(field.type)) for field, _ in sources.values()))
 
 
-def check_file_types(storage: Storage, files: Sequence[FolderFile], columns: Iterable[Field]) -> None:
-    """Raise `TableError` if a file has another type for one of the columns.
+def narrower_types(
+    storage: Storage, files: Sequence[FolderFile], columns: Iterable[Field]
+) -> list[dict[str, LogicalType]]:
+    """Return for each file the columns that it stores in another type than the table, with that type.
 
-    Spark would read some of them all the same: a timestamp as a number, or bytes as a damaged text.
+    Raises `TableError` if the table's type doesn't hold it. Spark would read some of these all the same: a timestamp as
+    a number, or bytes as a damaged text.
     """
     fields = list(columns)
-    for file, footer in zip(files, read_footers(storage, files) if fields else (), strict=bool(fields)):
-        for field in fields:
-            name = stored_name(field.name, footer)
-            if name is not None:
-                check_file_type(field, footer.types[name], file)
+    if not fields:
+        return [{} for _ in files]
+    return [
+        {
+            field.name: type_
+            for field in fields
+            if (name := stored_name(field.name, footer)) is not None
+            and (type_ := stored_type(field, footer.types[name], file, storage.uri)) != field.type
+        }
+        for file, footer in zip(files, read_footers(storage, files), strict=True)
+    ]
+
+
+def check_known_columns(
+    storage: Storage, files: Sequence[FolderFile], schema: Schema, columns: Iterable[Field], *, are_all: bool
+) -> None:
+    """Raise `TableError` if rows would silently lose a column of their file, because an inferred schema lacks it.
+
+    `columns` are read, of whose structs a file may have more fields; with `are_all`, a file may have more columns too.
+    """
+    known_types: dict[str, LogicalType | None] = {field.name.casefold(): None for field in schema}
+    known_types.update((field.name.casefold(), field.type) for field in columns)
+    for file, footer in zip(files, read_footers(storage, files), strict=True):
+        for name, type_ in footer.types.items():
+            known_type = known_types.get(name.casefold())
+            if known_type is not None and joined_type(known_type, type_) != known_type:
+                description = f"fields in its column {name!r}, {type_},"
+            elif are_all and name.casefold() not in known_types:
+                description = f"a column {name!r}"
+            else:
+                continue
+            raise TableError(
+                f"{file.path} in {storage.uri} has {description} that the table lacks, whose schema was inferred from "
+                f"other files; declare it with {DECLARATION_CALL}, or read other columns"
+            )
 
 
 def stored_name(name: str, footer: Footer) -> str | None:
@@ -149,25 +203,36 @@ def stored_name(name: str, footer: Footer) -> str | None:
     return next((column for column in footer.types if column.casefold() == name.casefold()), None)
 
 
-def check_file_type(field: Field, type_: LogicalType, file: FolderFile) -> None:
-    """Raise `TableError` if a file has another type for a column than the table; fields of a struct may be missing."""
-    if not _is_same_type(type_, field.type):
-        raise _type_conflict(field.name, type_, file, field.type, f"and {field.type} in the table")
+def stored_type(field: Field, type_: LogicalType, file: FolderFile, uri: str) -> LogicalType:
+    """Return a column's type in a file, with the fields of the table's structs.
+
+    Raises `TableError` if the table's type doesn't hold it.
+    """
+    comparable_type = _with_structs_of(field.type, type_)
+    if joined_type(field.type, comparable_type) != field.type:
+        way_out = "write the file anew with the type of the table, or declare one that holds both"
+        raise _type_conflict(field.name, (type_, field.type), file, f"the table {uri}", way_out)
+    return comparable_type
 
 
-def _is_same_type(stored_type: LogicalType, type_: LogicalType) -> bool:
-    if isinstance(stored_type, StructType) and isinstance(type_, StructType):
-        types = {field.name.casefold(): field.type for field in type_.fields}
-        return all(_is_same_type(f.type, types.get(f.name.casefold(), f.type)) for f in stored_type.fields)
-    if isinstance(stored_type, ListType) and isinstance(type_, ListType):
-        return _is_same_type(stored_type.element, type_.element)
-    if isinstance(stored_type, MapType) and isinstance(type_, MapType):
-        return _is_same_type(stored_type.key, type_.key) and _is_same_type(stored_type.value, type_.value)
-    return stored_type == type_ or stored_type.kind is TypeKind.NULL
+def _with_structs_of(type_: LogicalType, stored_type: LogicalType) -> LogicalType:
+    """Return a stored type with the fields of another type's structs; fields that only the file has are left out."""
+    if isinstance(type_, StructType) and isinstance(stored_type, StructType):
+        stored_types = {field.name.casefold(): field.type for field in stored_type.fields}
+        return struct_type(
+            *(
+                replace(f, type=_with_structs_of(f.type, stored_types.get(f.name.casefold(), f.type)))
+                for f in type_.fields
+            )
+        )
+    if isinstance(type_, ListType) and isinstance(stored_type, ListType):
+        return list_type(_with_structs_of(type_.element, stored_type.element))
+    if isinstance(type_, MapType) and isinstance(stored_type, MapType):
+        return map_type(_with_structs_of(type_.key, stored_type.key), _with_structs_of(type_.value, stored_type.value))
+    return stored_type
 
 
-def _type_conflict(name: str, type_: LogicalType, file: FolderFile, other: LogicalType, where: str) -> TableError:
-    hint = "; write the texts as UTF-8 strings" if BINARY in (type_, other) else ""
-    return TableError(
-        f"column {name!r} is {type_} in {file.path}, {where}: write one of them anew with the other type{hint}"
-    )
+def _type_conflict(name: str, types: Sequence[LogicalType], file: FolderFile, place: str, way_out: str) -> TableError:
+    """Return an error for a column that has the first of two types in a file, and the second elsewhere."""
+    hint = "; write texts as UTF-8 strings" if BINARY in types else ""
+    return TableError(f"column {name!r} is {types[0]} in {file.path}, and {types[1]} in {place}: {way_out}{hint}")

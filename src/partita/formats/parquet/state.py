@@ -126,7 +126,7 @@ class ParquetTableVersion(TableVersion):
         """Raise `PartitionValueError` for empty texts, which are written as null."""
         for name, column in zip(selection.values.column_names, selection.values.columns, strict=True):
             if pa.types.is_string(column.type) and pc.any(pc.equal(column, "")).as_py():
-                raise PartitionValueError(name, "text that is not empty, which folders can't tell from null", "''")
+                raise PartitionValueError(name, "text that is not empty, or None, which is the same to folders", "''")
 
     def discard_files(self, written_files: pa.Table) -> None:
         """Delete staged files."""
@@ -162,13 +162,18 @@ def load_table_version(storage: Storage, definition: TableDefinition | None = No
         definition = _inferred_definition(storage, listing)
     elif listing.files and casefold_names(listing.partition_names) != casefold_names(definition.partition_names):
         raise TableError(
-            f"the files of {storage.uri} are partitioned by {', '.join(listing.partition_names) or 'nothing'}, and by "
-            f"its definition they are by {', '.join(definition.partition_names) or 'nothing'}"
+            f"the files of {storage.uri}, such as {listing.files[0].path}, are partitioned by "
+            f"{', '.join(listing.partition_names) or 'nothing'}, and by the table's definition they are by "
+            f"{', '.join(definition.partition_names) or 'nothing'}; move them elsewhere, or declare these columns"
         )
     schema, files = definition.schema, listing.files
     spec, fields = identity_spec(definition.partition_names, schema), map(schema.find_field, definition.partition_names)
     texts = listing.texts if files else tuple(pa.array([], pa.string()) for _ in definition.partition_names)
-    partitions = typed_partitions(list(fields), texts, len(files))
+    try:
+        partitions = typed_partitions(list(fields), texts, len(files))
+    except PartitionValueError as error:
+        way_out = f"in the name of a folder in {storage.uri}; rename the folder, or declare the column as a string"
+        raise PartitionValueError(error.column, error.expected, f"{error.found} {way_out}") from error
     spec_ids = spec_id_column(0, len(files))
     table_files = pa.table(
         {

@@ -21,7 +21,7 @@ from partita.algebra.types import NESTED_KINDS, TIMESTAMP_KINDS, Field, TypeKind
 from partita.arrow.prune import ColumnStatistics
 from partita.arrow.schema import to_arrow_type
 from partita.formats.parquet.commit import FolderFile
-from partita.formats.parquet.footers import Footer, check_file_type, read_footers, stored_name
+from partita.formats.parquet.footers import Footer, read_footers, stored_name, stored_type
 from partita.storage import Storage
 
 _CALENDAR_KINDS = TIMESTAMP_KINDS | {TypeKind.DATE}
@@ -35,14 +35,14 @@ def row_counts(storage: Storage, files: Sequence[FolderFile]) -> pa.Array:
 def file_statistics(storage: Storage, files: Sequence[FolderFile], columns: Schema) -> dict[str, ColumnStatistics]:
     """Return the statistics of columns that aren't nested, by name; no footer is read if there are none.
 
-    Raises `TableError` if a file has another type for a column.
+    Raises `TableError` if the table's type doesn't hold that of a file.
     """
     fields = [field for field in columns if field.type.kind not in NESTED_KINDS]
     footers = read_footers(storage, files) if fields else []
     counts = pa.array([footer.metadata.num_rows for footer in footers], pa.int64())
     statistics = {}
     for field in fields:
-        rows = [_file_bounds(field, footer, file) for footer, file in zip(footers, files, strict=True)]
+        rows = [_file_bounds(field, footer, file, storage.uri) for footer, file in zip(footers, files, strict=True)]
         lower, upper = (_bounds_array([row[side] for row in rows], field) for side in (0, 1))
         statistics[field.name] = ColumnStatistics(lower, upper, pa.array([row[2] for row in rows], pa.int64()), counts)
     return statistics
@@ -53,11 +53,10 @@ _Bounds = tuple[Any, Any, int | None]
 """The least and the greatest value, and the number of nulls; None is unknown."""
 
 
-def _file_bounds(field: Field, footer: Footer, file: FolderFile) -> _Bounds:
+def _file_bounds(field: Field, footer: Footer, file: FolderFile, uri: str) -> _Bounds:
     name = stored_name(field.name, footer)
-    if name is None:
+    if name is None or stored_type(field, footer.types[name], file, uri).kind is TypeKind.NULL:
         return None, None, footer.metadata.num_rows
-    check_file_type(field, footer.types[name], file)
     if name not in footer.positions or (footer.has_old_calendar and field.type.kind in _CALENDAR_KINDS):
         return _UNKNOWN
     metadata, position = footer.metadata, footer.positions[name]

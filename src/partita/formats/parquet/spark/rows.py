@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from partita.algebra.spark_json import schema_to_json
-from partita.algebra.types import TypeKind
+from partita.algebra.types import LogicalType, TypeKind
+from partita.arrow.schema import to_arrow_type
 from partita.formats.containment import FolderLocation, check_no_links_outside
 from partita.formats.operations.paths import spark_file_path
-from partita.formats.parquet.footers import check_file_types
+from partita.formats.parquet.footers import check_known_columns, narrower_types
 from partita.formats.parquet.state import ParquetTableVersion
 from partita.formats.partition_texts.spark import partition_text
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA
@@ -79,20 +81,39 @@ class ParquetRows(TableRows):
         return scan_files(spark, self._scan_files(file_indices, names), positions=positions)
 
     def _scan_files(self, file_indices: np.ndarray, names: Sequence[str]) -> ScanFiles:
-        storage, schema = self.table_version.storage, self.spark_schema()
-        files = [self.table_version.data_files[index] for index in file_indices.tolist()]
-        constants = [name for name in names if name in self.table_version.spec.names]
-        stored_columns = tuple(name for name in names if name not in constants)
-        check_file_types(storage, files, [self.table_version.schema.find_field(name) for name in stored_columns])
+        table_version, schema = self.table_version, self.spark_schema()
+        storage = table_version.storage
+        files = [table_version.data_files[index] for index in file_indices.tolist()]
+        constants = [name for name in names if name in table_version.spec.names]
+        columns = [table_version.schema.find_field(name) for name in names if name not in constants]
+        file_types = narrower_types(storage, files, columns)
+        if columns and not table_version.table_id:
+            are_all = len(columns) == len(table_version.stored_columns.fields)
+            check_known_columns(storage, files, table_version.schema, columns, are_all=are_all)
         location = FolderLocation.from_uri(storage.uri)
         check_no_links_outside(location, (f"{storage.uri}/{file.location}" for file in files))
         locations = [storage.hadoop_location(file.location) for file in files]
         return ScanFiles(
             locations,
             [spark_file_path(location) for location in locations],
-            stored_columns,
-            (FileGroup(np.arange(len(files)), StructType([schema[name] for name in stored_columns])),),
-            self.table_version.partitions.take(pa.array(file_indices)).select(constants),
+            tuple(field.name for field in columns),
+            _file_groups(StructType([schema[field.name] for field in columns]), file_types),
+            table_version.partitions.take(pa.array(file_indices)).select(constants),
             tuple((name, schema[name].dataType, name) for name in names),
             tuple(f"{file.size} {file.modified_time!r}" for file in files),
         )
+
+
+def _file_groups(schema: StructType, file_types: Sequence[Mapping[str, LogicalType]]) -> tuple[FileGroup, ...]:
+    """Group files by the types that they have for some columns, which Spark casts to those of the table."""
+    indices_by_types: dict[tuple[tuple[str, LogicalType], ...], list[int]] = {}
+    for index, types in enumerate(file_types):
+        indices_by_types.setdefault(tuple(types.items()), []).append(index)
+    groups = []
+    for stored_types, indices in indices_by_types.items():
+        stored_fields = pa.schema([(name, to_arrow_type(type_)) for name, type_ in stored_types])
+        stored_schema = from_arrow_schema(stored_fields, prefer_timestamp_ntz=True)
+        names = set(stored_schema.names)
+        fields = [stored_schema[field.name] if field.name in names else field for field in schema]
+        groups.append(FileGroup(np.array(indices), StructType(fields)))
+    return tuple(groups)
