@@ -61,6 +61,20 @@ def value_repr(value: object, max_chars: int = 200) -> str:
     return text if len(text) <= max_chars else f"{text[:max_chars]}…"
 
 
+def escape_unprintable(text: str) -> str:
+    """Return a text with unprintable characters escaped, line ends too."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
+def escape_text(text: str, max_length: int = 200) -> str:
+    """Return a text with unprintable characters escaped, line ends too, cut to `max_length`.
+
+    A terminal would obey control characters, and the text comes from files that others wrote.
+    """
+    line = escape_unprintable(text[: max_length + 1])
+    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
+
+
 class PartitaError(Exception):
     """The base class of all errors of Partita.
 
@@ -394,7 +408,7 @@ class JavaMissing(PartitaError, RuntimeError):
 
 def _values_text(values: Mapping[str, object]) -> str:
     """Return named values on one line."""
-    return ", ".join(f"{name}={_escape_unprintable(str(value))}" for name, value in values.items()) or "the table"
+    return ", ".join(f"{name}={escape_unprintable(str(value))}" for name, value in values.items()) or "the table"
 
 
 _CARET_CONTEXT_CHARS = 60
@@ -404,10 +418,6 @@ def caret_lines(text: str, position: int) -> str:
     """Return two lines: the text around `position` with unprintable characters escaped, and a caret below it."""
     start = max(0, position - _CARET_CONTEXT_CHARS)
     stop = position + _CARET_CONTEXT_CHARS
-    before = ("…" if start else "") + _escape_unprintable(text[start:position])
-    after = _escape_unprintable(text[position:stop]) + ("…" if stop < len(text) else "")
+    before = ("…" if start else "") + escape_unprintable(text[start:position])
+    after = escape_unprintable(text[position:stop]) + ("…" if stop < len(text) else "")
     return f"  {before}{after}\n  {' ' * len(before)}^"
-
-
-def _escape_unprintable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
