@@ -45,9 +45,10 @@ from typing import Self
 
 MAX_INTEGER_BITS = 3300
 """The size of the largest integer that a message shows: about 1,000 digits."""
+_MAX_TEXT_LENGTH = 200
 
 
-def value_repr(value: object, max_chars: int = 200) -> str:
+def value_repr(value: object) -> str:
     """Return the `repr` of a value for a message, truncated.
 
     Deeply nested values and integers of thousands of digits have no `repr`; they are described instead.
@@ -58,7 +59,7 @@ def value_repr(value: object, max_chars: int = 200) -> str:
         text = repr(value)
     except (RecursionError, ValueError):
         return f"a {type(value).__name__} that is too large to show"
-    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
+    return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[:_MAX_TEXT_LENGTH]}…"
 
 
 def escape_unprintable(text: str) -> str:
@@ -66,7 +67,7 @@ def escape_unprintable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
-def escape_text(text: str, max_length: int = 200) -> str:
+def escape_text(text: str, max_length: int = _MAX_TEXT_LENGTH) -> str:
     """Return a text with unprintable characters escaped, line ends too, cut to `max_length`.
 
     A terminal would obey control characters, and the text comes from files that others wrote.

@@ -31,7 +31,7 @@ from pyiceberg.types import (
 
 from partita.errors import PartitionsError, PartitionValueError, TableError, UnknownSpec, UnsupportedFeature
 from partita.formats.iceberg.import_guard import check_no_location_provider
-from partita.formats.iceberg.manifests.data_files import group_files_by_spec, referenced_path, spec_id_of
+from partita.formats.iceberg.manifests.data_files import group_files_by_spec, referenced_path
 from partita.formats.iceberg.specs import partition_type
 
 if TYPE_CHECKING:
@@ -88,11 +88,6 @@ def validate_change(metadata: TableMetadata, change: SnapshotChange) -> None:
     added_and_removed = added_paths & (change.removed_data_files | change.removed_delete_files)
     if added_and_removed:
         raise PartitionsError(f"file {min(added_and_removed)} is added and removed at once")
-
-
-def validate_data_file(metadata: TableMetadata, file: DataFile) -> None:
-    """Raise an error for a file of an unknown spec, or whose partition doesn't fit its spec."""
-    _check_partition(file, *_spec_and_partition_type(metadata, spec_id_of(file)))
 
 
 def _spec_and_partition_type(metadata: TableMetadata, spec_id: int) -> tuple[PartitionSpec, StructType]:
