@@ -28,7 +28,7 @@ from partita.formats.delta.state import DeltaTableVersion
 from partita.formats.field_ids import read_file_columns
 from partita.formats.operations.copy_on_write import rewrite_changed_files
 from partita.formats.operations.file_groups import file_groups
-from partita.formats.operations.paths import hadoop_location, spark_file_path
+from partita.formats.operations.paths import spark_file_path
 from partita.formats.partition_texts.spark import partition_text
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 from partita.formats.table_rows import TableRows
@@ -59,6 +59,7 @@ from partita.spark.schema import spark_schema_from_json
 from partita.spark.session import spark_session
 from partita.spark.time_zones import session_time_zone
 from partita.spark.write import PARTITION_COLUMN_PREFIX, rebalance_by_partition, write_data_files
+from partita.storage.hadoop import hadoop_location
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
