@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from partita.errors import UnsupportedFeature
+from partita.formats.capabilities import Operation
 from partita.formats.delta.columns import (
     Json,
     generation_expressions,
@@ -63,6 +64,9 @@ from partita.storage.hadoop import hadoop_location
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
+
+_GATHERED_OPERATIONS = frozenset({Operation.UPDATE, Operation.MERGE, Operation.REWRITE})
+"""Operations that gather the rows of a partition in one task even if `optimizeWrite` is off."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +143,7 @@ class DeltaRows(TableRows):
         append or an overwrite of a table with `delta.autoOptimize.optimizeWrite` = `false` saves the shuffle.
         """
         optimize_write = self._metadata.configuration.get("delta.autoOptimize.optimizeWrite", "true")
-        is_gathered = optimize_write.casefold() != "false" or self.operation in ("update", "merge", "rewrite")
+        is_gathered = optimize_write.casefold() != "false" or self.operation in _GATHERED_OPERATIONS
         schema, names = self.spark_schema(), self._metadata.partition_columns
         texts = {
             f"{PARTITION_COLUMN_PREFIX}{i}": partition_text(column_by_name(name), schema[name].dataType, name)
