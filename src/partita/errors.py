@@ -45,9 +45,10 @@ from typing import Self
 
 MAX_INTEGER_BITS = 3300
 """The size of the largest integer that a message shows: about 1,000 digits."""
+_MAX_TEXT_LENGTH = 200
 
 
-def value_repr(value: object, max_chars: int = 200) -> str:
+def value_repr(value: object) -> str:
     """Return the `repr` of a value for a message, truncated.
 
     Deeply nested values and integers of thousands of digits have no `repr`; they are described instead.
@@ -58,7 +59,21 @@ def value_repr(value: object, max_chars: int = 200) -> str:
         text = repr(value)
     except (RecursionError, ValueError):
         return f"a {type(value).__name__} that is too large to show"
-    return text if len(text) <= max_chars else f"{text[:max_chars]}…"
+    return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[:_MAX_TEXT_LENGTH]}…"
+
+
+def escape_unprintable(text: str) -> str:
+    """Return a text with unprintable characters escaped, line ends too."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
+def escape_text(text: str, max_length: int = _MAX_TEXT_LENGTH) -> str:
+    """Return a text with unprintable characters escaped, line ends too, cut to `max_length`.
+
+    A terminal would obey control characters, and the text comes from files that others wrote.
+    """
+    line = escape_unprintable(text[: max_length + 1])
+    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
 
 
 class PartitaError(Exception):
@@ -395,7 +410,7 @@ class JavaMissing(PartitaError, RuntimeError):
 
 def _values_text(values: Mapping[str, object]) -> str:
     """Return named values on one line."""
-    return ", ".join(f"{name}={_escape_unprintable(str(value))}" for name, value in values.items()) or "the table"
+    return ", ".join(f"{name}={escape_unprintable(str(value))}" for name, value in values.items()) or "the table"
 
 
 _CARET_CONTEXT_CHARS = 60
@@ -405,10 +420,6 @@ def caret_lines(text: str, position: int) -> str:
     """Return two lines: the text around `position` with unprintable characters escaped, and a caret below it."""
     start = max(0, position - _CARET_CONTEXT_CHARS)
     stop = position + _CARET_CONTEXT_CHARS
-    before = ("…" if start else "") + _escape_unprintable(text[start:position])
-    after = _escape_unprintable(text[position:stop]) + ("…" if stop < len(text) else "")
+    before = ("…" if start else "") + escape_unprintable(text[start:position])
+    after = escape_unprintable(text[position:stop]) + ("…" if stop < len(text) else "")
     return f"  {before}{after}\n  {' ' * len(before)}^"
-
-
-def _escape_unprintable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

@@ -14,17 +14,17 @@ from partita.algebra.domains import (
     ColumnDomains,
     IntervalDomain,
     NullPresence,
-    domain_from_statistics,
     domains_from_partition,
 )
 from partita.algebra.interval import Interval, prefix_interval
 from partita.algebra.partition_functions import bucket
 from partita.algebra.predicate_text import parse_predicate
-from partita.algebra.prune import compile_predicate, exclusion_reason, may_match, must_match
+from partita.algebra.prune import compile_predicate, may_match, must_match
 from partita.algebra.schema import Schema
 from partita.algebra.spec_text import parse_spec
 from partita.algebra.step_function import FALSE, NULL, TRUE, and_truths, negate_truths, or_truths
 from partita.errors import PartitionsError
+from tests.scalar_pruning import domain_from_statistics, exclusion_reason
 
 SCHEMA = Schema.of(
     {

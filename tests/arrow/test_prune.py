@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 import partita as pt
 from partita.algebra.domains import domains_from_partition
 from partita.algebra.predicate_text import parse_predicate
-from partita.algebra.prune import compile_predicate, exclusion_reason, may_match, must_match
+from partita.algebra.prune import compile_predicate, may_match, must_match
 from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.arrow import apply
 from partita.arrow.schema import to_schema
 from tests.pruning_cases import PruningCase, pruning_cases
+from tests.scalar_pruning import exclusion_reason
 
 SCHEMA = pa.schema(
     [

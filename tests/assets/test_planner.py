@@ -36,7 +36,7 @@ def test_downstream_partitions_are_planned_through_every_mapping(shop: Lake) -> 
     reasons = {row["asset_key"]: (row["reasons"], row["by_asset"]) for row in plan.partitions.to_pylist()}
     assert reasons["sales"] == (["UPSTREAM_CHANGED"], "orders")
     assert reasons["change"] == (["UPSTREAM_PLANNED"], "sales")
-    assert "UPSTREAM_CHANGED (orders date=2025-01-02,region=us)" in plan.explain("sales", str(day(2)))
+    assert "UPSTREAM_CHANGED (orders[date=2025-01-02,region=us])" in plan.explain("sales", str(day(2)))
     assert "does not run" in plan.explain("sales", str(day(1)))
 
 
@@ -67,7 +67,7 @@ def test_a_partition_without_readable_upstreams_is_held_back(shop: Lake) -> None
     assert blocked[f"sales{day(4)}"] == ("orders", str(day(4, region="us")))
     assert blocked[f"change{day(3)}"] == ("sales", str(day(3)))
     assert blocked["report"][0] == "change"
-    assert "is held back: orders date=2025-01-04,region=us is missing" in plan.explain("sales", str(day(4)))
+    assert "is held back: orders[date=2025-01-04,region=us] is missing" in plan.explain("sales", str(day(4)))
 
 
 NOON = datetime(2025, 1, 20, 12, tzinfo=UTC)

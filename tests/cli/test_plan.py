@@ -86,13 +86,13 @@ def test_a_plan_is_a_file(shop: Lake, partita: CommandRunner) -> None:
 def test_one_partition_is_explained(shop: Lake, partita: CommandRunner) -> None:
     done = partita("plan", "--explain", "sums", "date=2025-01-02")
     said, *why = done.out.splitlines()
-    assert said.startswith("sums date=2025-01-02 runs in batch 1 of sums: MISSING, UPSTREAM_PLANNED")
+    assert said.startswith("sums[date=2025-01-02] runs in batch 1 of sums: MISSING, UPSTREAM_PLANNED")
     assert why == ["sums[date=2025-01-02]: NEVER_MATERIALIZED", "  it was never tried"]
     document = json.loads(partita("plan", "--explain", "sums", "date=2025-01-02", "--json").out)
     assert (document["asset"], document["key"]) == ("sums", "date=d:2025-01-02")
     assert document["why"]["display_status"] == "NEVER_MATERIALIZED"
     held = partita("plan", "--explain", "sums", "date=2025-01-02", "--select", "sums").out
-    assert held.startswith("sums date=2025-01-02 is held back: orders date=2025-01-02 is missing")
+    assert held.startswith("sums[date=2025-01-02] is held back: orders[date=2025-01-02] is missing")
     assert partita("plan", "--explain", "sums", "date=2025-01-02", "more").code == 2
     assert partita("plan", "--explain", "nothing").code == 2
 
@@ -103,8 +103,8 @@ def test_a_lake_without_a_project_is_planned_from_what_was_registered(
 ) -> None:
     change_directory(tmp_path, monkeypatch)
     lake.register(pt.asset(name="report")(print))
-    assert partita("plan", "--lake", lake.uri).out.splitlines()[-1] == "  -  MISSING"
-    assert partita("plan", "--lake", lake.uri, "--explain", "report", "-").out.startswith("report - runs in batch 1")
+    assert partita("plan", "--lake", lake.uri).out.splitlines()[-1] == "  the whole asset  MISSING"
+    assert partita("plan", "--lake", lake.uri, "--explain", "report", "-").out.startswith("report runs in batch 1")
     done = partita("run", "--lake", lake.uri)
     assert done.code == 2
     assert "there is no partita.toml here or above; `partita init` creates one" in done.err

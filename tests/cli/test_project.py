@@ -118,7 +118,7 @@ def test_code_outside_of_the_project_is_refused(tmp_path: Path, module: str) -> 
     given = str(tmp_path / "x.py") if module == "ABSOLUTE" else module
     (project / "partita.toml").write_text(f'[pipeline]\nmodule = "{given}"')
     with pytest.raises(ProjectError, match=r"pipeline\.module must be the path of a file in the project's folder"):
-        find_project(project)
+        read_project(project / "partita.toml")
     assert not mark.exists()
 
 
@@ -142,18 +142,19 @@ def test_code_in_the_project_is_found_by_any_path(tmp_path: Path, module: str) -
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "partita.toml").write_bytes(b"\xff")
     with pytest.raises(ProjectError, match="TOML"):
-        find_project(tmp_path)
+        read_project(tmp_path / "partita.toml")
 
 
-def test_it_is_found_from_below_and_the_nearest_counts(tmp_path: Path) -> None:
+def test_it_is_found_from_below_and_the_nearest_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
+    monkeypatch.chdir(below)
     write_project_file(tmp_path, '[lake]\ntenant = "far"')
-    found = find_project(below)
+    found = find_project()
     assert found is not None
     assert (found.tenant, found.folder) == ("far", tmp_path)
     write_project_file(tmp_path / "a", '[lake]\ntenant = "near"')
-    found = find_project(below)
+    found = find_project()
     assert found is not None
     assert found.tenant == "near"
 

@@ -72,7 +72,7 @@ def test_failed_and_skipped_partitions_exit_with_1(
     assert partita("status", "orders", "--failed").out.startswith("orders  date=2025-01-03")
     stopped = partita("run", "--max-failures", "0", "--select", "orders")
     assert stopped.code == 1
-    assert "failed: orders date=2025-01-03" in stopped.out
+    assert "failed: orders[date=2025-01-03]" in stopped.out
     monkeypatch.delenv("POISON")
     assert partita("run", "--failed", "--select", "orders").code == 0
     assert partita("run").code == 0

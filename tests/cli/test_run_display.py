@@ -55,7 +55,7 @@ def test_plain_lines_end_with_what_failed_and_how_to_go_on() -> None:
         display.on_event(said)
     display.on_result(RESULT)
     lines = out.getvalue().splitlines()
-    assert lines[-5] == "failed: a k=1"
+    assert lines[-5] == "failed: a[k=1]"
     assert lines[-2:] == [
         "run R: 7 partitions made, 1 failed, 1 skipped, 1 left, in 1:01 min",
         "resume the run with `partita run --resume R`",

@@ -145,7 +145,7 @@ def test_hours_stand_in_the_grid_from_the_first_to_the_last(where: Lake, partita
     ]
     key = partita("status", "hours", "--missing").out.splitlines()[0].split()[1]
     assert partita("why", "hours", key).out.splitlines()[0] == (
-        "hours[k=a,b, ts=2025-01-01T00:00:00Z]: NEVER_MATERIALIZED"
+        "hours[k=a,b,ts=2025-01-01T00:00:00Z]: NEVER_MATERIALIZED"
     )
 
 
@@ -225,7 +225,7 @@ def test_a_sweep_in_a_project_judges_what_its_pipeline_maps_by_functions(
 @pytest.mark.slow(reason="several commands on a lake")
 def test_why_takes_human_keys(where: Lake, partita: CommandRunner) -> None:
     shown = partita("why", "sales", "date=2025-01-02,shard=1")
-    assert shown.out.splitlines()[0] == "sales[date=2025-01-02, shard=1]: STALE"
+    assert shown.out.splitlines()[0] == "sales[date=2025-01-02,shard=1]: STALE"
     assert partita("why", "sales", "date=d:2025-01-02,shard=i:1").out == shown.out
     assert (
         json.loads(partita("why", "sales", "date=2025-01-02,shard=1", "--json").out)["causes"][0]["code"]

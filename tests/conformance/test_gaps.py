@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CALLS: dict[Operation, Callable[[pt.Lake, pt.Table], object]] = {
+    Operation.READ: lambda _, t: t.read(),
     Operation.APPEND: lambda _, t: t.append(arrow_rows(ROWS)),
     Operation.OVERWRITE_PARTITIONS: lambda _, t: t.overwrite_partitions(arrow_rows(ROWS)),
     Operation.REPLACE_PARTITIONS: lambda _, t: t.replace_partitions(arrow_rows(ROWS[2:3]), pa.table({"p": ["b"]})),

@@ -11,9 +11,10 @@ from partita.algebra.ulid import new_ulid
 from partita.display.bins import bin_partitions
 from partita.display.status_snapshot import snapshot_from_status, take_snapshot
 from partita.lake import Lake
-from partita.status.events import events_from_arrow, repeat_event
+from partita.status.events import repeat_event
 from partita.web.asset_view import AssetView
 from partita.web.partition_list import list_partitions
+from tests.status.histories import events_from_arrow
 
 
 @pytest.fixture

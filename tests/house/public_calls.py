@@ -130,7 +130,7 @@ def try_wrong_arguments(call: PublicCall, wrongs: tuple[object, ...] = INVALID_A
     for parameter in call.parameters:
         name = ANY_NAME if parameter.kind is parameter.VAR_KEYWORD else parameter.name
         for wrong in () if name == ANY_NAME and parameter.name in FORWARDED_KEYWORDS else wrongs:
-            check(f"{call.name}({name}={value_repr(wrong, 60)})", partial(call.make, **{name: wrong}))
+            check(f"{call.name}({name}={value_repr(wrong)[:60]})", partial(call.make, **{name: wrong}))
 
 
 def public_functions() -> Iterator[PublicCall]:

@@ -17,10 +17,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrameReader
 
 import partita as pt
-from partita.formats.operations.paths import hadoop_location
 from partita.spark.frames import frame_from_arrow
 from partita.spark.parquet_reader import read_parquet
 from partita.spark.session_state import override_settings
+from partita.storage.hadoop import hadoop_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

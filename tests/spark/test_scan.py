@@ -15,12 +15,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StringType, StructType
 
-from partita.formats.operations.paths import hadoop_location, spark_file_path
+from partita.formats.operations.paths import spark_file_path
 from partita.spark import deleted_rows
 from partita.spark.frames import frame_from_arrow
 from partita.spark.positions import FILE_INDEX, FILE_PATH, ROW_INDEX
 from partita.spark.scan import FileGroup, ScanFiles, scan_files
 from partita.spark.session_state import override_settings
+from partita.storage.hadoop import hadoop_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,12 @@ KEY = PartitionKey.of(date=date(2025, 1, 15), region="us-east")
 def hours_after_start(hours: float) -> datetime:
     """So many hours after the start of 2025."""
     return START + timedelta(hours=hours)
+
+
+def events_from_arrow(table: pa.Table) -> list[Event]:
+    """The events of rows of the ledger."""
+    field_names = [f.name for f in fields(Event)]
+    return [Event(**row) for row in table.select(field_names).to_pylist()]
 
 
 def event(

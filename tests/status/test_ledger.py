@@ -20,10 +20,18 @@ from partita.lake import Lake
 from partita.status.delta_tables import TableLocation, create_files_view, open_table, open_table_version
 from partita.status.duckdb_engine import fetch_arrow, open_connection
 from partita.status.duckdb_sql import Sql
-from partita.status.events import Event, event_duckdb_types, event_schema, events_from_arrow, events_to_arrow
+from partita.status.events import Event, event_duckdb_types, event_schema, events_to_arrow
 from partita.status.ledger import Ledger
 from partita.status.schema import PARTITION_STATUS_COLUMNS, status_schema
-from tests.status.histories import KEY, event, failure_event, hours_after_start, status_rows, success_event
+from tests.status.histories import (
+    KEY,
+    event,
+    events_from_arrow,
+    failure_event,
+    hours_after_start,
+    status_rows,
+    success_event,
+)
 from tests.vectors import load_vectors
 
 

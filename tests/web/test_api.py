@@ -336,7 +336,7 @@ def test_a_selection_of_the_map_is_what_the_list_has(client: TestClient) -> None
     found = client.get(
         "/api/partitions", params={"asset": "daily_sales", "selected": f"{first},{first + 1},3,3"}
     ).json()
-    assert [row["label"] for row in found["rows"]] == ["date=2026-06-01, region=us", "date=2026-06-02, region=us"]
+    assert [row["label"] for row in found["rows"]] == ["date=2026-06-01,region=us", "date=2026-06-02,region=us"]
     assert [row["place"] for row in found["rows"]] == [[first, 3], [first + 1, 3]]
 
 

@@ -20,7 +20,7 @@ from partita.algebra.physical_values import PhysicalValue, to_physical_value
 from partita.algebra.spec import PartitionField, PartitionSpec
 from partita.algebra.step_function import StepFunction
 from partita.algebra.transforms import HashedTransform, TransformFamily
-from partita.algebra.types import FLOAT_KINDS, CharType, LogicalType, TypeKind
+from partita.algebra.types import CharType, LogicalType, TypeKind
 from partita.errors import PartitionsError, SchemaError
 
 
@@ -193,21 +193,6 @@ def domains_from_partition(spec: PartitionSpec, values: Mapping[str, object]) ->
         fields = [f for f in spec.fields if f.source == source]
         domains[source] = tuple(_domains_of_column(fields, spec.family, values))
     return domains
-
-
-def domain_from_statistics(
-    lower: object, upper: object, null_presence: NullPresence, type_: LogicalType
-) -> IntervalDomain:
-    """Return what a file's statistics say about a column; a bound of None is unknown.
-
-    Statistics leave out NaN, which sorts above all else, so a float column has no upper bound. A bound of NaN, which
-    some writers store, counts as unknown.
-    """
-    bounds = [None if bound is None or bound != bound else to_physical_value(bound, type_) for bound in (lower, upper)]  # noqa: PLR0124
-    if isinstance(type_, CharType) and isinstance(bounds[1], str):
-        # Values are padded when they are read; characters below the space can then change their order.
-        bounds[1] = bounds[1].ljust(type_.length) if min(bounds[1], default=" ") >= " " else None
-    return IntervalDomain(Interval(bounds[0], None if type_.kind in FLOAT_KINDS else bounds[1]), null_presence)
 
 
 def physical_result(field: PartitionField, family: TransformFamily, value: object) -> PhysicalValue:

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from partita.algebra.key import PartitionKey, check_dimension_name
+from partita.algebra.key_label import key_label
 from partita.algebra.key_text import KeyValue
 from partita.algebra.partition_sets import Dimension, PartitionSet
 from partita.algebra.time_windows import TimeWindows
@@ -184,10 +185,12 @@ def upstream_keys(mapping: FunctionMapping, key: PartitionKey) -> Iterable[Parti
     try:
         mapped_keys = tuple(mapping.function(key))
     except Exception as error:
-        raise DefinitionError(f"{mapping.name} fails for {key}: {type(error).__name__}: {error}") from error
+        raise DefinitionError(f"{mapping.name} fails for {key_label(key)}: {type(error).__name__}: {error}") from error
     for mapped_key in mapped_keys:
         if not isinstance(mapped_key, PartitionKey):
-            raise DefinitionError(f"{mapping.name} must return partition keys, and returned {mapped_key!r} for {key}")
+            raise DefinitionError(
+                f"{mapping.name} must return partition keys, and returned {mapped_key!r} for {key_label(key)}"
+            )
         yield mapped_key
 
 
@@ -198,7 +201,10 @@ def _selection_by_function(
     for key in mapped_keys:
         if tuple(key) != upstream.names:
             names = ", ".join(upstream.names) or "none"
-            raise DefinitionError(f"{mapping.name} returned the key {key}, but the upstream's dimensions are: {names}")
+            label = key_label(key, empty="without dimensions")
+            raise DefinitionError(
+                f"{mapping.name} returned the key {label}, but the upstream's dimensions are: {names}"
+            )
     return DimensionSelection(upstream.names, tuple(tuple(key.values()) for key in mapped_keys))
 
 

@@ -130,13 +130,6 @@ def must_match(predicate: CompiledPredicate, domains: ColumnDomains) -> bool:
     return possible_truths(predicate.root, domains) == TRUE
 
 
-def exclusion_reason(predicate: CompiledPredicate, domains: ColumnDomains) -> str | None:
-    """Return the text of the first part of the predicate that no row can match, or None if rows may match."""
-    if may_match(predicate, domains):
-        return None
-    return next(p.text for p in predicate.parts if not possible_truths(p.node, domains) & TRUE)
-
-
 def _compile_node(predicate: Predicate, schema: Schema, *, negate: bool = False) -> PruneNode:
     """Compile a predicate or its negation: NOT is pushed down to the leaves, where it swaps true and false."""
     if isinstance(predicate, Not):

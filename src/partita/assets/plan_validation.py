@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from partita.algebra.key_label import partition_label
 from partita.assets.asset import Asset
 from partita.assets.lake_context import LakeContext
-from partita.assets.run_plan import RunPlan, key_label
+from partita.assets.run_plan import RunPlan
 from partita.errors import DefinitionError, PlanError, PlanOutdated
 from partita.status.duckdb_engine import fetch_rows
 from partita.status.duckdb_sql import Sql, sql
@@ -59,7 +60,7 @@ def check_plan_inputs(lake: LakeContext, plan: RunPlan, assets: Mapping[str, Ass
         raise PlanOutdated(changed_assets)
     if invalid is not None:
         asset, key, problem = invalid
-        raise PlanError(f"the plan has {asset} {key_label(key)}, {problem}")
+        raise PlanError(f"the plan has {partition_label(asset, key)}, {problem}")
     return open_run_ids
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from threading import Lock
 from typing import Any, TypeAlias
 
+from partita.algebra.key_label import key_label
 from partita.status.text import count_text, one_line
 
 
@@ -115,10 +116,10 @@ _EVENT_VERBS = {"started": "started", "succeeded": "made", "failed": "could not 
 _OUTCOME_COUNTS = ("failed", "skipped", "cancelled", "left")
 
 
-def event_text(event: Mapping[str, Any], format_key: Callable[[str], str]) -> str | None:
+def event_text(event: Mapping[str, Any]) -> str | None:
     """Describe an event in one line, or return None for an event that users need not see.
 
-    `format_key` renders partition keys. The event `result` has the fields of `RunResult.document()`.
+    The event `result` has the fields of `RunResult.document()`.
     """
     kind = event["event"]
     if kind == "result":
@@ -133,7 +134,7 @@ def event_text(event: Mapping[str, Any], format_key: Callable[[str], str]) -> st
         return None
     keys = event.get("keys") or []
     is_single = event["partitions"] == 1 and keys
-    partitions = format_key(keys[0]) if is_single else count_text(event["partitions"], "partition")
+    partitions = key_label(keys[0]) if is_single else count_text(event["partitions"], "partition")
     rows = "" if event.get("rows") is None else f", {count_text(event['rows'], 'row')}"
     error = f": {one_line(event['error'])}" if kind == "failed" else ""
     return f"{one_line(event['asset'])}: {partitions} {_EVENT_VERBS[kind]}{rows}{error}"

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from partita.algebra.key import PartitionKey
+from partita.algebra.key_label import key_label, partition_label
 from partita.errors import PlanError, value_repr
-from partita.status.text import count_text, escape_text, one_line, size_text, value_text
+from partita.status.text import count_text, one_line, size_text
 
 PLANNED_SCHEMA = pa.schema([
     ("asset_key", pa.string()), ("partition_key", pa.string()), ("batch", pa.int64()),
@@ -154,11 +154,11 @@ class RunPlan:
             asset: the name of the asset.
             key: the canonical text of the partition key.
         """
-        label = f"{asset} {key_label(key)}"
+        label = partition_label(asset, key)
         for row in _partition_rows(self.partitions, asset, key):
             return f"{label} runs in batch {row['batch'] + 1} of {asset}: {_reason_text(row)}"
         for row in _partition_rows(self.blocked, asset, key):
-            return f"{label} is held back: {row['by_asset']} {key_label(row['by_partition'])} is missing"
+            return f"{label} is held back: {partition_label(row['by_asset'], row['by_partition'])} is missing"
         return f"{label} does not run: it is current, not expected, or was not asked for"
 
     def header(self) -> dict[str, Any]:
@@ -200,19 +200,13 @@ def narrow_plan(plan: RunPlan, asset: str, keys: pa.Array) -> RunPlan:
     return replace(plan, partitions=planned_rows, blocked=blocked_rows, request={**plan.request, "chosen": len(keys)})
 
 
-def key_label(text: str) -> str:
-    """Return a canonical key in a form for people: `date=2025-01-15,region=us`."""
-    values = ",".join(f"{name}={value_text(value)}" for name, value in PartitionKey.parse(text).items())
-    return escape_text(values) if values else "-"
-
-
 def _partition_rows(table: pa.Table, asset: str, key: str) -> list[dict[str, Any]]:
     is_partition = pc.and_(pc.equal(table["asset_key"], asset), pc.equal(table["partition_key"], key))
     return list(table.filter(is_partition).to_pylist())
 
 
 def _reason_text(row: Mapping[str, Any]) -> str:
-    upstream = "" if row["by_asset"] is None else f" ({row['by_asset']} {key_label(row['by_partition'])})"
+    upstream = "" if row["by_asset"] is None else f" ({partition_label(row['by_asset'], row['by_partition'])})"
     return f"{', '.join(row['reasons'])}{upstream}"
 
 
@@ -241,7 +235,7 @@ def _text_lines(plan: RunPlan) -> Iterator[str]:
     if plan.blocked.num_rows:
         yield "held back:"
     for row in plan.blocked.slice(0, _MAX_PARTITIONS_SHOWN).to_pylist():
-        upstream = f"{one_line(row['by_asset'])} {key_label(row['by_partition'])}"
-        yield f"  {one_line(row['asset_key'])} {key_label(row['partition_key'])}  waits for {upstream}"
+        upstream = partition_label(row["by_asset"], row["by_partition"])
+        yield f"  {partition_label(row['asset_key'], row['partition_key'])}  waits for {upstream}"
     if plan.blocked.num_rows > _MAX_PARTITIONS_SHOWN:
         yield f"  and {plan.blocked.num_rows - _MAX_PARTITIONS_SHOWN:,} more"

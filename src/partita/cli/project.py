@@ -52,10 +52,10 @@ class Project:
         return self.file.parent
 
 
-def find_project(start: Path | None = None) -> Project | None:
-    """Return the project of a folder (default: the current one), or None if no project file is there or above."""
-    start = (Path.cwd() if start is None else start).resolve()
-    for folder in (start, *start.parents):
+def find_project() -> Project | None:
+    """Return the project of the current folder, or None if no project file is there or above."""
+    current_folder = Path.cwd()
+    for folder in (current_folder, *current_folder.parents):
         if (folder / PROJECT_FILE).is_file():
             return read_project(folder / PROJECT_FILE)
     return None

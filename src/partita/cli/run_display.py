@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from partita.algebra.key_label import partition_label
 from partita.assets.progress import event_text
-from partita.assets.run_plan import key_label
 from partita.cli.output import print_stderr
 from partita.status.text import one_line
 
@@ -88,7 +88,7 @@ class TextRunDisplay:
 
 def progress_line(event: Mapping[str, Any]) -> str | None:
     """Describe an event in one line with the progress of the run, or return None if users need not see it."""
-    text = event_text(event, key_label)
+    text = event_text(event)
     if event["event"] in ("succeeded", "failed", "skipped"):
         return f"{text}  [{event['done']:,}/{event['total']:,}]"
     return text
@@ -97,11 +97,11 @@ def progress_line(event: Mapping[str, Any]) -> str | None:
 def summary_lines(result: RunResult) -> Iterator[str]:
     """Return the lines that describe the result of a run: its failures, its counts and how to resume it."""
     for failure in result.failures[:_MAX_SHOWN_FAILURES]:
-        yield f"failed: {one_line(failure.asset)} {key_label(failure.key)}"
+        yield f"failed: {partition_label(failure.asset, failure.key)}"
         yield from (f"  {one_line(line)}" for line in failure.error.splitlines())
     if len(result.failures) > _MAX_SHOWN_FAILURES:
         yield f"and {len(result.failures) - _MAX_SHOWN_FAILURES:,} more failures; `partita status --failed` lists them"
-    yield f"run {result.run_id}: {event_text({'event': 'result', **result.document()}, key_label)}"
+    yield f"run {result.run_id}: {event_text({'event': 'result', **result.document()})}"
     if result.left or result.cancelled:
         yield f"resume the run with `partita run --resume {result.run_id}`"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from partita.cli.key_argument import parse_timestamp, readable_key
+from partita.cli.key_argument import key_argument, parse_timestamp
 from partita.cli.lake_option import add_lake_options, open_lake
 from partita.cli.output import print_line, print_stderr
 from partita.cli.status_grid import GridCell, grid_lines
@@ -154,7 +154,7 @@ def _list_lines(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
     for asset, key, display, since, reasons, error in rows:
         reason_text = f"  {', '.join(reasons)} since {_timestamp_text(since)}" if reasons else ""
         error_text = "" if error is None else f"  {error_line(error)}"
-        yield f"{one_line(asset)}  {readable_key(key)}  {display}{reason_text}{error_text}".rstrip()
+        yield f"{one_line(asset)}  {key_argument(key)}  {display}{reason_text}{error_text}".rstrip()
 
 
 def _asset_grids(rows: Sequence[Sequence[Any]]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from partita.cli.key_argument import readable_key
+from partita.cli.key_argument import key_argument
 from partita.status.states import MARKS, mark_counts_text
 
 _MAX_LINES = 20
@@ -58,7 +58,7 @@ def _time_lines(cells: Sequence[GridCell], time_dimension: str) -> Iterator[str]
     first, last = (_timestamp_text(visible_moments[i]) for i in (0, -1))
     yield f"  {time_dimension}: {first} to {last}{hidden_text}"
     for rest, marks in list(lines.items())[:_MAX_LINES]:
-        name = readable_key(rest)
+        name = key_argument(rest)
         label = "" if name == "-" else name if len(name) <= 24 else name[:23] + "…"
         yield f"  {label:<25}{''.join(marks.get(moment, ' ') for moment in visible_moments)}".rstrip()
     if len(lines) > _MAX_LINES:

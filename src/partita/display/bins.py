@@ -11,19 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from partita.algebra.key import PartitionKey
+from partita.algebra.key_label import key_label
 from partita.display.coordinates import ACROSS, DOWN, PARTITIONS, TICKS
 from partita.display.layout import WRAPPED_VALUE, Axis, Box, coordinate_label
 from partita.display.status_snapshot import AssetSummary, StatusSnapshot
-from partita.errors import KeyFormatError
 from partita.status.duckdb_sql import Sql, name, sql
 from partita.status.states import MARKS
-from partita.status.text import escape_text, one_line, value_text
 
 DEFAULT_COLUMNS, DEFAULT_ROWS = 240, 60
 """The default maximum of bins across and down."""
 MAX_BINS_PER_AXIS = 400
-_MAX_LABEL_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +131,7 @@ def bin_partitions(  # noqa: PLR0913, PLR0917 - the partitions, the axes and the
 
 def _partition_labels(snapshot: StatusSnapshot, condition: Sql, box: Box) -> tuple[str, ...]:
     select = sql("SELECT x, y, partition_key FROM {rows} WHERE {condition}", rows=PARTITIONS, condition=condition)
-    labels = {(x, y): key_label(key) for x, y, key in snapshot.fetch_rows(select)}
+    labels = {(x, y): key_label(key, empty="") for x, y, key in snapshot.fetch_rows(select)}
     return tuple(labels.get((x, y), "") for y in range(box.y0, box.y1 + 1) for x in range(box.x0, box.x1 + 1))
 
 
@@ -193,21 +190,4 @@ def _tick_labels(snapshot: StatusSnapshot, asset_number: int, direction: str, co
             coordinates=sorted(coordinates),
         )
     )
-    return {coordinate: key_label(value) for coordinate, value in rows}
-
-
-def key_label(text: str) -> str:
-    """Return a canonical key, or a part of one, as a label on one line: `region=us-east, shard=3`."""
-    try:
-        values = PartitionKey.parse(text).items()
-    except KeyFormatError:
-        return one_line(text, _MAX_LABEL_LENGTH)
-    return one_line(
-        ", ".join(f"{name}={escape_text(value_text(value), _MAX_LABEL_LENGTH)}" for name, value in values),
-        2 * _MAX_LABEL_LENGTH,
-    )
-
-
-def partition_label(key: str) -> str:
-    """Return the label of a partition: `key_label` of its key, or `the whole asset` for the empty key."""
-    return key_label(key) or "the whole asset"
+    return {coordinate: key_label(value, empty="") for coordinate, value in rows}

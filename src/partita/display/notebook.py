@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from partita.display.bins import bin_partitions, key_label
+from partita.algebra.key_label import partition_label, table_partition_label
+from partita.display.bins import bin_partitions
 from partita.display.status_snapshot import AssetSummary, StatusSnapshot, snapshot_from_marks, snapshot_from_status
 from partita.display.svg import heatmap_svg, legend_html
 from partita.status.states import CURRENT_MARK, FAILED_MARK, MISSING_MARK, STALE_MARK, mark_counts_text
@@ -64,8 +65,7 @@ def table_html(name: str, spec: str, spec_id: int, partitions: pa.Table) -> str:
     )
     largest = partitions.sort_by([("bytes", "descending")]).slice(0, _MAX_PARTITIONS).to_pylist()
     lines = [
-        ("without a key" if row["key"] is None else key_label(row["key"]) or "the whole table", f"{row['spec_id']}",
-         f"{row['files']:,}", bytes_text(row["bytes"]))
+        (table_partition_label(row["key"]), f"{row['spec_id']}", f"{row['files']:,}", bytes_text(row["bytes"]))
         for row in largest
     ]  # fmt: skip
     maps = "".join(_map_html(snapshot_from_marks(marked_rows, datetime.now(UTC))))
@@ -93,8 +93,7 @@ def plan_html(partitions: pa.Table, blocked_rows: pa.Table, planned_at: datetime
         for asset in snapshot.assets.values()
     ]
     blocked_lines = [
-        (f"{one_line(row['asset_key'])} {key_label(row['partition_key'])}",
-         f"{one_line(row['by_asset'])} {key_label(row['by_partition'])}")
+        (partition_label(row["asset_key"], row["partition_key"]), partition_label(row["by_asset"], row["by_partition"]))
         for row in blocked_rows.slice(0, _MAX_PARTITIONS).to_pylist()
     ]  # fmt: skip
     count = f"<p><b>{partitions.num_rows:,} partitions</b> would run, {blocked_rows.num_rows:,} are held back</p>"

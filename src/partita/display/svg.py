@@ -12,15 +12,16 @@ from partita.status.states import MARKS, MARKS_WORST_FIRST, MISSING_MARK
 _TOP_MARGIN, _LEFT_MARGIN, _MAX_LABEL_LENGTH = 18, 150, 22
 _MIN_SHAPE_HEIGHT = 4.0
 """The height that a shape needs; lower parts are a plain colour."""
+_MAX_WIDTH = 900
 _MIN_STACK_HEIGHT, _MIN_VISIBLE_HEIGHT = 12.0, 2.0
 """The height from which a bin of many partitions has room for a shape, and the least height of the worst mark in a
 lower one."""
 
 
-def heatmap_svg(bins: HeatmapBins, width: int = 900) -> str:
-    """Return the bins as SVG of at most about this width; every text in it is escaped."""
+def heatmap_svg(bins: HeatmapBins) -> str:
+    """Return the bins as SVG of at most about `_MAX_WIDTH`; every text in it is escaped."""
     columns, rows = len(bins.across.labels), len(bins.down.labels)
-    cell_width = max(2.0, min(22.0, (width - _LEFT_MARGIN) / columns))
+    cell_width = max(2.0, min(22.0, (_MAX_WIDTH - _LEFT_MARGIN) / columns))
     row_height = max(6.0, min(20.0, 340 / rows))
     height = _TOP_MARGIN + rows * row_height + 4
     parts = [*_axis_labels(bins, cell_width, row_height)]

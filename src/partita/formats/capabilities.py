@@ -9,6 +9,7 @@ from enum import StrEnum
 class Operation(StrEnum):
     """What a user may ask of a table; a format that can't do it declares a `Gap`."""
 
+    READ = "read"
     APPEND = "append"
     OVERWRITE_PARTITIONS = "overwrite_partitions"
     REPLACE_PARTITIONS = "replace_partitions"

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from partita.algebra.predicate import Predicate
+    from partita.formats.capabilities import Operation
     from partita.formats.partition_selection import PartitionSelection
 
 WRITTEN_FILE_SCHEMA = pa.schema([("path", pa.string()), ("partition", pa.list_(pa.string())), ("rows", pa.int64()),
@@ -34,7 +35,7 @@ class TableChange:
     `TableRows.update_rows` and `delete_rows` return a change without scope; the operation completes it.
     """
 
-    operation: str
+    operation: Operation
     added_files: pa.Table = field(default_factory=WRITTEN_FILE_SCHEMA.empty_table)
     removed_file_indices: np.ndarray = field(default_factory=lambda: NO_FILE_INDICES)
     read_scope: Predicate | PartitionSelection | None = None

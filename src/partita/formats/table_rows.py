@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from partita.formats.capabilities import Operation
 from partita.formats.table_change import NO_FILE_INDICES, TableChange, total
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class TableRows(ABC):
     """
 
     table_version: TableVersion
-    operation: str
+    operation: Operation
     removed_file_indices: np.ndarray = field(default_factory=lambda: NO_FILE_INDICES)
 
     @abstractmethod

@@ -12,6 +12,7 @@ import pyarrow as pa
 from partita.algebra.schema import Schema
 from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.arrow.prune import ColumnStatistics
+from partita.formats.capabilities import Operation
 from partita.formats.containment import absolute_paths
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from partita.formats.partition_selection import PartitionSelection
     from partita.formats.table_change import TableChange
     from partita.formats.table_rows import TableRows
-
-READ = "read"
-"""What rows are opened for if nothing is changed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,5 +98,5 @@ class TableVersion(ABC):
         """Delete written files that no commit will reference."""
 
     @abstractmethod
-    def rows(self, operation: str = READ) -> TableRows:
+    def rows(self, operation: Operation = Operation.READ) -> TableRows:
         """Return what reads and writes the rows of this version on Spark, for an operation."""

@@ -7,6 +7,8 @@ runs.py          LakeRunMethods: register assets, observe sources, plan and run
 status.py        LakeStatusMethods: record attempts, ask for status
 base.py          LakeBase: the fields that the parts share, and `observe_first`
 ```
+
+ADR 40 says why these are base classes.
 """
 
 from partita.lake.lake import Lake

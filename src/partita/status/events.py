@@ -170,12 +170,6 @@ def repeat_event(event: Event, varying_fields: Mapping[str, Sequence[Any]]) -> p
     return pa.Table.from_arrays(columns, schema=row.schema)
 
 
-def events_from_arrow(table: pa.Table) -> list[Event]:
-    """Return the events of rows of the ledger."""
-    field_names = [f.name for f in fields(Event)]
-    return [Event(**row) for row in table.select(field_names).to_pylist()]
-
-
 def validate_timestamp(name: str, value: object) -> datetime:
     """Return a timestamp in UTC; raise `StatusError` where it has no time zone or is finer than a microsecond."""
     if not isinstance(value, datetime) or value != value:  # noqa: PLR0124 - pandas' NaT

@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from partita.algebra.key import PartitionKey
+from partita.algebra.key_label import partition_label
 from partita.status.events import Outcome
 from partita.status.queries import MISSING_FUNCTION_REASON
 from partita.status.states import DisplayStatus, StaleContext, StaleReason
 from partita.status.status_view import STATUS_COLUMNS
-from partita.status.text import error_line, escape_text, one_line, timestamp_text, value_text
+from partita.status.text import error_line, timestamp_text
 
 if TYPE_CHECKING:
     from partita.status.queries import StatusReader
@@ -88,7 +89,7 @@ def _explanation_document(explanation: StatusExplanation, rendered_ids: set[int]
 
 
 def _text_lines(explanation: StatusExplanation, indent: str, rendered_ids: set[int]) -> Iterator[str]:
-    yield f"{indent}{partition_text(explanation.asset, explanation.key)}: {explanation.display_status}"
+    yield f"{indent}{partition_label(explanation.asset, explanation.key)}: {explanation.display_status}"
     if id(explanation) in rendered_ids:
         yield f"{indent}  {_ALREADY_SHOWN}"
         return
@@ -174,7 +175,7 @@ class _CauseChain:
             upstream_text, upstream = None, None
             if change["by_asset"] is not None:
                 upstream_partition = change["by_asset"], change["by_partition"]
-                upstream_text = partition_text(change["by_asset"], PartitionKey.parse(change["by_partition"]))
+                upstream_text = partition_label(*upstream_partition)
                 upstream = None if upstream_partition in path else self.explanation(upstream_partition, path)
             text = StaleReason.UPSTREAM_CHANGED.text(StaleContext(row, definition, upstream_text))
             causes.append(Cause(StaleReason.UPSTREAM_CHANGED, change["since"], text, upstream))
@@ -212,9 +213,3 @@ def _status_facts(row: dict[str, Any]) -> Iterator[str]:
 
 def _moment_text(timestamp: datetime) -> str:
     return timestamp_text(timestamp, separator=" ")
-
-
-def partition_text(asset: str, key: PartitionKey) -> str:
-    """Return a partition as people read it: `orders[date=2025-01-15]`."""
-    values = ", ".join(f"{name}={escape_text(value_text(value))}" for name, value in key.items())
-    return f"{one_line(asset)}[{values}]" if key else one_line(asset)

@@ -1,9 +1,10 @@
-"""Values as people read them: safe single-line text, timestamps, ages, counts and sizes."""
+"""Facts of status as people read them: single-line text, timestamps, ages, counts and sizes."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+
+from partita.errors import escape_text
 
 _MAX_LENGTH = 200
 _TIME_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -15,27 +16,10 @@ def one_line(text: str, max_length: int = _MAX_LENGTH) -> str:
     return escape_text(start.splitlines()[0] if start else "", max_length)
 
 
-def error_line(text: str, max_length: int = _MAX_LENGTH) -> str:
+def error_line(text: str) -> str:
     """Return the line of an error that says what went wrong: the last line of a Python traceback, else the first."""
     lines = text.strip().splitlines() if text.lstrip().startswith("Traceback (") else []
-    return one_line(lines[-1] if lines else text, max_length)
-
-
-def escape_text(text: str, max_length: int = _MAX_LENGTH) -> str:
-    """Return a text with unprintable characters escaped, line ends too, cut to `max_length`.
-
-    A terminal would obey control characters, and the text comes from files that others wrote.
-    """
-    start = text[: max_length + 1]
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in start)
-    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
-
-
-def value_text(value: Any) -> str:
-    """Return a value of a partition key: timestamps in UTC with a Z, nulls and booleans in lower case."""
-    if isinstance(value, datetime):
-        return timestamp_text(value)
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return one_line(lines[-1] if lines else text)
 
 
 def timestamp_text(timestamp: datetime, *, separator: str = "T", timespec: str = "auto") -> str:

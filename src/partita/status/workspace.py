@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from partita.algebra.key import PartitionKey
+from partita.algebra.key_label import key_label
 from partita.algebra.mappings import FunctionMapping
 from partita.algebra.partition_sets import DynamicDimension
 from partita.errors import DefinitionError, StatusError, StorageError, UnknownAsset, value_repr
@@ -138,7 +139,8 @@ class Workspace:
         if not self._has_dimensions(asset, keys_by_dimensions):
             names = self._dimension_names[asset] or ()
             key = next(key for dimensions, key in keys_by_dimensions.items() if dimensions != names)
-            raise StatusError(f"{asset!r} has no partition {key!r}; its dimensions are: {', '.join(names) or 'none'}")
+            label = key_label(key, empty="without dimensions")
+            raise StatusError(f"{asset!r} has no partition {label}; its dimensions are: {', '.join(names) or 'none'}")
 
     def _has_dimensions(self, asset: str, dimension_sets: Iterable[tuple[str, ...]]) -> bool:
         names = self._dimension_names[asset]

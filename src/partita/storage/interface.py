@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote, urlsplit
 
 from partita.errors import StorageError, value_repr
+from partita.storage.hadoop import hadoop_location
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,9 +137,14 @@ class Storage(ABC):
     def open_output(self, path: str) -> pa.NativeFile:
         """Open a new file for pyarrow to write; it is durable once closed. An existing file is refused."""
 
-    @abstractmethod
     def hadoop_location(self, path: str = "") -> str:
-        """Return the location that Spark's Hadoop layer takes: a plain path, or a URI with Hadoop's scheme."""
+        """Return the location that Hadoop takes for a file in this folder, or for the folder."""
+        root = hadoop_location(self._uri_with_account())
+        return f"{root.rstrip('/')}/{path}" if path else root
+
+    def _uri_with_account(self) -> str:
+        """Return the URI of the folder, with the account of the store if other programs need it."""
+        return self.uri
 
     @contextmanager
     def translate_errors(self, operation: str, path: str) -> Iterator[None]:

@@ -149,9 +149,6 @@ class LocalStorage(Storage):
 
             return pa.PythonFile(FileWriter(file, path, self, close_file), mode="w")
 
-    def hadoop_location(self, path: str = "") -> str:
-        return f"{self.uri.rstrip('/')}/{path}" if path else self.uri
-
     def _resolve_path(self, path: str) -> Path:
         if path.startswith("/") or ".." in path.split("/") or "\0" in path:
             raise StorageError(f"{path!r} is not a path inside of {self.uri}")

@@ -116,14 +116,10 @@ class ObjectStorage(Storage):
             file = open_writer(self._store, path)
             return pa.PythonFile(FileWriter(file, path, self, file.close), mode="w")
 
-    def hadoop_location(self, path: str = "") -> str:
-        root = self._hadoop_root()
-        return f"{root.rstrip('/')}/{path}" if path else root
-
-    def _hadoop_root(self) -> str:
+    def _uri_with_account(self) -> str:
         scheme, _, rest = self.uri.partition("://")
         if scheme != "az":
-            return f"{'s3a' if scheme == 's3' else scheme}://{rest}"
+            return self.uri
         options = {name.lower(): value for name, value in self.options}
         account = next((options[name] for name in _ACCOUNT_OPTIONS if name in options), None)
         if account is None:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from partita.algebra.key import PartitionKey
-from partita.display.bins import key_label
+from partita.algebra.key_label import partition_label
 from partita.display.status_snapshot import REASON_BITS
 from partita.errors import PartitaError
 from partita.status.states import MARKS, MARKS_WORST_FIRST, MISSING_MARK, PLANNABLE_STATES, Mark, mark_counts_text
@@ -95,7 +95,7 @@ def _template_environment() -> Environment:
     environment.filters |= {
         "clock": clock_text,
         "size": bytes_text,
-        "key_label": key_label,
+        "partition_label": partition_label,
         "one_line": one_line,
         "error_line": error_line,
     }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key import PartitionKey
+from partita.algebra.key_label import key_label, value_label
 from partita.algebra.key_text import tagged_text
 from partita.assets.dimension_fields import keys_by_spec
-from partita.display.bins import partition_label
 from partita.errors import StatusError
-from partita.status.text import json_timestamp, value_text
+from partita.status.text import json_timestamp
 from partita.web.partition_list import find_partition_status
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ def partition_document(snapshot: StatusSnapshot, asset: str, key_text: str) -> d
         "as_of": json_timestamp(snapshot.as_of),
         "asset": asset,
         "key": str(key),
-        "label": partition_label(key_text),
+        "label": key_label(key_text),
         "id": key.id(asset),
         "values": [
-            {"name": name, "type": _TYPE_NAMES[tagged_text(value)[0]], "value": value_text(value)}
+            {"name": name, "type": _TYPE_NAMES[tagged_text(value)[0]], "value": value_label(value)}
             for name, value in key.items()
         ],
         "table": facts.table,
@@ -99,5 +99,6 @@ def _parse_asset_key(snapshot: StatusSnapshot, asset: str, key_text: str) -> Par
     is_mismatch = facts.is_registered and sorted(key) != sorted(facts.dimensions)
     if is_mismatch and find_partition_status(snapshot, asset, key_text) is None:
         dimensions = ", ".join(facts.dimensions) or "nothing"
-        raise StatusError(f"{asset!r} is partitioned by {dimensions}, but the key {key_text!r} is not")
+        label = key_label(key, empty="without dimensions")
+        raise StatusError(f"{asset!r} is partitioned by {dimensions}, but the key {label} is not")
     return key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from partita.display.bins import partition_label
+from partita.algebra.key_label import key_label
 from partita.display.coordinates import PARTITIONS
 from partita.display.status_snapshot import REASON_BITS, STATE_BITS, StatusSnapshot
 from partita.status.duckdb_engine import timestamp_from_micros
@@ -84,7 +84,7 @@ def _status_document(row: Sequence[Any]) -> dict[str, Any]:
     status = dict(zip((*_STATUS_COLUMNS, *_TIMESTAMP_COLUMNS), row, strict=True))
     return {
         "key": status["partition_key"],
-        "label": partition_label(status["partition_key"]),
+        "label": key_label(status["partition_key"]),
         "mark": MARKS[status["mark"]].name,
         "states": [name for name in COMMON_STATE_FILTERS if status["states"] & STATE_BITS[name]],
         "reasons": [name for name, bit in REASON_BITS.items() if status["reasons"] & bit],

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 
+from partita.algebra.key_label import key_label
 from partita.algebra.ulid import new_ulid
-from partita.display.bins import partition_label
 from partita.display.coordinates import PARTITIONS
 from partita.status.duckdb_sql import sql
 from partita.status.states import PLANNABLE_STATES
@@ -200,7 +200,7 @@ def _reason_counts(rows: pa.Table) -> dict[str, int]:
 def _partition_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "key": row["partition_key"],
-        "label": partition_label(row["partition_key"]),
+        "label": key_label(row["partition_key"]),
         "batch": row["batch"] + 1,
         "reasons": row["reasons"],
         "since": json_timestamp(row["since"]),
@@ -212,7 +212,7 @@ def _blocked_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "asset": row["asset_key"],
         "key": row["partition_key"],
-        "label": partition_label(row["partition_key"]),
+        "label": key_label(row["partition_key"]),
         "reasons": row["reasons"],
         **_cause_fields(row),
     }
@@ -220,4 +220,4 @@ def _blocked_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cause_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     key = row["by_partition"]
-    return {"by_asset": row["by_asset"], "by_key": key, "by_label": None if key is None else partition_label(key)}
+    return {"by_asset": row["by_asset"], "by_key": key, "by_label": None if key is None else key_label(key)}

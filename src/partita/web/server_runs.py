@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.exceptions import HTTPException
 
+from partita.algebra.key_label import key_label
 from partita.assets.progress import event_text
-from partita.display.bins import partition_label
 from partita.status.text import one_line
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class ServerRun:
             "assets": list(self.plan.assets),
             "error": None if self.error is None else dict(zip(("type", "message"), self.error, strict=True)),
             "failures": [
-                {"asset": f.asset, "key": f.key, "label": partition_label(f.key), "error": f.error}
+                {"asset": f.asset, "key": f.key, "label": key_label(f.key), "error": f.error}
                 for f in failures[:MAX_SHOWN_FAILURES]
             ],
             "failures_more": max(0, len(failures) - MAX_SHOWN_FAILURES),
@@ -204,4 +204,4 @@ def event_line(event: Mapping[str, Any]) -> str | None:
     """Describe an event of a run on this server in one line, or return None if users need not see it."""
     if event["event"] == "refused":
         return f"{event['error']}: {one_line(event['message'])}"
-    return _EVENT_TEXTS.get(event["event"]) or event_text(event, partition_label)
+    return _EVENT_TEXTS.get(event["event"]) or event_text(event)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from partita.algebra.key_label import table_partition_label
 from partita.status.text import bytes_text, count_text, json_timestamp
 from partita.untrusted_input import parse_json
 
@@ -154,14 +155,9 @@ def _layout_warnings(
 
 
 def _largest_partitions(partitions: pa.Table) -> list[dict[str, Any]]:
-    from partita.display.bins import key_label
-
     largest = partitions.sort_by([("bytes", "descending")]).slice(0, MAX_LARGEST_PARTITIONS)
     rows = largest.select(["key", "spec_id", "files", "rows", "bytes"]).to_pylist()
-    return [
-        {**row, "label": "without a key" if row["key"] is None else key_label(row["key"]) or "the whole table"}
-        for row in rows
-    ]
+    return [{**row, "label": table_partition_label(row["key"])} for row in rows]
 
 
 def _version_document(row: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 import partita as pt
 from partita.algebra.predicate_text import parse_predicate
+from partita.formats.capabilities import Operation
 from partita.formats.delta.state import DeltaTableVersion
 from partita.formats.delta.store import DeltaTableStore
 from partita.formats.file_plan import plan_files
@@ -43,14 +44,14 @@ def write_data_file(
 
 def append_change(*files: dict[str, Any]) -> TableChange:
     """Return the change that appends some files."""
-    return TableChange("append", pa.Table.from_pylist(list(files), WRITTEN_FILE_SCHEMA))
+    return TableChange(Operation.APPEND, pa.Table.from_pylist(list(files), WRITTEN_FILE_SCHEMA))
 
 
 def delete_change(state: DeltaTableVersion, where: str) -> TableChange:
     """Return the change that removes every file that a predicate may match."""
     predicate = parse_predicate(where, state.schema)
     return TableChange(
-        "delete", WRITTEN_FILE_SCHEMA.empty_table(), plan_files(state, predicate).file_indices, predicate
+        Operation.DELETE, WRITTEN_FILE_SCHEMA.empty_table(), plan_files(state, predicate).file_indices, predicate
     )
 
 
@@ -59,7 +60,7 @@ def overwrite_change(state: DeltaTableVersion, partition: str, *files: dict[str,
     file_indices = [index for index, value in enumerate(state.partitions["p"].to_pylist()) if value == partition]
     added_files = pa.Table.from_pylist(list(files), WRITTEN_FILE_SCHEMA)
     chosen = select_partitions(state, pa.table({"p": [partition]}))
-    return TableChange("overwrite_partitions", added_files, np.array(file_indices, np.int64), chosen)
+    return TableChange(Operation.OVERWRITE_PARTITIONS, added_files, np.array(file_indices, np.int64), chosen)
 
 
 def append_many_files(uri: str, start: int) -> int:

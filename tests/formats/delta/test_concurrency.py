@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 
 import partita as pt
 from partita.errors import CommitConflict
+from partita.formats.capabilities import Operation
 from partita.formats.delta.state import DeltaTableVersion
 from partita.formats.delta.store import DeltaTableStore
 from partita.formats.table_change import TableChange
@@ -146,7 +147,7 @@ def test_a_transaction_that_lands_twice_at_once_is_one(tmp_path: Path) -> None:
     versions = []
     for store, state in writers:
         added_files = append_change(write_data_file(store, state, "a", 7)).added_files
-        versions.append(state.commit(TableChange("append", added_files, transaction=("job", 1))))
+        versions.append(state.commit(TableChange(Operation.APPEND, added_files, transaction=("job", 1))))
     assert versions == [2, 2]
     assert table.version == 2
     assert ids(table) == [1, 2, 3, 7]

@@ -15,6 +15,7 @@ import pytest
 
 import partita as pt
 from partita.algebra.predicate_text import parse_predicate
+from partita.formats.capabilities import Operation
 from partita.formats.delta.columns import known_generated_columns
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 from tests.formats.delta.tables import actions_of_kind, sorted_rows
@@ -221,7 +222,7 @@ def test_a_number_that_is_none_fails_no_commit(tmp_path: Path) -> None:
         table = pt.Lake(str(tmp_path)).create_table(f"t{at}", schema, format="delta", properties=properties)
         store = table._store
         added = WRITTEN_FILE_SCHEMA.empty_table()
-        assert store.current_version().commit(TableChange("append", added, transaction=("a", 1))) == 1
+        assert store.current_version().commit(TableChange(Operation.APPEND, added, transaction=("a", 1))) == 1
 
 
 def test_a_file_that_was_read_and_went_is_a_conflict(tmp_path: Path) -> None:
@@ -230,13 +231,13 @@ def test_a_file_that_was_read_and_went_is_a_conflict(tmp_path: Path) -> None:
     state = store.current_version()
     everything = parse_predicate("true", state.schema)
     first = np.zeros(1, np.int64)
-    store.current_version().commit(TableChange("delete", WRITTEN_FILE_SCHEMA.empty_table(), first, everything))
+    store.current_version().commit(TableChange(Operation.DELETE, WRITTEN_FILE_SCHEMA.empty_table(), first, everything))
     added_files = pa.Table.from_pylist(
         [{"path": "b.parquet", "partition": [], "rows": 1, "bytes": 1, "modified": 0, "details": "{}"}],
         WRITTEN_FILE_SCHEMA,
     )
     with pytest.raises(pt.CommitConflict, match="read"):
-        state.commit(TableChange("merge", added_files, read_scope=everything, read_file_indices=first))
+        state.commit(TableChange(Operation.MERGE, added_files, read_scope=everything, read_file_indices=first))
 
 
 @pytest.mark.usefixtures("spark")

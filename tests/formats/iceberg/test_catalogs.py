@@ -38,8 +38,8 @@ from partita.formats.iceberg.catalogs import (
 from partita.formats.iceberg.create import create_table
 from partita.formats.iceberg.history import NO_SNAPSHOT
 from partita.formats.iceberg.store import IcebergTableStore
-from partita.formats.operations.paths import hadoop_location
 from partita.storage import Storage
+from partita.storage.hadoop import hadoop_location
 from tests.formats.iceberg.handwritten_snapshots import TABLE_NAME, new_table, reopen_table
 from tests.formats.iceberg.hive_server import free_port
 

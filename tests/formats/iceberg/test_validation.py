@@ -37,7 +37,7 @@ from partita.errors import PartitionsError, PartitionValueError, TableError, Unk
 from partita.formats.iceberg.maintenance import expire_snapshots, remove_orphan_files
 from partita.formats.iceberg.snapshot_change import SnapshotChange
 from partita.formats.iceberg.spec_evolution import evolve_spec
-from partita.formats.iceberg.validation import check_writable, validate_data_file
+from partita.formats.iceberg.validation import check_writable, validate_change
 from tests.formats.iceberg.snapshot_tables import (
     append_files,
     commit_change,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
 
 
 @pytest.fixture
@@ -62,6 +63,11 @@ def three_specs(tmp_path: Path) -> Table:
     evolve_spec(table, add=[bucket("id", 4)])
     evolve_spec(table, drop=["region"], add=[truncate("amount", 10)])
     return table
+
+
+def validate_data_file(metadata: TableMetadata, file: DataFile) -> None:
+    """Validate an append of one file."""
+    validate_change(metadata, SnapshotChange("append", added_files=(file,)))
 
 
 def test_validate_accepts_any_valid_spec(three_specs: Table) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import partita as pt
 from partita.arrow.distinct_rows import distinct_row_ids, sort_into_groups
 from partita.arrow.transforms import apply
+from partita.formats.capabilities import Operation
 from partita.formats.lance.files import conform_to_schema
 from partita.formats.lance.lance_table import LanceTable
 from partita.formats.lance.store import LanceTableStore
@@ -41,7 +42,7 @@ def commit_rows(table: pt.Table, rows: pa.Table, operation: str = "append", **ch
     """Write and commit rows in this process."""
     store = table_store(table)
     state = store.current_version()
-    return state.commit(TableChange(operation, uncommitted_fragments(table, rows), **change))
+    return state.commit(TableChange(Operation(operation), uncommitted_fragments(table, rows), **change))
 
 
 def uncommitted_fragments(table: pt.Table, rows: pa.Table) -> pa.Table:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
+from partita.formats.capabilities import Operation
 from partita.formats.lance import commit as lance_commit
 from partita.formats.lance.files import write_deletion_files
 from partita.formats.lance.leaf_dataset import LeafDataset, fragments_from_json
@@ -146,7 +147,9 @@ def test_a_change_that_others_are_in_the_way_of_is_undone_everywhere(tmp_path: P
     lance.dataset(state.leaf(2).uri).delete("id = 3")
     before = [state.leaf(place).open().count_rows() for place in range(4)]
     with pytest.raises(pt.CommitConflict, match="changed rows"):
-        state.commit(TableChange("delete", WRITTEN_FILE_SCHEMA.empty_table(), delete_files=delete_file_rows(gone)))
+        state.commit(
+            TableChange(Operation.DELETE, WRITTEN_FILE_SCHEMA.empty_table(), delete_files=delete_file_rows(gone))
+        )
     assert [state.leaf(place).open().count_rows() for place in range(4)] == before
     assert column_values(table) == [1, 2, 4, 5, 6]
     assert table.history()["operation"].to_pylist()[0] == "delete (undone)"
@@ -163,7 +166,7 @@ def test_a_replaced_leaf_gets_its_rows_back_when_the_write_is_undone(tmp_path: P
     added = uncommitted_fragments(table, event_rows((30, "2025-12-10", "US")))
     gone = [leaf_deletions(store, state, 2, 0)]
     lance.dataset(state.leaf(2).uri).delete("id = 3")
-    change = TableChange("overwrite", added, np.array([0, 1]), delete_files=delete_file_rows(gone))
+    change = TableChange(Operation.OVERWRITE, added, np.array([0, 1]), delete_files=delete_file_rows(gone))
     commit: Callable[..., Any] = LeafDataset.commit
 
     def commit_beside(leaf: LeafDataset, dataset: Any, operation: Any, properties: Any) -> Any:
@@ -208,7 +211,7 @@ def test_rows_go_and_come_in_one_write(tmp_path: Path) -> None:
     state = store.current_version()
     added = uncommitted_fragments(table, event_rows((30, "2025-12-10", "US"), (31, "2025-12-13", "US")))
     gone = [leaf_deletions(store, state, place, 0) for place in (0, 2)]
-    state.commit(TableChange("update", added, delete_files=delete_file_rows(gone)))
+    state.commit(TableChange(Operation.UPDATE, added, delete_files=delete_file_rows(gone)))
     assert column_values(table) == [2, 4, 30, 31]
 
 
@@ -216,7 +219,7 @@ def test_replaced_leaves_hold_the_new_rows_alone(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     added = uncommitted_fragments(table, event_rows((30, "2025-12-10", "US"), (31, "2025-12-13", "US")))
     store = table_store(table)
-    store.current_version().commit(TableChange("overwrite", added, np.array([0, 1])))
+    store.current_version().commit(TableChange(Operation.OVERWRITE, added, np.array([0, 1])))
     assert column_values(table) == [3, 4, 30, 31]
 
 
@@ -237,12 +240,12 @@ def test_two_appends_both_land_and_an_overwrite_of_the_same_partition_is_a_confl
     told = uncommitted_fragments(table, event_rows((5, "2025-12-10", "US")))
     other = uncommitted_fragments(table, event_rows((6, "2025-12-11", "US")))
     commit_rows(table, event_rows((7, "2025-12-10", "US")))
-    state.commit(TableChange("append", told))
+    state.commit(TableChange(Operation.APPEND, told))
     assert column_values(table) == [1, 2, 3, 4, 5, 7]
     partitions, others = (selection_from_partitions(state, state.written_partitions(one)) for one in (told, other))
     with pytest.raises(pt.CommitConflict):
-        state.commit(TableChange("overwrite_partitions", told, np.array([0]), partitions))
-    state.commit(TableChange("overwrite_partitions", other, np.array([2]), others))
+        state.commit(TableChange(Operation.OVERWRITE_PARTITIONS, told, np.array([0]), partitions))
+    state.commit(TableChange(Operation.OVERWRITE_PARTITIONS, other, np.array([2]), others))
     assert column_values(table) == [1, 2, 4, 5, 6, 7]
 
 
@@ -252,7 +255,7 @@ def test_a_leaf_that_another_made_with_other_columns_is_not_written_to(tmp_path:
     lance.write_dataset(pa.table({"other": [1], "id": [1]}), f"{table.uri}/event_date=2025-12-20/country=US.lance")
     store = table_store(table)
     with pytest.raises(pt.TableError, match="repair"):
-        store.current_version().commit(TableChange("append", told))
+        store.current_version().commit(TableChange(Operation.APPEND, told))
     assert column_values(table) == BEFORE
     assert table.partitions().num_rows == 4
 
@@ -266,7 +269,7 @@ def test_a_commit_of_an_undone_write_that_comes_late_never_counts(
     state = store.current_version()
     told = uncommitted_fragments(table, event_rows((66, "2025-12-10", "US")))
     commit_rows(table, event_rows((5, "2025-12-10", "US")))
-    late: LeafOperation = leaf_operations(state, TableChange("append", told))[0]
+    late: LeafOperation = leaf_operations(state, TableChange(Operation.APPEND, told))[0]
     leaf = state.leaf(0)
     leaf.commit(
         leaf.open(), lance.LanceOperation.Append(fragments_from_json(late.new)), {"partita.write": "undone long ago"}

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
+from partita.formats.capabilities import Operation
 from partita.formats.lance import alter, commit, maintenance, namespace
 from partita.formats.lance.columns import check_column_type
 from partita.formats.lance.lance_table import LanceTable
@@ -141,7 +142,7 @@ def test_a_change_made_before_a_compaction_is_a_conflict_after_it(tmp_path: Path
     table.compact()
     with pytest.raises(pt.CommitConflict):
         state.commit(
-            TableChange("delete", WRITTEN_FILE_SCHEMA.empty_table(), delete_files=delete_file_rows([deletions]))
+            TableChange(Operation.DELETE, WRITTEN_FILE_SCHEMA.empty_table(), delete_files=delete_file_rows([deletions]))
         )
     assert column_values(table) == [1, 2, 3, 4, 5]
 
@@ -185,7 +186,7 @@ def test_cleaning_up_leaves_a_dropped_partition_that_is_about_to_come_again(tmp_
     table.cleanup(timedelta(0))
     store = table_store(table)
     for fragments in (early, late):
-        store.current_version().commit(TableChange("append", fragments))
+        store.current_version().commit(TableChange(Operation.APPEND, fragments))
     assert column_values(table) == [3, 4, 8, 9]
 
 
@@ -230,7 +231,7 @@ def test_cleaning_up_removes_what_a_killed_writer_left_for_a_partition_that_was_
     assert young_file in deleted.remaining
     assert not Path(table.uri, old_file).exists()
     assert young_file in table.remove_orphans(timedelta(0)).remaining, "it may be of a running write"
-    table_store(table).current_version().commit(TableChange("append", fragments.slice(1)))
+    table_store(table).current_version().commit(TableChange(Operation.APPEND, fragments.slice(1)))
     assert column_values(table) == [1, 2, 3, 4, 9]
     commit_rows(table, event_rows((10, "2025-12-30", "US")))
     set_old(Path(table.uri))
@@ -286,7 +287,7 @@ def test_cleaning_up_leaves_files_of_a_partition_that_was_created_meanwhile(
     def commit_meanwhile(*given: Any) -> Any:
         files = files_of_missing_leaves(*given)
         monkeypatch.setattr(maintenance, "_files_of_missing_leaves", files_of_missing_leaves)
-        table_store(table).current_version().commit(TableChange("append", fragments))
+        table_store(table).current_version().commit(TableChange(Operation.APPEND, fragments))
         return files
 
     monkeypatch.setattr(maintenance, "_files_of_missing_leaves", commit_meanwhile)
@@ -422,9 +423,9 @@ def test_a_write_that_makes_leaves_without_the_new_column_is_a_conflict(tmp_path
     old = uncommitted_fragments(table, event_rows((5, "2025-12-10", "US")))
     new = uncommitted_fragments(table, event_rows((6, "2025-12-15", "US")))
     table.add_column(pa.field("price", pa.float64()))
-    state.commit(TableChange("append", old))
+    state.commit(TableChange(Operation.APPEND, old))
     with pytest.raises(pt.CommitConflict, match="added a column to the table"):
-        state.commit(TableChange("append", new))
+        state.commit(TableChange(Operation.APPEND, new))
     assert column_values(table) == [1, 2, 3, 4, 5]
 
 

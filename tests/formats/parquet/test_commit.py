@@ -18,6 +18,7 @@ import pytest
 
 import partita as pt
 from partita.errors import CommitConflict, StorageError, TableError
+from partita.formats.capabilities import Operation
 from partita.formats.parquet import commit as commit_module
 from partita.formats.parquet.commit import CommitLog
 from partita.formats.parquet.state import ParquetTableVersion, load_table_version
@@ -46,14 +47,14 @@ def ids_table(ids: Sequence[int]) -> pa.Table:
 
 
 def append_change(version: ParquetTableVersion, ids: dict[str, list[int]], **more: Any) -> TableChange:
-    return TableChange("append", stage_files(version, {(p,): ids_table(own) for p, own in ids.items()}), **more)
+    return TableChange(Operation.APPEND, stage_files(version, {(p,): ids_table(own) for p, own in ids.items()}), **more)
 
 
 def overwrite_change(version: ParquetTableVersion, ids: dict[str, list[int]]) -> TableChange:
     added = stage_files(version, {(p,): ids_table(own) for p, own in ids.items()})
     selection = selection_from_partitions(version, version.written_partitions(added))
     removed, _ = selection.matching_indices(version.spec_history, version.partitions)
-    return TableChange("overwrite_partitions", added, removed, selection)
+    return TableChange(Operation.OVERWRITE_PARTITIONS, added, removed, selection)
 
 
 def read_ids(version: ParquetTableVersion) -> list[int]:
@@ -87,7 +88,7 @@ def test_a_folder_without_definition_stays_a_table_when_its_last_file_is_removed
     write_file(tmp_path / "p=x" / "a.parquet", id=[1])
     version = load_version(tmp_path)
     cursor = pt.open_table(str(tmp_path), format="parquet").change_feed().cursor
-    version.commit(TableChange("replace_partitions", removed_file_indices=np.array([0])))
+    version.commit(TableChange(Operation.REPLACE_PARTITIONS, removed_file_indices=np.array([0])))
     empty = reload(version)
     assert (empty.schema, empty.spec, empty.data_files) == (version.schema, version.spec, ())
     (commit,) = pt.open_table(str(tmp_path), format="parquet").change_feed(cursor).commits

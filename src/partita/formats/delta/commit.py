@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from partita.formats.capabilities import Operation
 from partita.formats.delta.conflicts import actions_of_kind, check_conflict
 from partita.formats.delta.log import DeltaCommit, DeltaLog, DeltaSnapshot, isolation_level
 from partita.formats.table_change import TableChange
@@ -19,12 +20,13 @@ from partita.formats.table_change import TableChange
 Actions = Sequence[Mapping[str, Any]]
 
 _OPERATION_NAMES = {
-    "append": "WRITE", "overwrite": "WRITE", "overwrite_partitions": "WRITE", "replace_partitions": "WRITE",
-    "delete": "DELETE", "update": "UPDATE", "merge": "MERGE", "rewrite": "OPTIMIZE",
+    Operation.APPEND: "WRITE", Operation.OVERWRITE: "WRITE", Operation.OVERWRITE_PARTITIONS: "WRITE",
+    Operation.REPLACE_PARTITIONS: "WRITE", Operation.DELETE: "DELETE", Operation.UPDATE: "UPDATE",
+    Operation.MERGE: "MERGE", Operation.REWRITE: "OPTIMIZE",
 }  # fmt: skip
 _WRITE_MODES = {
-    "append": "Append", "overwrite": "Overwrite", "overwrite_partitions": "Overwrite",
-    "replace_partitions": "Overwrite",
+    Operation.APPEND: "Append", Operation.OVERWRITE: "Overwrite", Operation.OVERWRITE_PARTITIONS: "Overwrite",
+    Operation.REPLACE_PARTITIONS: "Overwrite",
 }  # fmt: skip
 _METRIC_NAMES = {
     "rows_deleted": "numDeletedRows", "rows_updated": "numUpdatedRows", "rows_inserted": "numOutputRows",
@@ -107,7 +109,7 @@ def _commit_info_action(snapshot: DeltaSnapshot, pending_commit: PendingCommit) 
     return {
         "commitInfo": {
             "timestamp": current_millis(),
-            "operation": _OPERATION_NAMES.get(pending_commit.change.operation, pending_commit.change.operation),
+            "operation": _OPERATION_NAMES[pending_commit.change.operation],
             "operationParameters": parameters,
             "operationMetrics": {
                 _METRIC_NAMES.get(key, key): str(value) for key, value in pending_commit.change.metrics.items()

@@ -15,6 +15,7 @@ from partita.algebra.schema import Schema
 from partita.algebra.spark_json import schema_from_json
 from partita.algebra.spec import SpecHistory
 from partita.errors import PartitionValueError, TableError
+from partita.formats.capabilities import Operation
 from partita.formats.column_partitioning import identity_spec
 from partita.formats.delta.columns import known_generated_columns, stored_arrow_schema
 from partita.formats.delta.commit import PendingCommit, commit_actions, current_millis
@@ -50,7 +51,7 @@ from partita.formats.file_plan import prune_files
 from partita.formats.partition_selection import PartitionSelection
 from partita.formats.partition_texts.validation import PARTITION_KINDS
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
-from partita.formats.table_version import READ, TableVersion
+from partita.formats.table_version import TableVersion
 from partita.storage import Storage
 from partita.untrusted_input import translate_read_errors
 
@@ -100,7 +101,7 @@ class DeltaTableVersion(TableVersion):
 
     def commit(self, change: TableChange) -> int:
         """Write one commit file with the actions of the change."""
-        physical, data_change = physical_names(self.metadata), change.operation != "rewrite"
+        physical, data_change = physical_names(self.metadata), change.operation is not Operation.REWRITE
         removed_files = self.snapshot.files.take(pa.array(change.removed_file_indices)).to_pylist()
         timestamp = current_millis()
         actions = [remove_file_action(file, timestamp, data_change=data_change) for file in removed_files]
@@ -162,7 +163,7 @@ class DeltaTableVersion(TableVersion):
         """Delete the files from the table's folder."""
         self.storage.delete(written_files["path"].to_pylist())
 
-    def rows(self, operation: str = READ) -> DeltaRows:
+    def rows(self, operation: Operation = Operation.READ) -> DeltaRows:
         """Return the rows of this version on Spark, for an operation."""
         from partita.formats.delta.spark.rows import DeltaRows
 

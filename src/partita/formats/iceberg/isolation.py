@@ -11,6 +11,7 @@ import pyarrow as pa
 from partita.algebra.predicate import Predicate
 from partita.arrow.buffers import dense_array
 from partita.errors import TableError, value_repr
+from partita.formats.capabilities import Operation
 from partita.formats.file_plan import prune_files, referenced_columns
 from partita.formats.iceberg.columns import field_ids
 from partita.formats.iceberg.state import IcebergTableVersion, current_table_version
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
 
 ReadScope = Predicate | PartitionSelection
 
-_PROPERTY_PREFIXES = {"delete": "write.delete", "update": "write.update", "merge": "write.merge"}
+_PROPERTY_PREFIXES = {
+    Operation.DELETE: "write.delete",
+    Operation.UPDATE: "write.update",
+    Operation.MERGE: "write.merge",
+}
 
 
-def isolation_level(table_version: IcebergTableVersion, operation: str) -> str:
+def isolation_level(table_version: IcebergTableVersion, operation: Operation) -> str:
     """Return the isolation level of an operation from the table's properties."""
     name = f"{_PROPERTY_PREFIXES[operation]}.isolation-level" if operation in _PROPERTY_PREFIXES else None
     level = (

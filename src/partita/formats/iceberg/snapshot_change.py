@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
 
 from partita.arrow.buffers import dense_array
+from partita.formats.capabilities import Operation
 from partita.formats.iceberg.delete_file_index import is_global_delete, shared_partition_groups
 from partita.formats.iceberg.files import new_data_file, new_delete_file
 from partita.formats.iceberg.isolation import isolation_level, may_match_read
 from partita.formats.iceberg.manifests.data_files import referenced_path
+from partita.formats.iceberg.snapshot_summary import SnapshotOperation
 from partita.formats.iceberg.targets import data_folder
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ ReadConflictCheck: TypeAlias = "Callable[[Table, list[ManifestEntry]], bool]"
 class SnapshotChange:
     """The files that one snapshot adds and removes, with what the commit has to check.
 
-    `operation` is "append", "overwrite", "delete", "row_delta" or "replace". Added files carry their spec id; a file
+    `operation` is the text of a `SnapshotOperation`. Added files carry their spec id; a file
     without one is of spec 0. `removed_data_files` and `removed_delete_files` are paths. `referenced_data_files` are the
     data files that added position-delete files reference. `read_conflict_check` tells whether files that a concurrent
     commit added or removed are among what the operation read; None if it read nothing, or if that doesn't matter.
@@ -83,9 +85,12 @@ class SnapshotChange:
 
 
 _SNAPSHOT_OPERATIONS = {
-    "append": "append", "overwrite": "overwrite", "overwrite_partitions": "overwrite",
-    "replace_partitions": "overwrite", "rewrite": "replace",
-}  # fmt: skip
+    Operation.APPEND: SnapshotOperation.APPEND,
+    Operation.OVERWRITE: SnapshotOperation.OVERWRITE,
+    Operation.OVERWRITE_PARTITIONS: SnapshotOperation.OVERWRITE,
+    Operation.REPLACE_PARTITIONS: SnapshotOperation.OVERWRITE,
+    Operation.REWRITE: SnapshotOperation.REPLACE,
+}
 
 
 def snapshot_change(table_version: IcebergTableVersion, change: TableChange) -> SnapshotChange:
@@ -107,12 +112,12 @@ def snapshot_change(table_version: IcebergTableVersion, change: TableChange) -> 
     )
 
 
-def _snapshot_operation(change: TableChange) -> str:
+def _snapshot_operation(change: TableChange) -> SnapshotOperation:
     operation = _SNAPSHOT_OPERATIONS.get(change.operation)
     if operation is None:
-        return "row_delta" if change.delete_files.num_rows else "overwrite"
+        return SnapshotOperation.ROW_DELTA if change.delete_files.num_rows else SnapshotOperation.OVERWRITE
     removes = len(change.removed_file_indices) or change.delete_files.num_rows
-    return "overwrite" if operation == "append" and removes else operation
+    return SnapshotOperation.OVERWRITE if operation is SnapshotOperation.APPEND and removes else operation
 
 
 def _added_files(table_version: IcebergTableVersion, change: TableChange) -> list[DataFile]:

@@ -7,6 +7,7 @@ manifest.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from partita.formats.iceberg.snapshot_change import SnapshotChange
+
+
+class SnapshotOperation(StrEnum):
+    """The operation of a snapshot: those of the specification, and `row_delta` for changes by delete files."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    DELETE = "delete"
+    ROW_DELTA = "row_delta"
+    REPLACE = "replace"
+
 
 TRANSACTION_PREFIX = "partita.transaction."
 """The prefix of table properties that hold the last transaction version of each application."""
@@ -71,7 +83,7 @@ def snapshot_summary(
 
 def snapshot_operation(change: SnapshotChange, removed_files: Iterable[DataFile]) -> Operation:
     """Return the snapshot operation, as the specification defines the four of them."""
-    if change.operation == "replace":
+    if change.operation == SnapshotOperation.REPLACE:
         return Operation.REPLACE
     removes = bool(list(removed_files) or change.added_delete_files)
     if not removes:

@@ -19,6 +19,7 @@ from partita.arrow.buffers import Bools, dense_array
 from partita.arrow.distinct_rows import distinct_rows
 from partita.arrow.prune import ColumnStatistics, spec_columns
 from partita.errors import StorageError, UnsupportedFeature
+from partita.formats.capabilities import Operation
 from partita.formats.containment import FolderLocation, check_no_links_outside
 from partita.formats.file_plan import plan_files
 from partita.formats.iceberg.columns import field_ids
@@ -42,7 +43,7 @@ from partita.formats.iceberg.validation import check_writable
 from partita.formats.iceberg.values import parse_partition_text, partition_array
 from partita.formats.partition_selection import PartitionSelection
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
-from partita.formats.table_version import READ, TableVersion
+from partita.formats.table_version import TableVersion
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -132,7 +133,7 @@ class IcebergTableVersion(TableVersion):
         """Delete the files from the table's data folder."""
         data_folder(self.table).storage.delete(written_files["path"].to_pylist())
 
-    def rows(self, operation: str = READ) -> IcebergRows:
+    def rows(self, operation: Operation = Operation.READ) -> IcebergRows:
         """Return the rows of this version on Spark, for an operation."""
         from partita.formats.iceberg.spark.rows import IcebergRows
 

@@ -31,7 +31,8 @@ from pyiceberg.types import (
 
 from partita.errors import PartitionsError, PartitionValueError, TableError, UnknownSpec, UnsupportedFeature
 from partita.formats.iceberg.import_guard import check_no_location_provider
-from partita.formats.iceberg.manifests.data_files import group_files_by_spec, referenced_path, spec_id_of
+from partita.formats.iceberg.manifests.data_files import group_files_by_spec, referenced_path
+from partita.formats.iceberg.snapshot_summary import SnapshotOperation
 from partita.formats.iceberg.specs import partition_type
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from partita.formats.iceberg.snapshot_change import SnapshotChange
 
-OPERATIONS = ("append", "overwrite", "delete", "row_delta", "replace")
 _WRITABLE_FORMAT_VERSIONS = (1, 2)
 
 
@@ -65,10 +65,10 @@ def check_writable(metadata: TableMetadata) -> None:
 def validate_change(metadata: TableMetadata, change: SnapshotChange) -> None:
     """Raise an error for a change that no commit could make valid."""
     check_writable(metadata)
-    if change.operation not in OPERATIONS:
-        raise TableError(f"unknown operation {change.operation!r}; use one of {', '.join(OPERATIONS)}")
+    if change.operation not in list(SnapshotOperation):
+        raise TableError(f"unknown operation {change.operation!r}; use one of {', '.join(SnapshotOperation)}")
     removes = change.removed_data_files or change.removed_delete_files or change.added_delete_files
-    if change.operation == "append" and removes:
+    if change.operation == SnapshotOperation.APPEND and removes:
         raise TableError("an append can't remove files; use another operation")
     if metadata.format_version == 1 and (change.added_delete_files or change.removed_delete_files):
         raise TableError("a table of version 1 has no delete files; rewrite the data files, or upgrade the table")
@@ -88,11 +88,6 @@ def validate_change(metadata: TableMetadata, change: SnapshotChange) -> None:
     added_and_removed = added_paths & (change.removed_data_files | change.removed_delete_files)
     if added_and_removed:
         raise PartitionsError(f"file {min(added_and_removed)} is added and removed at once")
-
-
-def validate_data_file(metadata: TableMetadata, file: DataFile) -> None:
-    """Raise an error for a file of an unknown spec, or whose partition doesn't fit its spec."""
-    _check_partition(file, *_spec_and_partition_type(metadata, spec_id_of(file)))
 
 
 def _spec_and_partition_type(metadata: TableMetadata, spec_id: int) -> tuple[PartitionSpec, StructType]:

@@ -16,10 +16,10 @@ from partita.arrow.transforms import impossible_results
 from partita.errors import PartitionValueError, SchemaError, TableError
 from partita.formats.file_plan import plan_files
 from partita.formats.lance.columns import UNPARTITIONED_LEAF_NAME, check_column_name, check_column_type
-from partita.formats.lance.commit import ADD_COLUMN_OPERATION, WriteRequest
+from partita.formats.lance.commit import WriteRequest
 from partita.formats.lance.files import leaf_identifier
-from partita.formats.lance.leaf_operations import LeafOperation, leaf_operation
-from partita.formats.lance.log import WriteOutcome
+from partita.formats.lance.leaf_operations import LeafOperation, LeafOperationKind, leaf_operation
+from partita.formats.lance.log import LanceLogOperation, WriteOutcome
 from partita.formats.lance.schema_json import schema_to_json
 from partita.formats.lance.values import ID_SEPARATOR, partition_value_texts
 
@@ -46,9 +46,12 @@ def add_partitions(store: LanceTableStore, partitions: Sequence[Mapping[str, obj
     new_leaves = [names for names in leaves if ID_SEPARATOR.join(names) not in existing_ids]
     if new_leaves:
         operations = [
-            LeafOperation(names, table_version.root.leaf_location(names), "add", True) for names in new_leaves
+            LeafOperation(names, table_version.root.leaf_location(names), LeafOperationKind.ADD, True)
+            for names in new_leaves
         ]
-        table_version.committer().commit(WriteRequest("add partition", operations), table_version.log_snapshot)
+        table_version.committer().commit(
+            WriteRequest(LanceLogOperation.ADD_PARTITION, operations), table_version.log_snapshot
+        )
     return len(new_leaves)
 
 
@@ -82,14 +85,16 @@ def drop_partitions(store: LanceTableStore, where: UnboundPredicate) -> int:
             "use delete"
         )
     if len(plan.file_indices):
-        operations = [leaf_operation(table_version, index, "drop") for index in plan.file_indices.tolist()]
+        operations = [
+            leaf_operation(table_version, index, LeafOperationKind.DROP) for index in plan.file_indices.tolist()
+        ]
         dropped_ids = {operation.id for operation in operations}
 
         def conflict_reason(outcome: WriteOutcome) -> str | None:
             written_ids = {leaf_id for leaf_id, *_ in outcome.leaves}
             return "wrote to partitions that this write drops" if dropped_ids & written_ids else None
 
-        request = WriteRequest("drop partition", operations, conflict_reason, {"predicate": str(where)})
+        request = WriteRequest(LanceLogOperation.DROP_PARTITION, operations, conflict_reason, {"predicate": str(where)})
         table_version.committer().commit(request, table_version.log_snapshot)
     return len(plan.file_indices)
 
@@ -106,7 +111,10 @@ def add_column(store: LanceTableStore, field: pa.Field) -> None:
     new_schema = schema_to_json(table_version.definition.arrow_schema.append(field))
     columns = schema_to_json(pa.schema([field]))
     file_indices = range(len(table_version.leaf_ids))
-    operations = [replace(leaf_operation(table_version, index, "widen"), columns=columns) for index in file_indices]
+    operations = [
+        replace(leaf_operation(table_version, index, LeafOperationKind.WIDEN), columns=columns)
+        for index in file_indices
+    ]
     leaf_ids = {operation.id for operation in operations}
 
     def conflict_reason(outcome: WriteOutcome) -> str | None:
@@ -114,7 +122,7 @@ def add_column(store: LanceTableStore, field: pa.Field) -> None:
         return "added or dropped partitions" if changes_partitions else None
 
     request = WriteRequest(
-        ADD_COLUMN_OPERATION, operations, conflict_reason, {"column": field.name}, schema_json=new_schema
+        LanceLogOperation.ADD_COLUMN, operations, conflict_reason, {"column": field.name}, schema_json=new_schema
     )
     table_version.committer().commit(request, table_version.log_snapshot)
 

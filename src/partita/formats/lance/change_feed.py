@@ -21,10 +21,11 @@ import pyarrow.compute as pc
 
 from partita.arrow.distinct_rows import distinct_rows
 from partita.errors import StorageError
+from partita.formats.capabilities import Operation
 from partita.formats.change_feed import ChangeFeed, TableCommit, datetime_from_millis, decode_cursor, encode_cursor
 from partita.formats.lance.commit import ROW_PRESERVING_OPERATIONS, THREADS
 from partita.formats.lance.leaf_dataset import fragment_json, fragments_of, partita_versions, translate_lance_errors
-from partita.formats.lance.log import LogSnapshot, WriteOutcome
+from partita.formats.lance.log import LanceLogOperation, LogSnapshot, WriteOutcome
 from partita.formats.lance.values import leaf_partitions
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
     from partita.formats.lance.store import LanceTableStore
 
 _FORMAT_NAME = "Lance"
-_NO_DATA_OPERATIONS = ROW_PRESERVING_OPERATIONS | {"add partition", "cleanup", "rewrite"}
+_NO_DATA_OPERATIONS = ROW_PRESERVING_OPERATIONS | {
+    LanceLogOperation.ADD_PARTITION,
+    LanceLogOperation.CLEANUP,
+    Operation.REWRITE,
+}
 """Operations of the log that neither add nor delete rows."""
 _NO_DATA_TRANSACTIONS = frozenset({"CreateIndex", "Project", "Rewrite", "UpdateConfig", "UpdateMap"})
 """Lance transactions that change no rows."""

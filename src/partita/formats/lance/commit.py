@@ -29,11 +29,12 @@ import pyarrow.compute as pc
 from partita.errors import CommitConflict, PartitaError, TableError
 from partita.formats.lance.files import has_same_columns
 from partita.formats.lance.leaf_dataset import LeafDataset, commits_after, undo_commits
-from partita.formats.lance.leaf_operations import LeafOperation, apply_operation, leaf_version_after
+from partita.formats.lance.leaf_operations import LeafOperation, LeafOperationKind, apply_operation, leaf_version_after
 from partita.formats.lance.log import (
     CHECKPOINT_INTERVAL,
     CHECKPOINT_LEAF_COUNT,
     LanceLog,
+    LanceLogOperation,
     LeafVersion,
     LogSnapshot,
     WriteIntent,
@@ -55,8 +56,9 @@ from partita.process import is_this_process, may_be_alive, this_process
 WRITE_TIMEOUT_SECONDS = 60.0
 """Seconds after which a write of another process is finished by this one."""
 THREADS = 16
-ADD_COLUMN_OPERATION = "add column"
-ROW_PRESERVING_OPERATIONS = frozenset({"compact", "index", "repair", ADD_COLUMN_OPERATION})
+ROW_PRESERVING_OPERATIONS = frozenset({
+    LanceLogOperation.COMPACT, LanceLogOperation.INDEX, LanceLogOperation.REPAIR, LanceLogOperation.ADD_COLUMN
+})  # fmt: skip
 """Operations that change no rows, and so conflict only with changes of the same fragments."""
 _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.01, 0.5
 """Least and greatest number of seconds between two checks whether a write of another process has ended."""
@@ -139,7 +141,7 @@ class LanceCommitter:
             if outcome is None or not outcome.is_finished:
                 continue
             reason = request.conflict_reason(outcome)
-            if outcome.operation == ADD_COLUMN_OPERATION and (
+            if outcome.operation == LanceLogOperation.ADD_COLUMN and (
                 request.schema_json or any(o.make for o in request.operations)
             ):
                 reason = "added a column to the table, which this write lacks"
@@ -178,7 +180,7 @@ class LanceCommitter:
             if intent.schema is not None:
                 # After the leaves: a column that only leaves have is not read, one that only the root has is missed.
                 set_namespace_properties(self.root, {**namespace_properties(self.root), SCHEMA_PROPERTY: intent.schema})
-            deregister_leaves(self.root, [o.id for o in operations if o.kind == "drop"])
+            deregister_leaves(self.root, [o.id for o in operations if o.kind == LeafOperationKind.DROP])
             outcome = WriteOutcome(
                 intent.number, True, intent.operation, _now_millis(), tuple(leaf_versions), **request_fields
             )

@@ -14,7 +14,7 @@ from partita.algebra.transforms import PartitionFunction
 from partita.arrow.schema import to_arrow_type, to_schema
 from partita.errors import SchemaError, SpecError, TableExists, value_repr
 from partita.formats.lance.columns import check_column_name, check_column_type
-from partita.formats.lance.log import LanceLog, WriteOutcome
+from partita.formats.lance.log import LanceLog, LanceLogOperation, WriteOutcome
 from partita.formats.lance.namespace import (
     IS_PARTITIONED_PROPERTY,
     PARTITION_COLUMNS_PROPERTY,
@@ -47,7 +47,7 @@ def create_table(
         SCHEMA_PROPERTY: schema_to_json(arrow),
     }
     create_root_namespace(storage, {**properties, **table_properties})
-    log.end_write(WriteOutcome(0, is_finished=True, operation="create", at=time.time_ns() // 1_000_000))
+    log.end_write(WriteOutcome(0, is_finished=True, operation=LanceLogOperation.CREATE, at=time.time_ns() // 1_000_000))
 
 
 def _check_properties(properties: Mapping[str, str]) -> None:

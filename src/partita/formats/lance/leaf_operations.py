@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from partita.errors import CommitConflict, SchemaError, TableError
@@ -47,6 +48,17 @@ if TYPE_CHECKING:
 
     from partita.formats.lance.log import LeafVersion
     from partita.formats.lance.state import LanceTableVersion
+
+
+class LeafOperationKind(StrEnum):
+    """What an operation does to a leaf, as the log has it."""
+
+    ADD = "add"
+    REPLACE = "replace"
+    CHANGE = "change"
+    DROP = "drop"
+    PIN = "pin"
+    WIDEN = "widen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +96,7 @@ class LeafOperation:
         return cls(**{**fields, "names": tuple(fields["names"]), "new": tuple(fields["new"])})
 
 
-def leaf_operation(table_version: LanceTableVersion, file_index: int, kind: str) -> LeafOperation:
+def leaf_operation(table_version: LanceTableVersion, file_index: int, kind: LeafOperationKind) -> LeafOperation:
     """Return an operation of a kind on an existing leaf."""
     names = tuple(table_version.leaf_ids[file_index].as_py().split(ID_SEPARATOR))
     return LeafOperation(names, table_version.leaf_locations[file_index].as_py(), kind)
@@ -118,25 +130,27 @@ def leaf_operations(table_version: LanceTableVersion, change: TableChange) -> li
         fragments = tuple(detail["fragment"] for detail in details)
         fields = _common_field_ids([detail["fields"] for detail in details], files[0]["path"])
         if file_index is None:
-            operations.append(LeafOperation(names, files[0]["path"], "add", True, fragments, fields))
+            operations.append(LeafOperation(names, files[0]["path"], LeafOperationKind.ADD, True, fragments, fields))
         elif file_index in removed_indices:
             removed_indices.remove(file_index)
             deletions.pop(file_index, None)
-            operation = leaf_operation(table_version, file_index, "replace")
+            operation = leaf_operation(table_version, file_index, LeafOperationKind.REPLACE)
             operations.append(replace(operation, new=fragments, fields=fields))
         elif file_index in deletions:
             operation = _change_operation(table_version, deletions.pop(file_index))
             operations.append(replace(operation, new=fragments, fields=fields))
         else:
-            operation = leaf_operation(table_version, file_index, "add")
+            operation = leaf_operation(table_version, file_index, LeafOperationKind.ADD)
             operations.append(replace(operation, new=fragments, fields=fields))
-    operations += [leaf_operation(table_version, file_index, "replace") for file_index in sorted(removed_indices)]
+    operations += [
+        leaf_operation(table_version, file_index, LeafOperationKind.REPLACE) for file_index in sorted(removed_indices)
+    ]
     operations += [_change_operation(table_version, leaf_deletions) for leaf_deletions in deletions.values()]
     return operations
 
 
 def _change_operation(table_version: LanceTableVersion, deletions: LeafDeletions) -> LeafOperation:
-    operation = leaf_operation(table_version, deletions.file_index, "change")
+    operation = leaf_operation(table_version, deletions.file_index, LeafOperationKind.CHANGE)
     return replace(operation, before=deletions.before, after=deletions.after)
 
 
@@ -155,10 +169,10 @@ def apply_operation(
     of the last finished write, or 0 if only other writers have written. `is_owner` says that this process began the
     write. Raises `CommitConflict` if another writer changed the leaf in a conflicting way.
     """
-    if operation.kind == "drop" and not _is_inside(leaf):
+    if operation.kind == LeafOperationKind.DROP and not _is_inside(leaf):
         return None  # the leaf leaves the table; files outside of the table stay
     for _ in range(MAX_COMMIT_ATTEMPTS):
-        dataset = leaf.open_if_exists() if operation.kind == "drop" else leaf.open()
+        dataset = leaf.open_if_exists() if operation.kind == LeafOperationKind.DROP else leaf.open()
         if dataset is None:
             return None
         commits = commits_after(dataset, committed_version)
@@ -211,9 +225,9 @@ def add_missing_columns(leaf: LeafDataset, columns: Iterable[pa.Field]) -> Lance
 
 
 def _is_no_op(operation: LeafOperation, dataset: LanceDataset) -> bool:
-    if operation.kind in ("replace", "drop"):
+    if operation.kind in (LeafOperationKind.REPLACE, LeafOperationKind.DROP):
         return not operation.new and not dataset.get_fragments()
-    return operation.kind == "pin" or not (operation.new or operation.before)
+    return operation.kind == LeafOperationKind.PIN or not (operation.new or operation.before)
 
 
 def _lance_operation(dataset: LanceDataset, operation: LeafOperation, *, is_owner: bool) -> Any:
@@ -222,11 +236,11 @@ def _lance_operation(dataset: LanceDataset, operation: LeafOperation, *, is_owne
     new_fragments = fragments_from_json(operation.new)
     existing_fragments = fragments_of(dataset)
     _check_field_ids(dataset, operation)
-    if operation.kind in ("replace", "drop") and existing_fragments:
+    if operation.kind in (LeafOperationKind.REPLACE, LeafOperationKind.DROP) and existing_fragments:
         return LanceOperation.Update(
             removed_fragment_ids=[f.id for f in existing_fragments], new_fragments=new_fragments
         )
-    if operation.kind == "change" and operation.before:
+    if operation.kind == LeafOperationKind.CHANGE and operation.before:
         return _update_operation(existing_fragments, operation, new_fragments)
     if is_owner:
         return LanceOperation.Append(new_fragments)
@@ -244,7 +258,9 @@ def _update_operation(existing_fragments: Sequence[Any], operation: LeafOperatio
     fragments = {str(fragment.id): fragment_json(fragment) for fragment in existing_fragments}
     for fragment_id, before in operation.before.items():
         if fragments.get(fragment_id) != before:
-            raise CommitConflict("change", f"changed rows of {operation.location} that this write changes too")
+            raise CommitConflict(
+                LeafOperationKind.CHANGE, f"changed rows of {operation.location} that this write changes too"
+            )
     removed_ids = [int(fragment_id) for fragment_id, after in operation.after.items() if after is None]
     updated_fragments = fragments_from_json([after for after in operation.after.values() if after is not None])
     return LanceOperation.Update(
@@ -262,7 +278,7 @@ def _check_field_ids(dataset: LanceDataset, operation: LeafOperation) -> None:
 
 def leaf_version_after(operation: LeafOperation, dataset: LanceDataset | None) -> LeafVersion:
     """Return the version, rows and bytes of a leaf after an operation; rows are None if the leaf is dropped."""
-    if dataset is None or operation.kind == "drop":
+    if dataset is None or operation.kind == LeafOperationKind.DROP:
         return (operation.id, 0 if dataset is None else dataset.version, None, None)
     rows, size = row_count_and_bytes(fragments_of(dataset))
     return (operation.id, dataset.version, rows, size)

@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,6 +47,19 @@ LeafVersion: TypeAlias = tuple[str, int, int | None, int | None]
 """A row of `LEAF_VERSION_SCHEMA`: id, version, rows, bytes."""
 
 _LOG_FILE_PATTERN = re.compile(r"(\d{20})(\.done\.json|\.json|\.arrow)$")
+
+
+class LanceLogOperation(StrEnum):
+    """The operations of the log that other formats don't have, beside those of `Operation`."""
+
+    CREATE = "create"
+    ADD_PARTITION = "add partition"
+    DROP_PARTITION = "drop partition"
+    ADD_COLUMN = "add column"
+    COMPACT = "compact"
+    INDEX = "index"
+    REPAIR = "repair"
+    CLEANUP = "cleanup"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from partita.formats.containment import (
 )
 from partita.formats.lance.commit import THREADS, WRITE_TIMEOUT_SECONDS, WriteRequest
 from partita.formats.lance.leaf_dataset import LeafDataset, data_file_names, fragments_of, translate_lance_errors
+from partita.formats.lance.log import LanceLogOperation
 from partita.formats.lance.namespace import MANIFEST_NAME, RootNamespace
 from partita.formats.lance.values import ID_SEPARATOR, LEAF_SUFFIX, leaf_partition_values
 
@@ -117,7 +118,7 @@ def _remove_dropped_leaves(
             if leaf_id in current.log_snapshot.dropped_versions and location not in locations:
                 _remove_leaf_files(current.root, LeafDataset(current.root.storage, location), left_files)
 
-    request = WriteRequest("cleanup", (), exclusive_action=remove_files)
+    request = WriteRequest(LanceLogOperation.CLEANUP, (), exclusive_action=remove_files)
     table_version.committer().commit(request, table_version.log_snapshot)
 
 
@@ -178,7 +179,7 @@ def _remove_files_of_missing_leaves(store: LanceTableStore, before: float, left_
         current = store.current_version()
         current.root.storage.delete(_files_of_missing_leaves(current, modified_before))
 
-    request = WriteRequest("cleanup", (), exclusive_action=remove_files)
+    request = WriteRequest(LanceLogOperation.CLEANUP, (), exclusive_action=remove_files)
     table_version.committer().commit(request, table_version.log_snapshot)
 
 

@@ -12,7 +12,8 @@ from partita.errors import SchemaError
 from partita.formats.file_plan import plan_files
 from partita.formats.lance.commit import WriteRequest
 from partita.formats.lance.leaf_dataset import translate_lance_errors
-from partita.formats.lance.leaf_operations import leaf_operation
+from partita.formats.lance.leaf_operations import LeafOperationKind, leaf_operation
+from partita.formats.lance.log import LanceLogOperation
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -30,7 +31,7 @@ def compact_leaves(
         metrics = dataset.optimize.compact_files(**options)
         return int(metrics.fragments_removed)
 
-    removed_counts = _update_leaves(store, "compact", where, compact_dataset)
+    removed_counts = _update_leaves(store, LanceLogOperation.COMPACT, where, compact_dataset)
     return {"leaves": len(removed_counts), "fragments_removed": sum(removed_counts)}
 
 
@@ -60,7 +61,7 @@ def create_indices(
             dataset.create_scalar_index(name, kind or "BTREE", replace=True, **options)
         return 1
 
-    index_counts = _update_leaves(store, "index", where, index_dataset)
+    index_counts = _update_leaves(store, LanceLogOperation.INDEX, where, index_dataset)
     return {"leaves": len(index_counts), "indexed": sum(index_counts)}
 
 
@@ -72,7 +73,7 @@ def _vector_index_options(row_count: int, type_: Any) -> dict[str, Any]:
 
 def _update_leaves(
     store: LanceTableStore,
-    operation: str,
+    operation: LanceLogOperation,
     where: UnboundPredicate | None,
     update_dataset: Callable[[LanceDataset], int],
 ) -> list[int]:
@@ -95,10 +96,13 @@ def _update_leaves(
 
 
 def commit_leaf_versions(
-    table_version: LanceTableVersion, file_indices: Sequence[int], operation: str, parameters: Mapping[str, str]
+    table_version: LanceTableVersion,
+    file_indices: Sequence[int],
+    operation: LanceLogOperation,
+    parameters: Mapping[str, str],
 ) -> None:
     """Make the newest versions of leaves the committed ones; the write undoes what undone writes left in them."""
     if file_indices:
-        operations = [leaf_operation(table_version, index, "pin") for index in file_indices]
+        operations = [leaf_operation(table_version, index, LeafOperationKind.PIN) for index in file_indices]
         request = WriteRequest(operation, operations, parameters=parameters)
         table_version.committer().commit(request, table_version.log_snapshot)

@@ -17,6 +17,7 @@ from partita.formats.lance.commit import THREADS
 from partita.formats.lance.files import schema_difference
 from partita.formats.lance.leaf_dataset import LeafDataset
 from partita.formats.lance.leaf_operations import add_missing_columns
+from partita.formats.lance.log import LanceLogOperation
 from partita.formats.lance.namespace import register_leaves
 from partita.formats.lance.optimize import commit_leaf_versions
 from partita.formats.lance.values import ID_SEPARATOR, LEAF_SUFFIX, leaf_partition_values
@@ -89,7 +90,7 @@ def repair_table(store: LanceTableStore) -> dict[str, int]:
     newest_versions = table_version.read_versions(np.arange(len(table_version.leaf_ids)))
     committed_versions = table_version.committed_versions.to_pylist()
     changed_indices = [index for index, version in enumerate(newest_versions) if committed_versions[index] != version]
-    commit_leaf_versions(table_version, changed_indices, "repair", {})
+    commit_leaf_versions(table_version, changed_indices, LanceLogOperation.REPAIR, {})
     return {"registered": len(ids), "taken over": len(changed_indices)}
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from partita.algebra.spec import SpecHistory
 from partita.errors import TableError
+from partita.formats.capabilities import Operation
 from partita.formats.containment import FolderLocation
 from partita.formats.lance.columns import LanceTableDefinition, table_definition
 from partita.formats.lance.commit import THREADS, LanceCommitter, WriteRequest
@@ -36,7 +37,7 @@ from partita.formats.lance.values import (
     values_from_names,
 )
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
-from partita.formats.table_version import READ, TableVersion
+from partita.formats.table_version import TableVersion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,7 +115,7 @@ class LanceTableVersion(TableVersion):
             fragment = json.loads(file["details"]).get("fragment", {"files": ()})
             self.root.storage.delete([f"{file['path']}/data/{data_file['path']}" for data_file in fragment["files"]])
 
-    def rows(self, operation: str = READ) -> LanceRows:
+    def rows(self, operation: Operation = Operation.READ) -> LanceRows:
         """Return the rows of this version on Spark, for an operation."""
         from partita.formats.lance.spark.rows import LanceRows
 

@@ -11,11 +11,14 @@ from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange, total
 from partita.spark.rewrite import rewrite_files
 
 if TYPE_CHECKING:
+    from partita.formats.capabilities import Operation
     from partita.spark.rewrite import Copier
     from partita.spark.rows import DataFrame
 
 
-def rewrite_changed_files(changes: DataFrame, copier: Copier, file_indices: np.ndarray, operation: str) -> TableChange:
+def rewrite_changed_files(
+    changes: DataFrame, copier: Copier, file_indices: np.ndarray, operation: Operation
+) -> TableChange:
     """Copy the files that have a changed row, by row changes as `partita.spark.rewrite` takes them."""
     if not len(file_indices):
         return TableChange(operation)

@@ -13,6 +13,7 @@ from partita.algebra.schema import Schema
 from partita.algebra.types import INTEGER_KINDS, STRING, TypeKind, VarcharType
 from partita.arrow.schema import to_logical_type
 from partita.errors import PredicateError, TableError, value_repr
+from partita.formats.capabilities import Operation
 from partita.formats.file_plan import plan_files
 from partita.formats.merge_clauses import MatchKind, MergeAction, WhenClause, split_join_condition
 from partita.formats.operations.write_operation import ChangeResult, WriteOperation
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
 def merge_rows(store: TableStore, source_rows: object, on: str, clauses: Sequence[WhenClause]) -> ChangeResult:
     """Update, delete and insert rows by the rows of a source, which is evaluated once."""
     _check_clauses(on, clauses)
-    operation = WriteOperation.begin(store, "merge", removes=any(c.action is not MergeAction.INSERT for c in clauses))
+    operation = WriteOperation.begin(
+        store, Operation.MERGE, removes=any(c.action is not MergeAction.INSERT for c in clauses)
+    )
     source = number_source_rows(to_dataframe(source_rows))
     try:
         schema = operation.rows.spark_schema()

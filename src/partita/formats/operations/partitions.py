@@ -11,6 +11,7 @@ import pyarrow as pa
 from partita.algebra.spec import PartitionField
 from partita.arrow.distinct_rows import distinct_row_ids
 from partita.errors import RowsOutsidePartitions
+from partita.formats.capabilities import Operation
 from partita.formats.operations.row_operations import commit_replacement, resolve_column_names, resolve_session
 from partita.formats.operations.write_operation import (
     ChangeResult,
@@ -51,7 +52,7 @@ def replace_partitions(
     store: TableStore, new_rows: object, partitions: pa.Table, transaction: TransactionId
 ) -> ChangeResult:
     """Replace all rows of some partitions; new rows outside of them are `RowsOutsidePartitions`."""
-    operation = WriteOperation.begin(store, "replace_partitions", removes=True)
+    operation = WriteOperation.begin(store, Operation.REPLACE_PARTITIONS, removes=True)
     table_version = operation.table_version
     selection = select_partitions(table_version, partitions)
     table_version.check_selection(selection)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from partita.algebra.predicate import UnboundPredicate
 from partita.algebra.spec import PartitionSpec, SpecHistory
 from partita.errors import TableError
+from partita.formats.capabilities import Operation
 from partita.formats.file_plan import partition_identities, plan_files
 from partita.formats.operations.write_operation import ChangeResult, WriteOperation
 from partita.formats.parquet_files import TARGET_FILE_BYTES
@@ -29,7 +30,7 @@ def rewrite_table_files(store: TableStore, where: UnboundPredicate | None) -> Ch
     It is worth it for a file of another spec, for one with deleted rows, and for a small one if its partition has
     another small one or gets rows of rewritten files.
     """
-    operation = WriteOperation.begin(store, "rewrite", removes=False)
+    operation = WriteOperation.begin(store, Operation.REWRITE, removes=False)
     operation = operation.with_files_for("true" if where is None else where)
     table_version = operation.table_version
     candidates = plan_files(table_version, where).file_indices
@@ -48,7 +49,7 @@ def rewrite_table_files(store: TableStore, where: UnboundPredicate | None) -> Ch
     with operation.discard_on_error(written_files):
         _check_row_count(table_version, file_indices, written_files)
     return operation.commit(
-        TableChange(operation.name, written_files, file_indices, read_file_indices=file_indices),
+        TableChange(operation.kind, written_files, file_indices, read_file_indices=file_indices),
         {
             "rows_rewritten": total(written_files["rows"]),
             "files_added": written_files.num_rows,

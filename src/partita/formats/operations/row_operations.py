@@ -91,14 +91,14 @@ def resolve_column_names(schema: Schema, columns: Sequence[str] | None, spark: S
 
 def append_rows(store: TableStore, new_rows: object, transaction: TransactionId) -> ChangeResult:
     """Append rows."""
-    operation = WriteOperation.begin(store, "append", removes=False)
+    operation = WriteOperation.begin(store, Operation.APPEND, removes=False)
     if operation.is_committed(transaction):
         return ChangeResult(None)
     rows = operation.rows.conform_rows(to_dataframe(new_rows))
     written_files = operation.rows.write_data_files(rows)
     return operation.commit(
         TableChange(
-            operation.name,
+            operation.kind,
             written_files,
             inserted_row_count=total(written_files["rows"]),
             transaction=transaction,
@@ -108,13 +108,13 @@ def append_rows(store: TableStore, new_rows: object, transaction: TransactionId)
 
 def overwrite_partitions(store: TableStore, new_rows: object, transaction: TransactionId) -> ChangeResult:
     """Replace each partition that the new rows have any row in."""
-    operation = WriteOperation.begin(store, "overwrite_partitions", removes=True)
+    operation = WriteOperation.begin(store, Operation.OVERWRITE_PARTITIONS, removes=True)
     if operation.is_committed(transaction):
         return ChangeResult(None)
     rows = operation.rows.conform_rows(to_dataframe(new_rows))
     written_files = operation.rows.write_data_files(rows)
     if not written_files.num_rows:
-        return operation.commit(TableChange(operation.name, transaction=transaction))
+        return operation.commit(TableChange(operation.kind, transaction=transaction))
     with operation.discard_on_error(written_files):
         table_version = operation.table_version
         selection = selection_from_partitions(table_version, table_version.written_partitions(written_files))
@@ -129,7 +129,7 @@ def commit_replacement(
         operation = operation.with_files_for(selection)
         table_version = operation.table_version
         whole, part = selection.matching_indices(table_version.spec_history, table_version.partitions)
-        change = TableChange(operation.name)
+        change = TableChange(operation.kind)
         if len(part):
             rows = operation.scan_rows(part, source_columns(selection))
             change = operation.delete_rows(part, rows_in_partitions(operation.rows, rows, selection), whole)
@@ -150,7 +150,7 @@ def overwrite_rows(
     store: TableStore, new_rows: object, where: UnboundPredicate | None, transaction: TransactionId
 ) -> ChangeResult:
     """Replace what a predicate on whole partitions matches; rows that don't match it are an error."""
-    operation = WriteOperation.begin(store, "overwrite", removes=True)
+    operation = WriteOperation.begin(store, Operation.OVERWRITE, removes=True)
     if operation.is_committed(transaction):
         return ChangeResult(None)
     predicate = bind_predicate(where, operation.table_version.schema)
@@ -169,7 +169,7 @@ def overwrite_rows(
     written_files = operation.rows.write_data_files(rows)
     return operation.commit(
         TableChange(
-            operation.name,
+            operation.kind,
             written_files,
             plan.file_indices,
             read_scope=predicate,
@@ -182,12 +182,12 @@ def overwrite_rows(
 
 def delete_rows(store: TableStore, where: UnboundPredicate) -> ChangeResult:
     """Delete the rows that match; files of which all rows match are removed without reading them."""
-    operation = WriteOperation.begin(store, "delete", removes=True)
+    operation = WriteOperation.begin(store, Operation.DELETE, removes=True)
     predicate = bind_predicate(where, operation.table_version.schema)
     operation = operation.with_files_for(predicate)
     plan = plan_files(operation.table_version, predicate)
     whole, part = plan.file_indices[plan.must_match], plan.file_indices[~plan.must_match]
-    change = TableChange(operation.name)
+    change = TableChange(operation.kind)
     if len(part):
         rows = operation.scan_rows(part, referenced_columns(predicate, operation.table_version.schema))
         change = operation.delete_rows(part, rows.filter(predicate.sql()), whole)
@@ -196,7 +196,7 @@ def delete_rows(store: TableStore, where: UnboundPredicate) -> ChangeResult:
 
 def update_rows(store: TableStore, assignments: Mapping[str, str], where: UnboundPredicate | None) -> ChangeResult:
     """Assign new values to columns of the rows that match."""
-    operation = WriteOperation.begin(store, "update", removes=True)
+    operation = WriteOperation.begin(store, Operation.UPDATE, removes=True)
     if not assignments:
         raise SchemaError("update sets no column")
     predicate = bind_predicate(where, operation.table_version.schema)

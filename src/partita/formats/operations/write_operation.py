@@ -52,24 +52,24 @@ class WriteOperation:
     format: TableFormat
     table_version: TableVersion
     rows: TableRows
-    name: str
+    kind: Operation
 
     @classmethod
-    def begin(cls, store: TableStore, name: str, *, removes: bool) -> Self:
+    def begin(cls, store: TableStore, kind: Operation, *, removes: bool) -> Self:
         """Begin an operation on the current version, after a check that the table can be written.
 
         `removes` says that rows are deleted or updated. The version may lack files; `with_files_for` adds those that
         the operation reads.
         """
-        store.format.require(Operation(name))
+        store.format.require(kind)
         table_version = store.current_version_without_files()
         table_version.check_writable(removes=removes)
-        return cls(store.format, table_version, table_version.rows(name), name)
+        return cls(store.format, table_version, table_version.rows(kind), kind)
 
     def with_files_for(self, read_scope: PredicateLike | UnboundPredicate | PartitionSelection) -> Self:
         """Return this operation with every file of its version that may hold what it reads."""
         table_version = self.table_version.with_files_for(read_scope)
-        return replace(self, table_version=table_version, rows=table_version.rows(self.name))
+        return replace(self, table_version=table_version, rows=table_version.rows(self.kind))
 
     def is_committed(self, transaction: TransactionId) -> bool:
         """Return whether the table has that transaction already."""
@@ -139,7 +139,7 @@ class WriteOperation:
     ) -> TableChange:
         """Delete rows, which have positions, from some files; the same commit removes other files as a whole."""
         if not len(file_indices):
-            return TableChange(self.name)
+            return TableChange(self.kind)
         self.format.require(Operation.DELETE)
         table_rows = replace(self.rows, removed_file_indices=removed_file_indices)
         return table_rows.delete_rows(file_indices, rows.select(FILE_INDEX, ROW_INDEX))

@@ -20,6 +20,7 @@ from partita.algebra.types import Field
 from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_arrow_type
 from partita.errors import CommitConflict, PartitionValueError, StorageError, TableError, TableMissing
+from partita.formats.capabilities import Operation
 from partita.formats.column_partitioning import identity_spec
 from partita.formats.file_plan import FilePlan, prune_files
 from partita.formats.parquet.commit import CommitLog, FolderCommit, FolderFile, list_table_files
@@ -36,7 +37,7 @@ from partita.formats.parquet.statistics import file_statistics, row_counts
 from partita.formats.parquet.values import inferred_type, typed_partitions
 from partita.formats.partition_selection import PartitionSelection
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
-from partita.formats.table_version import READ, TableVersion
+from partita.formats.table_version import TableVersion
 from partita.storage import Storage, StoredFile
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class ParquetTableVersion(TableVersion):
         """Return this version with nothing but partition values to prune by."""
         return replace(self, statistics=lambda *_: {})
 
-    def rows(self, operation: str = READ) -> ParquetRows:
+    def rows(self, operation: Operation = Operation.READ) -> ParquetRows:
         """Return the rows of this version on Spark, for an operation."""
         from partita.formats.parquet.spark.rows import ParquetRows
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import partita as pt
 from partita.errors import CommitConflict
+from partita.formats.capabilities import Operation
 from partita.formats.delta.commit import PendingCommit, commit_actions
 from partita.formats.delta.log import DeltaLog, TableRoot
 from partita.formats.table_change import TableChange
@@ -191,10 +192,12 @@ def test_a_commit_that_removes_the_same_file_conflicts(tmp_path: Path) -> None:
     assert log.write_commit(1, [remove_action(f"file://{tmp_path}/a%20b")])
     actions: list[dict[str, Any]] = [remove_action("a b")]
     with pytest.raises(CommitConflict, match="a b"):
-        commit_actions(log, snapshot, PendingCommit(TableChange("delete"), actions))
+        commit_actions(log, snapshot, PendingCommit(TableChange(Operation.DELETE), actions))
     with pytest.raises(CommitConflict, match="a b"):
         commit_actions(
-            log, snapshot, PendingCommit(TableChange("update"), [remove_action("c")], read_paths=frozenset({"./a%20b"}))
+            log,
+            snapshot,
+            PendingCommit(TableChange(Operation.UPDATE), [remove_action("c")], read_paths=frozenset({"./a%20b"})),
         )
 
 

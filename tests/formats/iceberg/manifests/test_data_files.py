@@ -15,7 +15,6 @@ from pyiceberg.manifest import (
 from pyiceberg.typedef import Record
 
 from partita.formats.iceberg.manifests.data_files import (
-    group_entries_by_spec,
     group_files_by_spec,
     may_reference,
     referenced_path,
@@ -133,6 +132,10 @@ def test_group_files_by_spec_ascends_and_keeps_the_order_of_files() -> None:
     groups = group_files_by_spec(files)
     assert list(groups) == [0, 1, 2]
     assert [file.file_path for file in groups[2]] == ["2", "5"]
+
+
+def group_entries_by_spec(entries: list[ManifestEntry]) -> dict[int, list[DataFile]]:
+    return group_files_by_spec(entry.data_file for entry in entries)
 
 
 def test_group_entries_by_spec_empty() -> None:

@@ -394,7 +394,7 @@ def test_a_folder_that_can_not_be_written_costs_time_alone(tmp_path: Path, monke
     assert entries_of(commit_snapshot(new_table(tmp_path, SCHEMA), (0, [added_entry(data_file("a"))]))).num_rows == 1
 
 
-def test_the_least_recently_used_file_is_evicted_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_file_is_evicted_first(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         cache.get_or_create(f"key {number}", lambda: pa.table({"x": np.arange(1000)}))
     folder = _folder()
@@ -406,9 +406,11 @@ def test_the_least_recently_used_file_is_evicted_first(tmp_path: Path) -> None:
     os.utime(folder / "notes.txt", (1, 1))
     cache.clear_memory()
     cache.get_or_create("key 0", lambda: pa.table({}))
-    cache.evict_files(max_bytes=2 * max(sizes.values()))
+    monkeypatch.setattr(cache, "MAX_DISK_BYTES", 2 * max(sizes.values()))
+    cache.evict_files()
     assert [file.exists() for file in files] == [True, False, True]
-    cache.evict_files(max_bytes=0)
+    monkeypatch.setattr(cache, "MAX_DISK_BYTES", 0)
+    cache.evict_files()
     assert [file.name for file in folder.iterdir()] == ["notes.txt"]
     (folder / "notes.txt").unlink()
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from partita.errors import UnsupportedFeature
+from partita.formats.capabilities import Operation
 from partita.formats.delta.columns import (
     Json,
     generation_expressions,
@@ -28,7 +29,7 @@ from partita.formats.delta.state import DeltaTableVersion
 from partita.formats.field_ids import read_file_columns
 from partita.formats.operations.copy_on_write import rewrite_changed_files
 from partita.formats.operations.file_groups import file_groups
-from partita.formats.operations.paths import hadoop_location, spark_file_path
+from partita.formats.operations.paths import spark_file_path
 from partita.formats.partition_texts.spark import partition_text
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 from partita.formats.table_rows import TableRows
@@ -59,9 +60,13 @@ from partita.spark.schema import spark_schema_from_json
 from partita.spark.session import spark_session
 from partita.spark.time_zones import session_time_zone
 from partita.spark.write import PARTITION_COLUMN_PREFIX, rebalance_by_partition, write_data_files
+from partita.storage.hadoop import hadoop_location
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
+
+_GATHERED_OPERATIONS = frozenset({Operation.UPDATE, Operation.MERGE, Operation.REWRITE})
+"""Operations that gather the rows of a partition in one task even if `optimizeWrite` is off."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +143,7 @@ class DeltaRows(TableRows):
         append or an overwrite of a table with `delta.autoOptimize.optimizeWrite` = `false` saves the shuffle.
         """
         optimize_write = self._metadata.configuration.get("delta.autoOptimize.optimizeWrite", "true")
-        is_gathered = optimize_write.casefold() != "false" or self.operation in ("update", "merge", "rewrite")
+        is_gathered = optimize_write.casefold() != "false" or self.operation in _GATHERED_OPERATIONS
         schema, names = self.spark_schema(), self._metadata.partition_columns
         texts = {
             f"{PARTITION_COLUMN_PREFIX}{i}": partition_text(column_by_name(name), schema[name].dataType, name)

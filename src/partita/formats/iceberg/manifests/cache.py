@@ -71,15 +71,15 @@ def evict_periodically() -> None:
         evict_files()
 
 
-def evict_files(max_bytes: int = MAX_DISK_BYTES) -> None:
-    """Delete the least recently used files until the folder is no larger than `max_bytes`."""
+def evict_files() -> None:
+    """Delete the least recently used files until the folder is no larger than `MAX_DISK_BYTES`."""
     folder = _cache_folder()
     if folder is None:
         return
     files = sorted(_stat_files(folder))
     folder_size = sum(file_size for _, file_size, _ in files)
     for _, file_size, path in files:
-        if folder_size <= max_bytes:
+        if folder_size <= MAX_DISK_BYTES:
             return
         with suppress(OSError):
             path.unlink()

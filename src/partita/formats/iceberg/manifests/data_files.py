@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyiceberg.manifest import DataFile, DataFileContent
 
@@ -16,11 +16,8 @@ from partita.formats.iceberg.files import FILE_PATH_FIELD_ID
 from partita.formats.iceberg.manifests.schema import DATA_FILE_FIELDS, REFERENCED_POSITION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from pyiceberg.manifest import ManifestEntry
-
-T = TypeVar("T")
 
 PartitionIdentity: TypeAlias = tuple[int, tuple[Hashable, ...]]
 """A spec id and the partition values under it, in a form that can be hashed."""
@@ -37,18 +34,9 @@ def spec_id_of(file: DataFile) -> int:
 
 def group_files_by_spec(files: Iterable[DataFile]) -> dict[int, list[DataFile]]:
     """Group files by spec id, in ascending order: a manifest is of one spec (specification, "Manifests")."""
-    return _group_by_spec(files, spec_id_of)
-
-
-def group_entries_by_spec(entries: Iterable[ManifestEntry]) -> dict[int, list[ManifestEntry]]:
-    """Group manifest entries by the spec id of their files, in ascending order."""
-    return _group_by_spec(entries, lambda entry: spec_id_of(entry.data_file))
-
-
-def _group_by_spec(items: Iterable[T], item_spec_id: Callable[[T], int]) -> dict[int, list[T]]:
-    groups: dict[int, list[T]] = {}
-    for item in items:
-        groups.setdefault(item_spec_id(item), []).append(item)
+    groups: dict[int, list[DataFile]] = {}
+    for file in files:
+        groups.setdefault(spec_id_of(file), []).append(file)
     return dict(sorted(groups.items()))
 
 

@@ -25,7 +25,7 @@ from partita.formats.iceberg.spark_schema import spark_struct_json
 from partita.formats.iceberg.state import IcebergTableVersion
 from partita.formats.iceberg.statistics import column_metric
 from partita.formats.operations.file_groups import file_groups
-from partita.formats.operations.paths import hadoop_location, spark_file_path
+from partita.formats.operations.paths import spark_file_path
 from partita.formats.table_change import total
 from partita.formats.table_rows import TableRows
 from partita.spark.frames import frame_from_arrow
@@ -38,6 +38,7 @@ from partita.spark.rows import (
 from partita.spark.scan import ScanFiles, scan_files
 from partita.spark.schema import spark_schema_from_json
 from partita.spark.session import spark_session
+from partita.storage.hadoop import hadoop_location
 
 _SMALL_FILE_COUNT, _SMALL_ROW_COUNT = 256, 100_000
 """At most this many position-delete files with this many rows are read by the driver, without a Spark job."""
