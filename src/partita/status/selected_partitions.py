@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from partita.algebra.key_text import tagged_text
+from partita.algebra.key_text import canonical_value_text
 from partita.algebra.partition_sets import Dimension, DynamicDimension, StaticDimension
 from partita.status.asset_catalog import AssetCatalog
 from partita.status.definitions import AssetDefinition
@@ -180,11 +180,13 @@ def _product_sql(values_table: Sql, asset: str, dimensions: Sequence[str]) -> Sq
 def _dimension_values(dimension: Dimension, now: datetime, dynamic_values: DynamicValues) -> Sequence[str]:
     """Return the tagged values of a dimension."""
     if isinstance(dimension, StaticDimension):
-        return [tagged_text(value) for value in dimension.values]
+        return [canonical_value_text(value) for value in dimension.values]
     if isinstance(dimension, DynamicDimension):
         return dynamic_values.get(dimension.name, ())
     windows = dimension.expected_ordinals(now)
-    return [tagged_text(dimension.key_value(ordinal)) for ordinal in windows if not dimension.is_empty(ordinal)]
+    return [
+        canonical_value_text(dimension.key_value(ordinal)) for ordinal in windows if not dimension.is_empty(ordinal)
+    ]
 
 
 def dynamic_dimension_values(
