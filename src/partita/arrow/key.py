@@ -139,9 +139,9 @@ _TIMESTAMP_UNITS = {
 """How many of a unit make a day, and how many a microsecond, if more than one."""
 
 
-def _check_years(name: str, outside: Bools) -> None:
-    if outside.any():
-        row = int(np.argmax(outside))
+def _check_years(name: str, is_outside_years: Bools) -> None:
+    if is_outside_years.any():
+        row = int(np.argmax(is_outside_years))
         raise KeyValueError(name, f"row {row} is outside the years 0001 to 9999 in UTC")
 
 

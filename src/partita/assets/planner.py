@@ -116,7 +116,7 @@ class _RunPlanner:
         self.skipped_assets: list[str] = []
 
     def _available_definitions(self) -> dict[str, AssetDefinition]:
-        """Return the definitions of the available assets; set `unavailable_assets` to the others but for sources."""
+        """Return the definitions of the available assets; set `unavailable_assets` to the other non-sources."""
         definitions, available_assets = self.status_reader.definitions(), self.request.available_assets
         if available_assets is None:
             return definitions

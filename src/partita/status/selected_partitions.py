@@ -90,14 +90,14 @@ def create_selected_partitions(
         sql(
             """
             SELECT {tenant} AS tenant_id, {workspace} AS workspace_id, asset_key, partition_key, {columns},
-                   CASE WHEN asset_key IN ({judged}) THEN e.is_expected IS NOT NULL END AS expected
+                   CASE WHEN asset_key IN ({defined}) THEN e.is_expected IS NOT NULL END AS expected
             FROM {rows} AS r FULL JOIN (SELECT *, true AS is_expected FROM {expected}) AS e
             USING (asset_key, partition_key)
             """,
             tenant=inputs.ledger.tenant,
             workspace=inputs.ledger.workspace,
             columns=names((c for c in status_column_names() if c not in computed_columns), relation="r"),
-            judged=sorted({*(d.asset for d in definitions), *inputs.catalog.retired_assets}),
+            defined=sorted({*(d.asset for d in definitions), *inputs.catalog.retired_assets}),
             rows=SELECTED_ROWS,
             expected=SELECTED_EXPECTED,
         ),

@@ -63,10 +63,10 @@ def _partition_texts(partitions: Sequence[Mapping[str, object]], field: Partitio
         values = pa.array([values[field.name] for values in partitions], to_arrow_type(field.result_type))
     except (pa.ArrowException, TypeError) as error:
         raise PartitionValueError(field.name, str(field.result_type), str(error)) from error
-    impossible = impossible_results(field.transform, values, field.source_type, TransformFamily.LANCE)
-    if len(impossible):
+    impossible_values = impossible_results(field.transform, values, field.source_type, TransformFamily.LANCE)
+    if len(impossible_values):
         possible_values = field.transform.results_text(TransformFamily.LANCE)
-        raise PartitionValueError(field.name, possible_values, repr(impossible[0].as_py()))
+        raise PartitionValueError(field.name, possible_values, repr(impossible_values[0].as_py()))
     return cast("list[str | None]", partition_texts(values, field).to_pylist())
 
 

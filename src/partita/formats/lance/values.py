@@ -183,12 +183,18 @@ def leaf_partition_values(ids: pa.Array, locations: pa.Array, spec: PartitionSpe
     if not len(ids) or not depth:
         return {f.name: pa.nulls(0, to_arrow_type(f.result_type)) for f in spec.fields}
     names = pc.split_pattern(ids, ID_SEPARATOR)
-    wrong = pc.not_equal(pc.list_value_length(names), depth)
-    if wrong.true_count:
-        stray = ids.filter(wrong)[0].as_py()
-        raise TableError(f"the table {stray!r} is not {depth} levels below the root, as its leaves are; deregister it")
-    flat = names.flatten()
-    levels = [pc.take(flat, pa.array(np.arange(i, len(flat), depth))) for i in range(depth)] if depth > 1 else [flat]
+    has_other_depth = pc.not_equal(pc.list_value_length(names), depth)
+    if has_other_depth.true_count:
+        misplaced_id = ids.filter(has_other_depth)[0].as_py()
+        raise TableError(
+            f"the table {misplaced_id!r} is not {depth} levels below the root, as its leaves are; deregister it"
+        )
+    flat_names = names.flatten()
+    levels = (
+        [pc.take(flat_names, pa.array(np.arange(i, len(flat_names), depth))) for i in range(depth)]
+        if depth > 1
+        else [flat_names]
+    )
     levels[-1] = _strip_leaf_suffix(levels[-1], locations)
     columns: dict[str, pa.Array] = {}
     for partition_field, level in zip(spec.fields, levels, strict=True):
