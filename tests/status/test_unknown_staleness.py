@@ -201,7 +201,8 @@ def test_a_sweep_leaves_what_the_last_one_found_of_an_asset_that_it_cannot_judge
     assert swept_row(lake, "sales") == found
     assert swept_row(lake, "orders")["swept_at"] > orders["swept_at"]
     (warning,) = caplog.messages
-    assert warning.startswith("sales can't be judged, so it keeps what the last sweep found: the definition of 'sales'")
+    problem = "the staleness of sales can't be computed, so it keeps what the last sweep found: "
+    assert warning.startswith(f"{problem}the definition of 'sales'")
 
 
 @pytest.mark.slow(reason="several status queries")
@@ -231,7 +232,9 @@ def test_an_export_warns_of_unknown_staleness(lake: Lake, caplog: pytest.LogCapt
     succeed(lake, "orders", None, 1)
     assert lake.export_status(str(tmp_path / "partition_status.parquet")) == 2
     (warning,) = caplog.messages
-    assert warning.startswith("sales can't be judged, so the file can't say whether it is stale: the definition")
+    assert warning.startswith(
+        "the staleness of sales can't be computed, so the file can't say whether it is stale: the definition"
+    )
 
 
 @pytest.mark.slow(reason="several status queries")

@@ -79,23 +79,23 @@ class CalendarDomain:
         interval = self.contiguous_interval(steps.type)
         if interval is not None:
             return steps.truths_in(interval)
-        possible = 0
+        truths_so_far = 0
         for segment, truths in enumerate(steps.truths):
-            if truths & ~possible and self.has_value_between(_segment_limits(steps, segment), steps.type):
-                possible |= truths
-        return possible
+            if truths & ~truths_so_far and self.has_value_between(_segment_limits(steps, segment), steps.type):
+                truths_so_far |= truths
+        return truths_so_far
 
     def contiguous_interval(self, type_: LogicalType) -> Interval | None:
         """Return the values as one interval if no unit is missing between the year and the shortest one, else None."""
         units = [self.year, self.month, self.day, self.hour]
-        shortest = max((index for index, value in enumerate(units) if value is not None), default=-1)
+        shortest_unit = max((index for index, value in enumerate(units) if value is not None), default=-1)
         if type_.kind is TypeKind.TIME:
             return (
                 None
                 if self.hour is None
                 else Interval(self.hour * MICROS_PER_HOUR, (self.hour + 1) * MICROS_PER_HOUR - 1)
             )
-        if None in units[: shortest + 1]:
+        if None in units[: shortest_unit + 1]:
             return None
         first, after = _period_micros(self.year, self.month, self.day, self.hour)
         return _interval_from_micros(first, after, type_)

@@ -11,7 +11,7 @@ from numbers import Integral
 from operator import index
 from types import MappingProxyType
 
-from partita.algebra.key_text import INT64_RANGE, NAME_PATTERN, KeyValue, parse_dimensions, tagged_text
+from partita.algebra.key_text import INT64_RANGE, NAME_PATTERN, KeyValue, canonical_value_text, parse_dimensions
 from partita.algebra.physical_values import has_nanoseconds
 from partita.errors import KeyFormatError, KeyValueError, value_repr
 
@@ -38,7 +38,7 @@ class PartitionKey(Mapping[str, KeyValue]):
         key_values = {check_dimension_name(name): _normalize_value(name, value) for name, value in values.items()}
         sorted_values = {name: key_values[name] for name in sorted(key_values)}
         self._set_slots(
-            sorted_values, ",".join(f"{name}={tagged_text(value)}" for name, value in sorted_values.items())
+            sorted_values, ",".join(f"{name}={canonical_value_text(value)}" for name, value in sorted_values.items())
         )
 
     def _set_slots(self, values: dict[str, KeyValue], text: str) -> None:

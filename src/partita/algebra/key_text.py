@@ -29,8 +29,8 @@ NAME_PATTERN = "[a-z][a-z0-9_]*"
 INT64_RANGE = range(-(2**63), 2**63)
 
 
-def tagged_text(value: KeyValue) -> str:
-    """Return the tag of a value's type and its text, such as `i:42`."""
+def canonical_value_text(value: KeyValue) -> str:
+    """Return the canonical text of a value: the tag of its type, and its text, such as `i:42`."""
     if value is None:
         return "n:null"
     if isinstance(value, bool):

@@ -175,8 +175,8 @@ def _match_pattern(pattern: str, text: str) -> re.Match[str]:
     return match
 
 
-def _require_fit(value: object, fits: bool) -> object:
-    if not fits:
+def _require_fit(value: object, is_in_range: bool) -> object:
+    if not is_in_range:
         raise LossyLiteral
     return value
 
@@ -305,7 +305,7 @@ def _is_start_of_day(instant: datetime, zone: TimeZone) -> bool:
     """Return whether a day begins at the instant, and the days before and after it at others."""
     day = _require_known(zone.to_local(instant)).date()
     try:
-        days = [day + timedelta(days=apart) for apart in (-1, 0, 1) if not zone.is_fixed or not apart]
+        days = [day + timedelta(days=day_offset) for day_offset in (-1, 0, 1) if not zone.is_fixed or not day_offset]
     except OverflowError:
         raise LossyLiteral from None
     return [_require_known(zone.start_of_day(d)) == instant for d in days] == [d == day for d in days]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from partita.algebra.calendar import DAY, HOUR, MONTH
 from partita.algebra.key import PartitionKey, check_dimension_name
-from partita.algebra.key_text import KeyValue, tagged_text
+from partita.algebra.key_text import KeyValue, canonical_value_text
 from partita.algebra.time_windows import WEEK, TimeWindows, definition_time_zone, windows_from_document
 from partita.errors import DefinitionError, value_repr
 
@@ -24,7 +24,7 @@ class StaticDimension:
 
     def document(self) -> dict[str, Any]:
         """Return the definition as JSON."""
-        return {"dimension": self.name, "static": [tagged_text(value) for value in self.values]}
+        return {"dimension": self.name, "static": [canonical_value_text(value) for value in self.values]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def static(dimension: str, values: Iterable[object]) -> PartitionSet:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise DefinitionError(f"the values of {dimension!r} must be a list, not {value_repr(values)}")
     key_values = tuple(PartitionKey.of({dimension: value})[dimension] for value in values)
-    if len(set(map(tagged_text, key_values))) < len(key_values):
+    if len(set(map(canonical_value_text, key_values))) < len(key_values):
         raise DefinitionError(f"the values of {dimension!r} have a duplicate")
     return PartitionSet((StaticDimension(dimension, key_values),))
 

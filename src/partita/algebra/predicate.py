@@ -170,14 +170,14 @@ class Or(Predicate):
 
 def all_of(operands: Iterable[Predicate]) -> Predicate:
     """Return the conjunction of predicates, with nested conjunctions flattened."""
-    flat = tuple(p for part in operands for p in conjuncts(part))
-    return flat[0] if len(flat) == 1 else And(flat)
+    flat_operands = tuple(p for part in operands for p in conjuncts(part))
+    return flat_operands[0] if len(flat_operands) == 1 else And(flat_operands)
 
 
 def any_of(operands: Iterable[Predicate]) -> Predicate:
     """Return the disjunction of predicates, with nested disjunctions flattened."""
-    flat = tuple(p for part in operands for p in (part.operands if isinstance(part, Or) else (part,)))
-    return flat[0] if len(flat) == 1 else Or(flat)
+    flat_operands = tuple(p for part in operands for p in (part.operands if isinstance(part, Or) else (part,)))
+    return flat_operands[0] if len(flat_operands) == 1 else Or(flat_operands)
 
 
 def conjuncts(predicate: Predicate) -> Iterator[Predicate]:

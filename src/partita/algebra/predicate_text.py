@@ -49,8 +49,8 @@ def parse_predicate(where: PredicateLike | UnboundPredicate, schema: Schema) -> 
     Timestamps become instants in UTC; one without a zone is in the zone of the `UnboundPredicate`, or else in UTC.
     Raises a `PredicateError` with a caret under the position if the text does not parse or a column does not exist.
     """
-    unbound = where if isinstance(where, UnboundPredicate) else UnboundPredicate(where, UTC_TIME_ZONE)
-    predicate, options = unbound.where, BindOptions(unbound.time_zone, unbound.matching)
+    unbound_predicate = where if isinstance(where, UnboundPredicate) else UnboundPredicate(where, UTC_TIME_ZONE)
+    predicate, options = unbound_predicate.where, BindOptions(unbound_predicate.time_zone, unbound_predicate.matching)
     try:
         if isinstance(predicate, str):
             return _parse_text(predicate, schema, options)

@@ -136,8 +136,8 @@ def _refine_truths(steps: StepFunction, bounds: tuple[PhysicalValue, ...]) -> li
 
 def _in_list_function(leaf: In, type_: LogicalType) -> StepFunction:
     bounds = tuple(sorted({to_physical_value(v, type_) for v in leaf.values if v is not None}))
-    outside = NULL if None in leaf.values else FALSE
-    truths = (outside, *(TRUE, outside) * len(bounds))
+    truth_outside = NULL if None in leaf.values else FALSE
+    truths = (truth_outside, *(TRUE, truth_outside) * len(bounds))
     return _clear_empty_segments(StepFunction(leaf.column, type_, bounds, truths, NULL))
 
 

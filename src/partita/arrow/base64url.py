@@ -42,7 +42,7 @@ def decode_base64url(texts: BinaryBuffers) -> tuple[BinaryBuffers, Bools]:
     padding = _padding_lengths(texts.lengths, 4)
     groups = -(-texts.lengths // 4)
     sextets = _SEXTETS[texts.octets]
-    invalid = (padding == 3) | _any_in_value(sextets == _INVALID, texts)
+    is_invalid = (padding == 3) | _any_in_value(sextets == _INVALID, texts)
     sextet_groups = _pad_groups(sextets, groups, padding, 4)
     byte_groups = np.empty((len(sextet_groups), 3), np.uint8)
     byte_groups[:, 0] = sextet_groups[:, 0] << 2 | sextet_groups[:, 1] >> 4
@@ -52,7 +52,7 @@ def decode_base64url(texts: BinaryBuffers) -> tuple[BinaryBuffers, Bools]:
     decoded_values = BinaryBuffers(
         octets[_unpadded_mask(groups, padding, 3)], offsets_from_lengths(groups * 3 - padding)
     )
-    return decoded_values, invalid | _leftover_bits_mask(octets, groups, padding)
+    return decoded_values, is_invalid | _leftover_bits_mask(octets, groups, padding)
 
 
 def _padding_lengths(lengths: Ints, group: int) -> Ints:
@@ -79,8 +79,8 @@ def _pad_groups(octets: Octets, groups: Ints, padding: Ints, group: int) -> Octe
 def _leftover_bits_mask(octets: Octets, groups: Ints, padding: Ints) -> Bools:
     """Return which values have bits beyond their last byte: the first byte of the padding is not zero."""
     mask = np.zeros(len(groups), bool)
-    short = (padding == 1) | (padding == 2)
-    mask[short] = octets[np.cumsum(groups)[short] * 3 - padding[short]] != 0
+    is_short = (padding == 1) | (padding == 2)
+    mask[is_short] = octets[np.cumsum(groups)[is_short] * 3 - padding[is_short]] != 0
     return mask
 
 

@@ -92,13 +92,13 @@ _ESCAPED_WIDTHS[list(_ESCAPES)] = [len(escape) for escape in _ESCAPES.values()]
 
 def _escape_texts(texts: Array) -> Array:
     buffers = BinaryBuffers.from_array(texts)
-    special = _ESCAPED_WIDTHS[buffers.octets] > 1
-    if not special.any():
+    is_escaped = _ESCAPED_WIDTHS[buffers.octets] > 1
+    if not is_escaped.any():
         return texts
     starts = offsets_from_lengths(_ESCAPED_WIDTHS[buffers.octets])
     octets = np.empty(int(starts[-1]), np.uint8)
-    octets[starts[:-1][~special]] = buffers.octets[~special]
-    for octet in np.unique(buffers.octets[special]):
+    octets[starts[:-1][~is_escaped]] = buffers.octets[~is_escaped]
+    for octet in np.unique(buffers.octets[is_escaped]):
         escape = np.frombuffer(_ESCAPES[int(octet)], np.uint8)
         octets[starts[:-1][buffers.octets == octet][:, None] + np.arange(len(escape))] = escape
     return BinaryBuffers(octets, starts[buffers.offsets]).to_array(pa.large_string(), null_mask(texts))

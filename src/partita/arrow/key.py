@@ -39,7 +39,7 @@ def key_texts(table: Any) -> Array:
     columns, rows = _dimension_columns(table)
     parts: list[Any] = []
     for name in PartitionKey(dict.fromkeys(columns)):
-        tag, values = _tagged_texts(name, columns[name])
+        tag, values = _tag_and_texts(name, columns[name])
         parts += [f"{',' if parts else ''}{name}={tag}", values]
     texts = join_texts(*parts) if parts else pa.repeat(pa.scalar("", pa.large_string()), rows)
     return narrow_string_array(texts)
@@ -77,7 +77,7 @@ def _check_distinct_names(names: list[str]) -> None:
             raise KeyValueError(name, "given twice")
 
 
-def _tagged_texts(name: str, column: Array) -> tuple[str, Array]:
+def _tag_and_texts(name: str, column: Array) -> tuple[str, Array]:
     """Return the tag of a column and its texts, such as `i:` and `42`; with nulls, the texts contain the tags."""
     array = dense_array(column)
     if arrow_types.is_null(array.type):
@@ -139,9 +139,9 @@ _TIMESTAMP_UNITS = {
 """How many of a unit make a day, and how many a microsecond, if more than one."""
 
 
-def _check_years(name: str, outside: Bools) -> None:
-    if outside.any():
-        row = int(np.argmax(outside))
+def _check_years(name: str, is_outside_years: Bools) -> None:
+    if is_outside_years.any():
+        row = int(np.argmax(is_outside_years))
         raise KeyValueError(name, f"row {row} is outside the years 0001 to 9999 in UTC")
 
 

@@ -130,10 +130,10 @@ def _parse_dimension(name: str, dimension: _TextSpans) -> tuple[Array, int]:
         rows = np.flatnonzero(~nulls)
         return pa.nulls(len(nulls)), int(rows[0]) if len(rows) else invalid_row
     type_, parse = _PARSERS[tag]
-    values, invalid = parse(non_null.skip_bytes(2))
-    invalid |= ~non_null.starts_with(f"{tag}:")
-    if invalid.any():
-        invalid_row = min(invalid_row, int(np.flatnonzero(~nulls)[_first_true(invalid)]))
+    values, is_invalid = parse(non_null.skip_bytes(2))
+    is_invalid |= ~non_null.starts_with(f"{tag}:")
+    if is_invalid.any():
+        invalid_row = min(invalid_row, int(np.flatnonzero(~nulls)[_first_true(is_invalid)]))
     return _insert_nulls(values, nulls, type_), invalid_row
 
 
@@ -172,19 +172,19 @@ def _digits_to_days(digits: Octets) -> tuple[Ints, Bools]:
 
 
 def _parse_dates(spans: _TextSpans) -> tuple[Any, Bools]:
-    digits, invalid = _parse_digits(spans, "0000-00-00")
+    digits, is_invalid = _parse_digits(spans, "0000-00-00")
     days, is_no_date = _digits_to_days(digits)
-    return days.astype(np.int32), invalid | is_no_date
+    return days.astype(np.int32), is_invalid | is_no_date
 
 
 def _parse_timestamps(spans: _TextSpans) -> tuple[Any, Bools]:
-    digits, invalid = _parse_digits(spans, "0000-00-00T00:00:00.000000Z")
+    digits, is_invalid = _parse_digits(spans, "0000-00-00T00:00:00.000000Z")
     days, is_no_date = _digits_to_days(digits)
     hour, minute, second = _digits_to_int(digits, 8, 10), _digits_to_int(digits, 10, 12), _digits_to_int(digits, 12, 14)
-    invalid |= is_no_date | (hour > 23) | (minute > 59) | (second > 59)
+    is_invalid |= is_no_date | (hour > 23) | (minute > 59) | (second > 59)
     return days * MICROS_PER_DAY + ((hour * 60 + minute) * 60 + second) * 1_000_000 + _digits_to_int(
         digits, 14, 20
-    ), invalid
+    ), is_invalid
 
 
 def _parse_bools(spans: _TextSpans) -> tuple[Any, Bools]:
@@ -197,29 +197,29 @@ _MAX_INT64_DIGITS = 19
 
 
 def _parse_ints(spans: _TextSpans) -> tuple[Any, Bools]:
-    negative = spans.starts_with("-")
-    digit_spans = _TextSpans(spans.octets, spans.starts + negative, spans.stops)
+    is_negative = spans.starts_with("-")
+    digit_spans = _TextSpans(spans.octets, spans.starts + is_negative, spans.stops)
     lengths = digit_spans.lengths
-    invalid = (lengths < 1) | (lengths > _MAX_INT64_DIGITS)
+    is_invalid = (lengths < 1) | (lengths > _MAX_INT64_DIGITS)
     magnitude = np.zeros(len(spans), np.uint64)
     digits = digit_spans.leading_bytes(_MAX_INT64_DIGITS) - np.uint8(ord("0"))
     for index in range(min(int(lengths.max(initial=0)), _MAX_INT64_DIGITS)):
         has_digit = lengths > index
-        invalid |= has_digit & (digits[:, index] > 9)
+        is_invalid |= has_digit & (digits[:, index] > 9)
         magnitude = np.where(has_digit, magnitude * np.uint64(10) + digits[:, index], magnitude)
-    invalid |= (digits[:, 0] == 0) & ((lengths > 1) | negative)
-    invalid |= magnitude > np.where(negative, np.uint64(2**63), np.uint64(2**63 - 1))
+    is_invalid |= (digits[:, 0] == 0) & ((lengths > 1) | is_negative)
+    is_invalid |= magnitude > np.where(is_negative, np.uint64(2**63), np.uint64(2**63 - 1))
     signed_values = magnitude.view(np.int64)
-    return np.where(negative, -signed_values, signed_values), invalid
+    return np.where(is_negative, -signed_values, signed_values), is_invalid
 
 
 def _parse_strings(spans: _TextSpans) -> tuple[Any, Bools]:
-    decoded_values, invalid = decode_base64url(spans.to_buffers())
+    decoded_values, is_invalid = decode_base64url(spans.to_buffers())
     texts = decoded_values.to_array(pa.large_string())
     invalid_row = _first_invalid_row(texts)
     if invalid_row < len(texts):
-        invalid[invalid_row] = True
-    return texts, invalid
+        is_invalid[invalid_row] = True
+    return texts, is_invalid
 
 
 def _first_invalid_row(texts: Array) -> int:

@@ -119,8 +119,10 @@ def prune(  # noqa: PLR0913 - a predicate, a spec and its partitions
     if not isinstance(spec, PartitionSpec | SpecHistory):
         raise SpecError(f"the spec must be a PartitionSpec or a SpecHistory, not {type(spec).__name__}; see parse_spec")
     columns = to_schema(schema)
-    unbound = where if isinstance(where, UnboundPredicate) else UnboundPredicate(where, find_time_zone(time_zone))
-    predicate = compile_condition(unbound, columns)
+    unbound_predicate = (
+        where if isinstance(where, UnboundPredicate) else UnboundPredicate(where, find_time_zone(time_zone))
+    )
+    predicate = compile_condition(unbound_predicate, columns)
     column_statistics = {columns.find_field(name).name: s for name, s in _check_statistics_type(statistics).items()}
     evaluators = []
     for row_spec, rows in _rows_by_spec(spec, partitions):

@@ -51,8 +51,8 @@ def timestamp_texts(micros: Ints, nulls: Bools | None, zone: str) -> Array:
 
 def outside_years_mask(days: Ints) -> Bools:
     """Return which days are outside the years 0001 to 9999."""
-    outside: Bools = (days < FIRST_DAY) | (days > LAST_DAY)
-    return outside
+    is_outside_years: Bools = (days < FIRST_DAY) | (days > LAST_DAY)
+    return is_outside_years
 
 
 def hex_digits(octets: Octets) -> Octets:
@@ -76,8 +76,8 @@ def _date_columns(days: Ints) -> list[Octets | str]:
 
 
 def _time_columns(micros: Ints) -> list[Octets | str]:
-    whole = micros // 1_000_000
-    seconds, fraction = whole.astype(np.int32), (micros - whole * 1_000_000).astype(np.int32)
+    whole_seconds = micros // 1_000_000
+    seconds, fraction = whole_seconds.astype(np.int32), (micros - whole_seconds * 1_000_000).astype(np.int32)
     clock = (seconds // 3600, ":", seconds // 60 % 60, ":", seconds % 60, ".")
     parts = (*clock, fraction // 10_000, fraction // 100 % 100, fraction % 100)
     return [part if isinstance(part, str) else _two_digits(part) for part in parts]
@@ -119,8 +119,8 @@ def _time_array_texts(array: Array, type_: LogicalType) -> Array:
     return _fixed_width_texts(_time_columns(physical.values), physical.nulls)
 
 
-def _check_years(outside: Bools, type_: LogicalType) -> None:
-    if outside.any():
+def _check_years(is_outside_years: Bools, type_: LogicalType) -> None:
+    if is_outside_years.any():
         raise PartitionsError(f"a {type_} outside the years 0001 to 9999 has no text in canonical JSON")
 
 
@@ -132,8 +132,8 @@ def _decimal_array_texts(array: Array, type_: LogicalType) -> Array:
     if not decimal.scale:
         return join_texts(sign, digits)
     padded_digits = pc.utf8_lpad(digits, decimal.scale + 1, "0")
-    whole = pc.utf8_slice_codeunits(padded_digits, 0, -decimal.scale)
-    return join_texts(sign, whole, ".", pc.utf8_slice_codeunits(padded_digits, -decimal.scale, None))
+    integer_digits = pc.utf8_slice_codeunits(padded_digits, 0, -decimal.scale)
+    return join_texts(sign, integer_digits, ".", pc.utf8_slice_codeunits(padded_digits, -decimal.scale, None))
 
 
 def _float_array_texts(array: Array, type_: LogicalType) -> Array:
@@ -146,10 +146,12 @@ def _float_array_texts(array: Array, type_: LogicalType) -> Array:
     digits = hex_digits((bits << 12).astype(">u8").view(np.uint8).reshape(-1, 8))[:, :13]
     fraction = pc.utf8_rtrim(_fixed_width_texts([digits], None), "0")
     fraction = pc.if_else(pc.equal(fraction, _text_scalar("")), _text_scalar("0"), fraction)
-    lead = pc.if_else(pa.array(exponent == 0), _text_scalar("0x0."), _text_scalar("0x1."))
-    finite = join_texts(_sign_texts(values), lead, fraction, "p", pc.cast(pa.array(scale), pa.large_string()))
-    infinite = pc.if_else(pa.array(np.isinf(values)), join_texts(_sign_texts(values), "Infinity"), finite)
-    texts = pc.if_else(pa.array(np.isnan(values)), _text_scalar("NaN"), infinite)
+    leading_digit_texts = pc.if_else(pa.array(exponent == 0), _text_scalar("0x0."), _text_scalar("0x1."))
+    finite_texts = join_texts(
+        _sign_texts(values), leading_digit_texts, fraction, "p", pc.cast(pa.array(scale), pa.large_string())
+    )
+    non_nan_texts = pc.if_else(pa.array(np.isinf(values)), join_texts(_sign_texts(values), "Infinity"), finite_texts)
+    texts = pc.if_else(pa.array(np.isnan(values)), _text_scalar("NaN"), non_nan_texts)
     return pc.if_else(pc.is_valid(doubles), texts, pa.scalar(None, pa.large_string()))
 
 

@@ -177,8 +177,8 @@ def _timestamp_type(type_: pa.DataType) -> LogicalType:
 
 
 def _decimal_type(type_: pa.DataType) -> LogicalType:
-    fits = type_.precision <= 38 and 0 <= type_.scale <= type_.precision
-    return decimal_type(type_.precision, type_.scale) if fits else other_type(str(type_))
+    has_arrow_precision = type_.precision <= 38 and 0 <= type_.scale <= type_.precision
+    return decimal_type(type_.precision, type_.scale) if has_arrow_precision else other_type(str(type_))
 
 
 def _is_list_type(type_: pa.DataType) -> bool:

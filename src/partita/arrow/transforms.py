@@ -241,8 +241,8 @@ def calendar_bounds(transform: CalendarTransform, ordinals: Ints, type_: Logical
 
 def impossible_results(transform: Transform, results: Array, type_: LogicalType, family: TransformFamily) -> Array:
     """Return those of the values that the function returns for no value of the source type."""
-    possible = _possible_results(transform, results, type_, family)
-    return results.filter(pc.invert(possible)) if possible is not None else results.slice(0, 0)
+    possible_results = _possible_results(transform, results, type_, family)
+    return results.filter(pc.invert(possible_results)) if possible_results is not None else results.slice(0, 0)
 
 
 @singledispatch

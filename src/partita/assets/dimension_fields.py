@@ -205,9 +205,11 @@ def _dimension_field(asset: str, dimension: Dimension, spec: PartitionSpec) -> D
     if isinstance(dimension, TimeWindows):
         return _window_field(asset, dimension, field, spec.family, kind)
     values = dimension.values if isinstance(dimension, StaticDimension) else ()
-    invalid = [value for value in values if value is not None and not _is_value_of_kind(value, kind)]
-    if invalid or kind not in _KEY_KINDS:
-        problem = f"can't hold {invalid[0]!r} in a key" if invalid else f"holds {kind}, which a key can't hold"
+    invalid_values = [value for value in values if value is not None and not _is_value_of_kind(value, kind)]
+    if invalid_values or kind not in _KEY_KINDS:
+        problem = (
+            f"can't hold {invalid_values[0]!r} in a key" if invalid_values else f"holds {kind}, which a key can't hold"
+        )
         raise _unsupported_field_error(asset, dimension, field, problem)
     return DimensionField(name, field, _arrow_key_type(field, spec.family))
 

@@ -123,10 +123,10 @@ class Materializer:
         options = asset.table_options
         partition_by = asset.definition.partitions.names if options.partition_by is None else options.partition_by
         columns = {name.casefold() for name in frame.columns}
-        missing = [name for name in partition_by if isinstance(name, str) and name.casefold() not in columns]
-        if missing:
+        missing_columns = [name for name in partition_by if isinstance(name, str) and name.casefold() not in columns]
+        if missing_columns:
             raise DefinitionError(
-                f"the rows of {asset.name!r} have no column {missing[0]!r}, by which its new table would be "
+                f"the rows of {asset.name!r} have no column {missing_columns[0]!r}, by which its new table would be "
                 "partitioned; return one, or set partition_by"
             )
         schema = frame.schema if options.schema is None else options.schema

@@ -49,17 +49,17 @@ def check_plan_inputs(lake: LakeContext, plan: RunPlan, assets: Mapping[str, Ass
     """
     inputs = {*plan.assets, *(u.asset for name in plan.assets for u in assets[name].definition.upstreams)}
     if not inputs <= set(plan.input_digests):
-        missing = min(inputs - set(plan.input_digests))
-        raise PlanError(f"the plan has no digest of its input {missing!r}; make a new one")
+        missing_input = min(inputs - set(plan.input_digests))
+        raise PlanError(f"the plan has no digest of its input {missing_input!r}; make a new one")
     with lake.workspace.open_reader(allow_unknown=True) as reader:
         digests = input_digests(reader, plan.input_digests)
-        invalid = find_invalid_partition(reader, plan.partitions)
+        invalid_partition = find_invalid_partition(reader, plan.partitions)
         open_run_ids = runs_with_open_attempts(reader, plan.partitions)
     changed_assets = tuple(asset for asset, digest in plan.input_digests.items() if digests.get(asset) != digest)
     if changed_assets:
         raise PlanOutdated(changed_assets)
-    if invalid is not None:
-        asset, key, problem = invalid
+    if invalid_partition is not None:
+        asset, key, problem = invalid_partition
         raise PlanError(f"the plan has {partition_label(asset, key)}, {problem}")
     return open_run_ids
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from partita.algebra.key_text import tagged_text
+from partita.algebra.key_text import canonical_value_text
 from partita.algebra.mappings import FunctionMapping
 from partita.algebra.predicate import UnboundPredicate
 from partita.algebra.time_windows import TimeWindows
@@ -116,7 +116,7 @@ class _RunPlanner:
         self.skipped_assets: list[str] = []
 
     def _available_definitions(self) -> dict[str, AssetDefinition]:
-        """Return the definitions of the available assets; set `unavailable_assets` to the others but for sources."""
+        """Return the definitions of the available assets; set `unavailable_assets` to the other non-sources."""
         definitions, available_assets = self.status_reader.definitions(), self.request.available_assets
         if available_assets is None:
             return definitions
@@ -229,7 +229,7 @@ class _RunPlanner:
             sql(
                 "{value} >= {first}",
                 value=dimension_value_sql(Sql("partition_key"), w.name),
-                first=tagged_text(w.key_value(w.ordinal_at(since))),
+                first=canonical_value_text(w.key_value(w.ordinal_at(since))),
             )
             for w in windows
         )

@@ -176,8 +176,8 @@ class RunExecutor:
             self._ready_tasks.clear()
             return bool(self._tasks_by_future)
         now = time.monotonic()
-        self._ready_tasks += [task for due, task in self._delayed_tasks if due <= now]
-        self._delayed_tasks = [(due, task) for due, task in self._delayed_tasks if due > now]
+        self._ready_tasks += [task for due_time, task in self._delayed_tasks if due_time <= now]
+        self._delayed_tasks = [(due_time, task) for due_time, task in self._delayed_tasks if due_time > now]
         for state in self._asset_states.values():
             if not state.is_started and all(self._asset_states[name].is_finished for name in state.upstreams):
                 state.is_started = True
@@ -192,12 +192,12 @@ class RunExecutor:
     def _skip_failed_upstreams(self, task: BatchTask) -> BatchTask | None:
         """Return the task without the partitions whose upstream partitions failed; those are skipped."""
         state = self._asset_states[task.asset]
-        unavailable = {name: self._asset_states[name].unavailable_keys for name in state.upstreams}
-        unavailable = {name: keys for name, keys in unavailable.items() if keys}
-        if not unavailable:
+        unavailable_keys = {name: self._asset_states[name].unavailable_keys for name in state.upstreams}
+        unavailable_keys = {name: keys for name, keys in unavailable_keys.items() if keys}
+        if not unavailable_keys:
             return task
         definitions = self._materializer.definitions
-        skipped_keys = _downstream_keys(definitions[task.asset], definitions, unavailable, task.keys)
+        skipped_keys = _downstream_keys(definitions[task.asset], definitions, unavailable_keys, task.keys)
         if skipped_keys:
             state.unavailable_keys |= skipped_keys
             self._progress.skipped += len(skipped_keys)
@@ -210,8 +210,8 @@ class RunExecutor:
     # --- handling results
 
     def _wait_for_tasks(self) -> None:
-        due = min((due for due, _ in self._delayed_tasks), default=None)
-        timeout = 1.0 if due is None else min(1.0, max(0.0, due - time.monotonic()))
+        due_time = min((due_time for due_time, _ in self._delayed_tasks), default=None)
+        timeout = 1.0 if due_time is None else min(1.0, max(0.0, due_time - time.monotonic()))
         if not self._tasks_by_future:
             time.sleep(timeout)
             return

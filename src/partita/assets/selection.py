@@ -73,10 +73,10 @@ def _matching_assets(selector: str, definitions: Mapping[str, AssetDefinition]) 
 
 
 def _reachable_assets(names: Iterable[str], edges: Mapping[str, set[str]]) -> set[str]:
-    reachable: set[str] = set()
+    reachable_names: set[str] = set()
     pending = list(names)
     while pending:
-        for name in edges.get(pending.pop(), set()) - reachable:
-            reachable.add(name)
+        for name in edges.get(pending.pop(), set()) - reachable_names:
+            reachable_names.add(name)
             pending.append(name)
-    return reachable
+    return reachable_names

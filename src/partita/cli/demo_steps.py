@@ -114,8 +114,8 @@ def _inspect_partitions(session: DemoSession, lake: pt.Lake) -> None:
     vectors: Any = lake.table("shop.embeddings")
     with session.show_python('lake.table("shop.embeddings").search(vector, "vector", k=3)'):
         (product,) = vectors.read("product = 17").collect()
-        nearest = vectors.search(product["vector"], "vector", k=3)["name"].to_pylist()
-    session.check_equal("nearest product to the vector of product 17", nearest[0], "product 17")
+        nearest_names = vectors.search(product["vector"], "vector", k=3)["name"].to_pylist()
+    session.check_equal("nearest product to the vector of product 17", nearest_names[0], "product 17")
 
 
 def _break_partition(session: DemoSession, lake: pt.Lake, size: int) -> None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from partita.algebra.key import PartitionKey
-from partita.algebra.key_text import KeyValue, tagged_text
+from partita.algebra.key_text import KeyValue, canonical_value_text
 from partita.cli.dimension_text import KEY_TYPES, key_from_line, key_from_words, key_type_name
 from partita.cli.help_page import help_page
 from partita.errors import PartitaError
@@ -164,14 +164,14 @@ def _key_block(key: PartitionKey) -> str:
 
 def _readable_text(value: KeyValue) -> str:
     if not isinstance(value, str):
-        return _untagged_text(value)
+        return _canonical_text_without_tag(value)
     is_plain = value.isprintable() and value.strip() == value and value[:1] not in ("", '"')
     return value if is_plain else json.dumps(value)
 
 
-def _untagged_text(value: KeyValue) -> str:
+def _canonical_text_without_tag(value: KeyValue) -> str:
     """Return the canonical text of a value without its type tag."""
-    return tagged_text(value)[2:]
+    return canonical_value_text(value)[2:]
 
 
 def _key_json(key: PartitionKey) -> str:
@@ -182,7 +182,7 @@ def _key_json(key: PartitionKey) -> str:
 
 
 def _json_value(value: KeyValue) -> object:
-    return value if value is None or isinstance(value, str | int) else _untagged_text(value)
+    return value if value is None or isinstance(value, str | int) else _canonical_text_without_tag(value)
 
 
 def _json_text(document: object) -> str:

@@ -64,11 +64,13 @@ def _dimension_types(lake: Lake, asset: str) -> dict[str, set[str]]:
 
     partitions = lake.partitions_of(asset)
     dimensions = () if partitions is None else partitions.dimensions
-    dynamic = lake.dynamic_values(asset) if any(isinstance(d, DynamicDimension) for d in dimensions) else {}
+    dynamic_values = lake.dynamic_values(asset) if any(isinstance(d, DynamicDimension) for d in dimensions) else {}
     types: dict[str, set[str]] = {}
     for dimension in dimensions:
         if isinstance(dimension, DynamicDimension | StaticDimension):
-            values = dimension.values if isinstance(dimension, StaticDimension) else dynamic.get(dimension.name, ())
+            values = (
+                dimension.values if isinstance(dimension, StaticDimension) else dynamic_values.get(dimension.name, ())
+            )
             types[dimension.name] = {key_type_name(value) for value in values}
         else:
             types[dimension.name] = {"timestamp" if dimension.unit == HOUR else "date"}

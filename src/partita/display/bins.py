@@ -97,7 +97,7 @@ def bin_partitions(  # noqa: PLR0913, PLR0917 - the partitions, the axes and the
     full_box = summary.layout.box
     box = full_box if region is None else region.intersection(full_box)
     asset_rows = sql("asset = {number}", number=summary.asset_number) if condition is None else condition
-    visible = sql("{asset_rows} AND {in_box}", asset_rows=asset_rows, in_box=box.condition())
+    is_visible = sql("{asset_rows} AND {in_box}", asset_rows=asset_rows, in_box=box.condition())
     step_x, step_y = _bin_size(box.x0, box.x1, columns), _bin_size(box.y0, box.y1, rows)
     x0, y0 = box.x0 // step_x, box.y0 // step_y
     width, height = box.x1 // step_x - x0 + 1, box.y1 // step_y - y0 + 1
@@ -107,7 +107,7 @@ def bin_partitions(  # noqa: PLR0913, PLR0917 - the partitions, the axes and the
             y=_bin_index_sql("y", step_y),
             x=_bin_index_sql("x", step_x),
             partitions=PARTITIONS,
-            visible=visible,
+            visible=is_visible,
         )
     )
     counts = np.zeros((height * width, len(MARKS)), np.int64)
@@ -123,7 +123,7 @@ def bin_partitions(  # noqa: PLR0913, PLR0917 - the partitions, the axes and the
         _axis_bins(snapshot, summary, DOWN, summary.layout.down, y0, step_y, height),
         distinct_counts,
         cells,
-        () if has_axis_labels else _partition_labels(snapshot, visible, box),
+        () if has_axis_labels else _partition_labels(snapshot, is_visible, box),
         int(counts.sum()),
         summary.layout.unplaced_count,
     )
@@ -151,8 +151,8 @@ def _bin_index_sql(column: str, step: int) -> Sql:
 
 def _distinct_counts(counts: np.ndarray) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
     """Return the distinct counts, that of an empty bin first, and the index among them for each bin."""
-    empty = np.zeros((1, counts.shape[1]), counts.dtype)
-    rows = np.ascontiguousarray(np.vstack([empty, counts]))
+    empty_row = np.zeros((1, counts.shape[1]), counts.dtype)
+    rows = np.ascontiguousarray(np.vstack([empty_row, counts]))
     # Rows as single values of bytes are compared at once, not column by column.
     row_bytes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first_index, inverse = np.unique(row_bytes, return_index=True, return_inverse=True)

@@ -42,7 +42,7 @@ def table_formats_of_folder(folder: Storage) -> tuple[TableFormat, ...]:
 
 
 def enclosing_table_folder(folder: Storage) -> str | None:
-    """Return the folder of the table that a folder of partitions or of data files is a part of; None if it is none."""
+    """Return the folder of the table whose partition or data file a folder has; None if it isn't part of a table."""
     match = _PART_OF_TABLE.fullmatch(folder.uri)
     if match is None:
         return None

@@ -43,7 +43,7 @@ class PartitionSelection:
         A row whose spec lacks some of the fields is compared by the others, and is possibly in the selection.
         """
         ids = partitions["spec_id"].to_numpy()
-        whole, part = np.zeros(len(ids), bool), np.zeros(len(ids), bool)
+        is_whole, is_partial = np.zeros(len(ids), bool), np.zeros(len(ids), bool)
         for spec in spec_history.specs if not self.fields or self.values.num_rows else ():
             rows = np.flatnonzero(ids == spec.spec_id)
             if not len(rows):
@@ -52,8 +52,8 @@ class PartitionSelection:
             matching_rows = (
                 rows[self._is_selected(partitions.take(pa.array(rows)), shared_columns)] if shared_columns else rows
             )
-            (whole if len(shared_columns) == len(self.fields) else part)[matching_rows] = True
-        return np.flatnonzero(whole), np.flatnonzero(part)
+            (is_whole if len(shared_columns) == len(self.fields) else is_partial)[matching_rows] = True
+        return np.flatnonzero(is_whole), np.flatnonzero(is_partial)
 
     def may_match(self, spec_history: SpecHistory, partitions: pa.Table) -> bool:
         """Whether any row of `partitions` (`TableVersion.partitions`) may be in the selection."""

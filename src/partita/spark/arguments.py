@@ -32,7 +32,7 @@ def to_column(subject: str, column: object) -> Column:
 
 
 def check_data_type(subject: str, data_type: object) -> None:
-    """Raise `SchemaError` with the subject for a type that is none of Spark's."""
+    """Raise `SchemaError` with the subject for anything but a Spark type."""
     if not isinstance(data_type, DataType):
         raise SchemaError(f"{subject} has a Spark type, as in df.schema[...].dataType, not {_type_text(data_type)}")
 

@@ -26,17 +26,21 @@ def decimal_text(column: Column, scale: int) -> Column:
     """Return the text with all digits, such as `-0.50`."""
     number = unscaled_value(column)
     digits = F.lpad(F.replace(number.cast("string"), F.lit("-"), F.lit("")), 39, "0")
-    whole = F.regexp_replace(F.left(digits, F.lit(39 - scale)), "^0+(?!$)", "")
+    integer_digits = F.regexp_replace(F.left(digits, F.lit(39 - scale)), "^0+(?!$)", "")
     sign = F.when(number < F.lit(0), F.lit("-")).otherwise(F.lit(""))
-    return F.concat(sign, whole, F.lit("."), F.right(digits, F.lit(scale))) if scale else F.concat(sign, whole)
+    return (
+        F.concat(sign, integer_digits, F.lit("."), F.right(digits, F.lit(scale)))
+        if scale
+        else F.concat(sign, integer_digits)
+    )
 
 
 def shortest_bytes(column: Column, precision: int) -> Column:
     """Return the unscaled value as big-endian two's complement in the fewest bytes."""
     digits = unscaled_value(column).cast("long") if precision <= _LONG_DIGITS else unscaled_value(column)
-    whole = _padded_hex(digits, 16) if precision <= _LONG_DIGITS else _hex_of_128_bits(digits)
+    hexadecimal = _padded_hex(digits, 16) if precision <= _LONG_DIGITS else _hex_of_128_bits(digits)
     # The pattern matches leading bytes that only repeat the sign of the byte after them.
-    return F.unhex(F.regexp_replace(whole, "^(?:(?:00)+(?=[0-7][0-9A-F])|(?:FF)+(?=[89A-F][0-9A-F]))", ""))
+    return F.unhex(F.regexp_replace(hexadecimal, "^(?:(?:00)+(?=[0-7][0-9A-F])|(?:FF)+(?=[89A-F][0-9A-F]))", ""))
 
 
 def _hex_of_128_bits(number: Column) -> Column:

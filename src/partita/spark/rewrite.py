@@ -25,7 +25,7 @@ from partita.spark.write import Sink, equal_row_runs, run_arrow_tasks, task_name
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-IS_DELETED = "__partita_gone"
+IS_DELETED = "__partita_deleted"
 """The column that is true for a row to delete, and false for a row to update with the values beside it."""
 
 _COUNT_FIELDS = (pa.field("file", pa.int32()), pa.field("deleted", pa.int64()), pa.field("changed", pa.int64()))
@@ -72,7 +72,9 @@ class Copier(Protocol):
 
 
 def rewrite_files(changes: DataFrame, copier: Copier, file_count: int, result_schema: pa.Schema) -> pa.Table:
-    """Copy each file that `changes` names; return a row of `result_schema` for each, then `file`, `gone` and `changed`.
+    """Copy each file that `changes` names, and return a row of `result_schema` for each, with counts of its rows.
+
+    The columns after `result_schema` are the number of the `file`, and its `deleted` and `changed` rows.
 
     `changes` has `FILE_INDEX`, `ROW_INDEX`, `IS_DELETED`, and then the stored columns with new values. If no row of a
     file is left, nothing is written and the columns of `result_schema` are null. A row that is named twice raises

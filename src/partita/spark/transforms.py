@@ -80,7 +80,7 @@ def with_partitions(df: DataFrame, functions: Mapping[str, PartitionFunction], *
 
 
 def _check_function(f: object) -> None:
-    """Raise `SpecError` for what is no partition function."""
+    """Raise `SpecError` for anything but a partition function."""
     if not isinstance(f, PartitionFunction):
         raise SpecError(f"a partition function is one such as pt.bucket('id', 16), not {value_repr(f)}")
 

@@ -88,9 +88,9 @@ class _FunctionWithPath:
 def _package_folders() -> list[str]:
     """Return the folders in which this process finds packages, Partita's first, without the standard library."""
     partita_folder = str(Path(__file__).parents[2])
-    library = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    library_folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
     folders = [path for path in sys.path if _is_folder(path) and Path(path).name != "lib-dynload"]
-    return list(dict.fromkeys([partita_folder, *(path for path in folders if path not in library)]))
+    return list(dict.fromkeys([partita_folder, *(path for path in folders if path not in library_folders)]))
 
 
 def _is_folder(path: str) -> bool:

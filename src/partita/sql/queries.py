@@ -225,11 +225,11 @@ def _is_cte_name(node: Any, name: str) -> bool:
     while parent is not None:
         if isinstance(parent, exp.With):
             index = next(i for i, cte in enumerate(parent.expressions) if cte is child)
-            visible = parent.expressions[: index + 1 if parent.args.get("recursive") else index]
+            visible_tables = parent.expressions[: index + 1 if parent.args.get("recursive") else index]
         else:
             with_ = parent.args.get("with_")
-            visible = with_.expressions if with_ is not None and with_ is not child else []
-        if any(cte.alias.casefold() == name.casefold() for cte in visible):
+            visible_tables = with_.expressions if with_ is not None and with_ is not child else []
+        if any(cte.alias.casefold() == name.casefold() for cte in visible_tables):
             return True
         child, parent = parent, parent.parent
     return False

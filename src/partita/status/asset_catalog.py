@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from partita.algebra.key import PartitionKey
-from partita.algebra.key_text import tagged_text
+from partita.algebra.key_text import canonical_value_text
 from partita.status.definitions import AssetDefinition, DefinitionHistory, RecordedDefinition
 from partita.status.duckdb_engine import fetch_rows, timestamp_from_micros
 from partita.status.duckdb_sql import sql
@@ -84,7 +84,7 @@ def read_asset_catalog(
         else:
             change = DynamicValueChange(kind == EventKind.ADDED, occurred_at)
             for dimension, value in PartitionKey.parse(key).items():
-                dynamic_values.setdefault((asset, dimension), {})[tagged_text(value)] = change
+                dynamic_values.setdefault((asset, dimension), {})[canonical_value_text(value)] = change
     if now is not None:
         records = {asset: _records_as_of(asset_records, now) for asset, asset_records in records.items()}
     histories = {asset: DefinitionHistory(tuple(asset_records)) for asset, asset_records in records.items()}

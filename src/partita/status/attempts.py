@@ -64,15 +64,19 @@ def record_events(  # noqa: PLR0913, PLR0917 - the fields of an event
             f"an event has no field {min(unknown)!r}; its fields are {', '.join(sorted(_OPTIONAL_EVENT_FIELDS))}"
         )
     ids = [new_ulid() for _ in partition_keys]
-    varying: dict[str, Sequence[Any]] = {"partition_key": partition_keys, "event_id": ids, **(varying_fields or {})}
+    varying_columns: dict[str, Sequence[Any]] = {
+        "partition_key": partition_keys,
+        "event_id": ids,
+        **(varying_fields or {}),
+    }
     if "run_id" in fields and fields["run_id"] is None:
-        varying["run_id"] = ids
+        varying_columns["run_id"] = ids
     time_fields: dict[str, Any] = {} if occurred_at is None else {"occurred_at": occurred_at}
     identity: dict[str, Any] = {"tenant_id": ledger.tenant, "workspace_id": ledger.workspace, "asset_key": asset}
     first = Event(
-        kind=kind, **identity, **time_fields, **fields | {name: values[0] for name, values in varying.items()}
+        kind=kind, **identity, **time_fields, **fields | {name: values[0] for name, values in varying_columns.items()}
     )
-    ledger.append_rows(repeat_event(first, varying))
+    ledger.append_rows(repeat_event(first, varying_columns))
     return first.occurred_at
 
 

@@ -156,7 +156,7 @@ def maintain_table(table: DeltaTable) -> None:
     from deltalake.exceptions import DeltaError
 
     version = table.version()
-    target_size = next((size for every, size in _COMPACTION_TIERS if version and version % every == 0), None)
+    target_size = next((size for interval, size in _COMPACTION_TIERS if version and version % interval == 0), None)
     if target_size is None:
         return
     with suppress(DeltaError, OSError):

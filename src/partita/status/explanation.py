@@ -186,7 +186,7 @@ class _CauseChain:
 
 def _unknown_facts(row: dict[str, Any], problem: str | None) -> Iterator[str]:
     if row["staleness"] == "unknown":
-        yield f"whether it is stale is not known: {problem or f'{MISSING_FUNCTION_REASON}, and no sweep has judged it'}"
+        yield f"whether it is stale is not known: {problem or f'{MISSING_FUNCTION_REASON}, and no sweep has stored it'}"
 
 
 def _status_facts(row: dict[str, Any]) -> Iterator[str]:

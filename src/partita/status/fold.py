@@ -46,7 +46,7 @@ def fold_events(events: pa.Table) -> pa.Table:
 def merge_status_rows(*rows: pa.Table) -> pa.Table:
     """Merge the status rows of several histories into those of all of them together.
 
-    What a sweep stored stays with the materialization that it judged.
+    What a sweep stored stays with the materialization whose staleness it is.
     """
     if not rows:
         return status_schema().empty_table()
@@ -142,8 +142,8 @@ def merge_sql(rows: Sql, sweep_columns: tuple[str, ...] = SWEEP_COLUMNS) -> Sql:
     `sweep_columns` go with the last materialization; rows of events don't have them.
     """
     # DuckDB is quick at finding the position of the greatest row, and slow at carrying that row's columns along.
-    carrying = [group for group in COLUMN_GROUPS if group.carried_columns]
-    bare = [group for group in COLUMN_GROUPS if not group.carried_columns]
+    carrying_groups = [group for group in COLUMN_GROUPS if group.carried_columns]
+    plain_groups = [group for group in COLUMN_GROUPS if not group.carried_columns]
     positions = [
         sql(
             "{position} AS {group}",
@@ -151,13 +151,13 @@ def merge_sql(rows: Sql, sweep_columns: tuple[str, ...] = SWEEP_COLUMNS) -> Sql:
             position=_latest_position_sql(group, bool(sweep_columns) and group is LAST_MATERIALIZATION),
             group=name(group.name),
         )
-        for group in carrying
+        for group in carrying_groups
     ]
-    extremes = [sql("{value} AS {group}", value=_extreme_sql(group), group=name(group.name)) for group in bare]
-    columns = ("position", *(column for group in carrying for column in group.columns), *sweep_columns)
+    extremes = [sql("{value} AS {group}", value=_extreme_sql(group), group=name(group.name)) for group in plain_groups]
+    columns = ("position", *(column for group in carrying_groups for column in group.columns), *sweep_columns)
     joins = [
         sql("LEFT JOIN source_rows AS {group} ON {group}.position = positions.{group}", group=name(group.name))
-        for group in carrying
+        for group in carrying_groups
     ]
     return sql(
         """
@@ -172,7 +172,7 @@ def merge_sql(rows: Sql, sweep_columns: tuple[str, ...] = SWEEP_COLUMNS) -> Sql:
         aggregates=comma_separated([*positions, *extremes]),
         rows=rows,
         columns=names(columns),
-        groups=names(group.name for group in carrying),
+        groups=names(group.name for group in carrying_groups),
         select_list=_select_list(sweep_columns),
         joins=Sql(" ".join(joins)),
     )

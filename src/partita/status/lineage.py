@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from partita.algebra.key import PartitionKey
-from partita.algebra.key_text import tagged_text
+from partita.algebra.key_text import canonical_value_text
 from partita.algebra.mappings import (
     AllPartitionsMapping,
     FunctionMapping,
@@ -267,7 +267,7 @@ def _create_window_map(  # noqa: PLR0913, PLR0917 - both sides of an edge
             # No key holds a window outside of the years 1 to 9999.
             with suppress(ValueError, OverflowError):
                 windows = upstream_windows(edge.mapping, downstream, upstream, ordinal)
-                pairs.extend((text, tagged_text(upstream.key_value(window))) for window in windows)
+                pairs.extend((text, canonical_value_text(upstream.key_value(window))) for window in windows)
     create_temp_table(connection, table, {"downstream_value": VARCHAR, "upstream_value": VARCHAR}, pairs)
 
 

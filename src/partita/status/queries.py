@@ -58,16 +58,16 @@ if TYPE_CHECKING:
     from partita.algebra.predicate import UnboundPredicate
 
 MISSING_FUNCTION_REASON = "an upstream is mapped by a function that this process doesn't have"
-"""Why an asset without a recorded problem can't be judged."""
+"""Why the staleness of an asset without a recorded problem can't be computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusQuery:
     """What is asked: assets (all where None), a moment, a predicate, keys; and whether staleness is transitive.
 
-    `mapping_functions` are the mappings that this process has registered, by asset and upstream. Where an asset that is
-    asked for by name can't be judged, that is an error; among all assets, or with `allow_unknown`, its staleness is
-    unknown.
+    `mapping_functions` are the mappings that this process has registered, by asset and upstream. If the
+    staleness of an asset can't be computed, that is an error where the asset is asked for by name; among all assets, or
+    with `allow_unknown`, its staleness is unknown.
     """
 
     assets: Sequence[str] | None = None
@@ -108,7 +108,7 @@ class StatusReader:
         self.assets: tuple[str, ...] = ()
         """The selected assets."""
         self.problems: dict[str, str] = {}
-        """Why assets can't be judged, by name."""
+        """Why the staleness of assets can't be computed, by name."""
         self._inputs = inputs
         self._failed_mappings: set[str] = set()
 
@@ -175,7 +175,7 @@ class StatusReader:
         return fetch_arrow(self.connection, select)
 
     def unknown_reasons(self, condition: Sql = STATE_FILTERS["unknown"]) -> dict[str, str]:
-        """Return why assets with rows that meet the condition can't be judged, by name."""
+        """Return why the staleness of assets can't be computed, for assets with rows that meet a condition, by name."""
         select = "SELECT DISTINCT asset_key FROM {view} WHERE {condition} ORDER BY 1"
         rows = fetch_rows(self.connection, sql(select, view=STATUS_VIEW, condition=condition))
         return {asset: self.problems.get(asset, MISSING_FUNCTION_REASON) for (asset,) in rows}
@@ -205,9 +205,9 @@ class StatusReader:
 
         An asset whose mapping function fails is included: evaluating its edges reports the failure.
         """
-        unusable = self.problems.keys() - self._failed_mappings
+        unusable_assets = self.problems.keys() - self._failed_mappings
         definitions = self._active_definitions(self.catalog.histories)
-        return {definition.asset: definition for definition in definitions if definition.asset not in unusable}
+        return {definition.asset: definition for definition in definitions if definition.asset not in unusable_assets}
 
     @cached_property
     def known_assets(self) -> tuple[str, ...]:
@@ -234,7 +234,7 @@ class StatusReader:
         return definitions
 
     def _record_problem(self, asset: str, error: DefinitionError) -> None:
-        """Keep why an asset can't be judged; raise the error where that asset was asked for by name."""
+        """Record why staleness can't be computed; raise the error instead if the asset was asked for by name."""
         if self._is_strict and asset in self.assets:
             raise error
         self.problems[asset] = str(error)
@@ -254,37 +254,37 @@ class StatusReader:
         key_filter = create_selected_partitions(inputs, self.assets, definitions, query.where, query.keys)
         edges = self._upstream_edges(definitions)
         if self._is_strict:
-            self._check_swept({edge.asset for edge in edges if not edge.can_evaluate_mapping})
+            self._check_swept_staleness({edge.asset for edge in edges if not edge.can_evaluate_mapping})
         if query.transitive:
             active = self._active_definitions(self.catalog.histories)
             edges_by_asset = {definition.asset: self._upstream_edges([definition]) for definition in active}
             edges = edge_closure([edge.asset for edge in edges], edges_by_asset, self._record_problem)
         unmapped_assets = {edge.asset for edge in edges if not edge.can_evaluate_mapping}
-        evaluable = [edge for edge in edges if edge.can_evaluate_mapping]
+        evaluable_edges = [edge for edge in edges if edge.can_evaluate_mapping]
         rows = STATUS_ROWS if query.transitive else SELECTED_ROWS
-        for edge, error in create_upstream_staleness(inputs, evaluable, rows):
+        for edge, error in create_upstream_staleness(inputs, evaluable_edges, rows):
             self._record_problem(edge.asset, error)
             self._failed_mappings.add(edge.asset)
-            evaluable.remove(edge)
+            evaluable_edges.remove(edge)
         add_swept_staleness(self.connection, unmapped_assets)
         create_running_partitions(inputs, self.assets, key_filter)
-        judged_assets = sorted({edge.asset for edge in edges} | set(self.assets))
-        facts = create_staleness_facts(inputs, self._active_definitions(judged_assets))
+        assets_with_edges = sorted({edge.asset for edge in edges} | set(self.assets))
+        facts = create_staleness_facts(inputs, self._active_definitions(assets_with_edges))
         if query.transitive:
-            add_transitive_staleness(self.connection, evaluable, facts, self.now)
+            add_transitive_staleness(self.connection, evaluable_edges, facts, self.now)
         view = status_view_sql(facts, self.now, unmapped_assets, self.problems)
         create_view(self.connection, STATUS_VIEW, view)
 
-    def _check_swept(self, assets: set[str]) -> None:
-        """Raise `StatusError` for an asset that can't be judged in this process and that no sweep has judged."""
+    def _check_swept_staleness(self, assets: set[str]) -> None:
+        """Raise `StatusError` for an asset whose staleness can't be computed here, and that no sweep stored."""
         for asset in sorted(assets):
-            unswept = sql(
+            unswept_rows = sql(
                 "SELECT count(*) FROM {rows} "
                 "WHERE {is_asset} AND last_materialization_at IS NOT NULL AND swept_at IS NULL",
                 rows=SELECTED_ROWS,
                 is_asset=asset_condition(asset),
             )
-            if fetch_rows(self.connection, unswept)[0][0]:
+            if fetch_rows(self.connection, unswept_rows)[0][0]:
                 raise StatusError(
                     f"the upstreams of {asset!r} are mapped by a function that this process doesn't have; register the "
                     "asset here, or run `lake.sweep()` where it is registered"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from partita.algebra.key_text import tagged_text
+from partita.algebra.key_text import canonical_value_text
 from partita.algebra.partition_sets import Dimension, DynamicDimension, StaticDimension
 from partita.status.asset_catalog import AssetCatalog
 from partita.status.definitions import AssetDefinition
@@ -90,14 +90,14 @@ def create_selected_partitions(
         sql(
             """
             SELECT {tenant} AS tenant_id, {workspace} AS workspace_id, asset_key, partition_key, {columns},
-                   CASE WHEN asset_key IN ({judged}) THEN e.is_expected IS NOT NULL END AS expected
+                   CASE WHEN asset_key IN ({defined}) THEN e.is_expected IS NOT NULL END AS expected
             FROM {rows} AS r FULL JOIN (SELECT *, true AS is_expected FROM {expected}) AS e
             USING (asset_key, partition_key)
             """,
             tenant=inputs.ledger.tenant,
             workspace=inputs.ledger.workspace,
             columns=names((c for c in status_column_names() if c not in computed_columns), relation="r"),
-            judged=sorted({*(d.asset for d in definitions), *inputs.catalog.retired_assets}),
+            defined=sorted({*(d.asset for d in definitions), *inputs.catalog.retired_assets}),
             rows=SELECTED_ROWS,
             expected=SELECTED_EXPECTED,
         ),
@@ -180,11 +180,13 @@ def _product_sql(values_table: Sql, asset: str, dimensions: Sequence[str]) -> Sq
 def _dimension_values(dimension: Dimension, now: datetime, dynamic_values: DynamicValues) -> Sequence[str]:
     """Return the tagged values of a dimension."""
     if isinstance(dimension, StaticDimension):
-        return [tagged_text(value) for value in dimension.values]
+        return [canonical_value_text(value) for value in dimension.values]
     if isinstance(dimension, DynamicDimension):
         return dynamic_values.get(dimension.name, ())
     windows = dimension.expected_ordinals(now)
-    return [tagged_text(dimension.key_value(ordinal)) for ordinal in windows if not dimension.is_empty(ordinal)]
+    return [
+        canonical_value_text(dimension.key_value(ordinal)) for ordinal in windows if not dimension.is_empty(ordinal)
+    ]
 
 
 def dynamic_dimension_values(

@@ -65,7 +65,7 @@ def fold_ledger(
 def sweep_staleness(ledger: Ledger, table: StatusTable, query: StatusQuery) -> FoldResult:
     """Fold, and store with each row since when and why it is stale now.
 
-    Assets that can't be judged in this process keep what the last sweep found; a warning names them.
+    Assets whose staleness can't be computed in this process keep that of the last sweep; a warning names them.
     """
 
     def sweep_once() -> FoldResult:
@@ -73,7 +73,7 @@ def sweep_staleness(ledger: Ledger, table: StatusTable, query: StatusQuery) -> F
             if reader.ledger_files.table_id is None:
                 return FoldResult(-1, 0)
             select = sql(
-                "SELECT {columns} FROM {view} AS judged JOIN {rows} AS stored USING (asset_key, partition_key)",
+                "SELECT {columns} FROM {view} AS computed JOIN {rows} AS stored USING (asset_key, partition_key)",
                 columns=comma_separated(
                     _swept_column_sql(column, literal(reader.now)) for column in status_column_names()
                 ),
@@ -91,16 +91,18 @@ def sweep_staleness(ledger: Ledger, table: StatusTable, query: StatusQuery) -> F
 def _swept_column_sql(column: str, now: Sql) -> Sql:
     """Return a column of the rows that a sweep stores; staleness that wasn't computed stays as stored."""
     if column not in SWEEP_COLUMNS:
-        return name(column, relation="judged")
+        return name(column, relation="computed")
     return sql(
         "CASE WHEN staleness = 'computed' THEN {computed} ELSE {stored} END AS {column}",
-        computed=now if column == "swept_at" else name(column, relation="judged"),
+        computed=now if column == "swept_at" else name(column, relation="computed"),
         stored=name(column, relation="stored"),
         column=name(column),
     )
 
 
 def warn_unknown_staleness(reader: StatusReader, condition: Sql, consequence: str) -> None:
-    """Log which assets have rows that meet a condition and can't be judged here, the consequence, and why."""
+    """Log for which assets with rows that meet a condition staleness can't be computed, the consequence, and why."""
     for asset, reason in reader.unknown_reasons(condition).items():
-        logging.getLogger("partita").warning("%s can't be judged, so %s: %s", one_line(asset), consequence, reason)
+        logging.getLogger("partita").warning(
+            "the staleness of %s can't be computed, so %s: %s", one_line(asset), consequence, reason
+        )

@@ -253,11 +253,11 @@ def add_transitive_staleness(
     columns = {"asset_key": VARCHAR, "partition_key": VARCHAR, "since": TIMESTAMPTZ}
     columns |= {"root_asset": VARCHAR, "root_partition": VARCHAR}
     create_temp_table(connection, STALE_PARTITIONS, columns)
-    judged_assets: set[str] = set()
+    inserted_assets: set[str] = set()
     for i, edge in enumerate(edges):
-        if edge.upstream not in judged_assets:
+        if edge.upstream not in inserted_assets:
             _insert_stale_partitions(connection, edge.upstream, facts, now)
-            judged_assets.add(edge.upstream)
+            inserted_assets.add(edge.upstream)
         _insert_downstream_staleness(connection, f"transitive_{i}", edge)
 
 

@@ -160,13 +160,17 @@ class Workspace:
         definition = catalog.definition(asset)
         if definition is None:
             raise UnknownAsset(asset, tuple(sorted(catalog.histories)))
-        dynamic = [d.name for d in definition.partitions.dimensions if isinstance(d, DynamicDimension)]
+        dynamic_names = [d.name for d in definition.partitions.dimensions if isinstance(d, DynamicDimension)]
         for key in key_list(keys):
             names = tuple(PartitionKey.parse(key_text(key)))
-            wrong = next((name for name in names if name not in dynamic), None)
-            if wrong is not None or not names:
-                problem = "the key has no dimension" if wrong is None else f"{wrong!r} is not a dynamic dimension"
-                raise StatusError(f"asset {asset!r}: {problem}; its dynamic dimensions: {', '.join(dynamic) or 'none'}")
+            other_name = next((name for name in names if name not in dynamic_names), None)
+            if other_name is not None or not names:
+                problem = (
+                    "the key has no dimension" if other_name is None else f"{other_name!r} is not a dynamic dimension"
+                )
+                raise StatusError(
+                    f"asset {asset!r}: {problem}; its dynamic dimensions: {', '.join(dynamic_names) or 'none'}"
+                )
 
     def open_reader(self, **query: Any) -> StatusReader:
         """Open a reader of what a query selects; the arguments are those of `StatusQuery`. Close it when done."""
@@ -267,7 +271,7 @@ class Workspace:
     def export_status(self, file: str, now: datetime | None = None) -> int:
         """Write `partition_status.parquet` with the columns of the status document; return the number of rows.
 
-        Assets that can't be judged look current in the file; a warning names them.
+        Assets whose staleness can't be computed look current in the file; a warning names them.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -106,7 +106,7 @@ class LocalStorage(Storage):
             return self._resolve_path(path).stat().st_mtime
 
     def arrival_time(self, file: StoredFile) -> float:
-        """Return when the file or a folder that it is in was moved to its place, which its own times don't all tell.
+        """Return when a file came to its path: by a write, or by a move of the file or of a folder above it.
 
         The inode of a folder changes when the folder is moved, and with the folder's time when an entry comes or goes.
         """

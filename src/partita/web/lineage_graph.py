@@ -94,9 +94,12 @@ def _reduce_crossings(columns: list[list[str]], upstreams: Mapping[str, list[str
             downstreams[upstream].append(name)
     rank = {name: float(row) for column in columns for row, name in enumerate(column)}
     for sweep in range(_ORDERING_SWEEPS):
-        near = upstreams if sweep % 2 == 0 else downstreams
+        neighbours = upstreams if sweep % 2 == 0 else downstreams
         for column in columns if sweep % 2 == 0 else reversed(columns):
-            means = {n: sum(rank[m] for m in near[n]) / len(near[n]) if near[n] else rank[n] for n in column}
+            means = {
+                n: sum(rank[m] for m in neighbours[n]) / len(neighbours[n]) if neighbours[n] else rank[n]
+                for n in column
+            }
             column.sort(key=lambda name: (means[name], name))
             rank.update({name: float(row) for row, name in enumerate(column)})
     return columns

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key import PartitionKey
 from partita.algebra.key_label import key_label, value_label
-from partita.algebra.key_text import tagged_text
+from partita.algebra.key_text import canonical_value_text
 from partita.assets.dimension_fields import keys_by_spec
 from partita.errors import StatusError
 from partita.status.text import json_timestamp
@@ -32,7 +32,7 @@ def partition_document(snapshot: StatusSnapshot, asset: str, key_text: str) -> d
         "label": key_label(key_text),
         "id": key.id(asset),
         "values": [
-            {"name": name, "type": _TYPE_NAMES[tagged_text(value)[0]], "value": value_label(value)}
+            {"name": name, "type": _TYPE_NAMES[canonical_value_text(value)[0]], "value": value_label(value)}
             for name, value in key.items()
         ],
         "table": facts.table,

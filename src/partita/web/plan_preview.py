@@ -128,10 +128,10 @@ class PlanPreviews:
 
         needs = tuple(need for need in PLANNABLE_STATES if need in query.needs) or PLANNABLE_STATES
         sizes = BatchLimits(**{name.removeprefix("batch_"): size for name, size in self.batch_limits.items()})
-        among = None if self.asset_names is None else frozenset(self.asset_names)
+        asset_names = None if self.asset_names is None else frozenset(self.asset_names)
         zone = self.snapshots.lake.time_zone
         where = None if query.where is None else current_condition(query.where, zone)
-        return PlanRequest(needs, query.select, where, None, query.allow_missing, sizes, among)
+        return PlanRequest(needs, query.select, where, None, query.allow_missing, sizes, asset_names)
 
     def plan_by_id(self, plan_id: str) -> RunPlan:
         """Return the plan with this id. Raises `HTTPException` with status 404 if it is no longer kept."""

@@ -15,7 +15,7 @@ from partita.formats.capabilities import Operation
 from partita.formats.lance.files import conform_to_schema
 from partita.formats.lance.lance_table import LanceTable
 from partita.formats.lance.store import LanceTableStore
-from partita.formats.lance.values import partition_value_texts
+from partita.formats.lance.values import partition_texts
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA, TableChange
 
 if TYPE_CHECKING:
@@ -49,15 +49,15 @@ def uncommitted_fragments(table: pt.Table, rows: pa.Table) -> pa.Table:
     """Write fragments without committing them, and return their written files."""
     state = table_store(table).current_version()
     target, conforming_rows = state.write_target(), conform_to_schema(rows, state.definition.arrow_schema)
-    partition_texts = [
-        partition_value_texts(apply(f.function, conforming_rows[f.source], family="lance", type=f.source_type), f)
+    text_columns = [
+        partition_texts(apply(f.function, conforming_rows[f.source], family="lance", type=f.source_type), f)
         for f in state.spec.fields
     ]
     stored_rows = conforming_rows.select(target.stored_schema.names)
-    indices, bounds = sort_into_groups(distinct_row_ids(partition_texts, rows.num_rows))
+    indices, bounds = sort_into_groups(distinct_row_ids(text_columns, rows.num_rows))
     fragments = []
     for start, stop in pairwise(bounds) if rows.num_rows else ():
-        partition = tuple(column[indices[start]].as_py() for column in partition_texts)
+        partition = tuple(column[indices[start]].as_py() for column in text_columns)
         sink = target.open_sink(partition, "0")
         sink.write(stored_rows.take(pa.array(indices[start:stop])))
         fragments.append({**sink.close(), "partition": list(partition)})

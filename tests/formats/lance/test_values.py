@@ -20,8 +20,8 @@ from partita.errors import PartitionValueError
 from partita.formats.lance.values import (
     LEAF_SUFFIX,
     MAX_NAME_BYTES,
-    partition_segment,
-    partition_value_texts,
+    directory_segment,
+    partition_texts,
     values_from_names,
 )
 
@@ -37,7 +37,7 @@ def partition_field(function: PartitionFunction, type_: pa.DataType) -> Partitio
 def segment_of(function: PartitionFunction, value: Any, type_: pa.DataType) -> str:
     field = partition_field(function, type_)
     made = pt.arrow.apply(function, pa.array([value], type_), family="lance")
-    return partition_segment(field.name, partition_value_texts(made, field)[0].as_py())
+    return directory_segment(field.name, partition_texts(made, field)[0].as_py())
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_the_seeds_names_and_one_of_each_type(function: PartitionFunction, value
 )
 def test_escaped_characters(value: str | None, name: str) -> None:
     field = partition_field(pt.identity("s"), pa.string())
-    assert partition_segment("s", value) == name
+    assert directory_segment("s", value) == name
     assert values_from_names(pa.array([name]), field).to_pylist() == [value]
 
 
 def test_names_of_200_characters_fit_and_longer_ones_are_refused() -> None:
-    assert partition_segment("s", "x" * 200) == "s=" + "x" * 200
+    assert directory_segment("s", "x" * 200) == "s=" + "x" * 200
     with pytest.raises(PartitionValueError, match="up to 255 bytes"):
-        partition_segment("s", "\U0001f600" * 200)
+        directory_segment("s", "\U0001f600" * 200)
 
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
@@ -105,7 +105,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=20) | st.sampled_from(
 @given(st.lists(st.none() | TEXTS, min_size=1, max_size=8))
 def test_no_two_texts_have_one_name_and_each_comes_back(values: list[str | None]) -> None:
     field = partition_field(pt.identity("s"), pa.string())
-    names = [partition_segment("s", value) for value in values]
+    names = [directory_segment("s", value) for value in values]
     assert values_from_names(pa.array(names), field).to_pylist() == values
     assert len(set(names)) == len(set(values))
     assert not any("/" in name or "$" in name or ".." in name + LEAF_SUFFIX or "\0" in name for name in names)
@@ -135,7 +135,7 @@ def test_every_type_comes_back(type_: pa.DataType, data: st.DataObject) -> None:
     if isinstance(type_, pa.UuidType):
         array = pa.ExtensionArray.from_storage(type_, array)
     field = partition_field(pt.identity("c"), type_)
-    names = [partition_segment("c", text) for text in partition_value_texts(array, field).to_pylist()]
+    names = [directory_segment("c", text) for text in partition_texts(array, field).to_pylist()]
     back = values_from_names(pa.array(names), field)
     assert back.type == to_arrow_type(field.result_type)
     assert back.to_pylist() == array.to_pylist()

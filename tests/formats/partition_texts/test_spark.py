@@ -20,7 +20,7 @@ from partita.algebra.types import FLOAT_KINDS, DecimalType, Field, LogicalType, 
 from partita.errors import PartitionValueError
 from partita.formats.delta import encode_partition
 from partita.formats.partition_texts.java_floats import java_float_text
-from partita.formats.partition_texts.serialization import partition_value_text
+from partita.formats.partition_texts.serialization import partition_text as scalar_partition_text
 from partita.formats.partition_texts.spark import partition_text
 from tests.spark.frames import SESSION_MODES, few_examples, physical_plan_text, session_mode, typed_frame, typed_value
 from tests.value_strategies import values_of_type
@@ -134,7 +134,7 @@ def scalar_text(value: Any, name: str) -> str | None:
     type_ = parse_type(name)
     if isinstance(type_, DecimalType) and value is not None:
         value = decimal_to_unscaled(value, type_.scale)
-    return partition_value_text(value.decode() if isinstance(value, bytes) else value, Field(name, type_))
+    return scalar_partition_text(value.decode() if isinstance(value, bytes) else value, Field(name, type_))
 
 
 def test_equal_the_scalar_texts(spark: SparkSession) -> None:

@@ -109,8 +109,8 @@ class Transform(ABC):
         limits = self.result_range(family)
         return "a value" if limits is None else f"a number from {limits.start} to {limits.stop - 1}"
 
-    def display_text(self, result: str, type_: LogicalType) -> str:
-        """Return the text for people of a result in the Iceberg family, given as the text of its physical value."""
+    def directory_text(self, result: str, type_: LogicalType) -> str:
+        """Return what a directory name of Iceberg holds for a result, given as the text of its physical value."""
         return result
 
     def apply(self, value: object, type_: LogicalType, family: TransformFamily, column: str | None = None) -> object:

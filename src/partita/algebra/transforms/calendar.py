@@ -82,7 +82,7 @@ class YearTransform(CalendarTransform):
         first_year = 1970 if family is TransformFamily.LANCE else 0
         return self._period_interval(cast("int", result) - first_year, type_)
 
-    def display_text(self, result: str, type_: LogicalType) -> str:
+    def directory_text(self, result: str, type_: LogicalType) -> str:
         return f"{1970 + int(result):04d}"
 
 
@@ -103,7 +103,7 @@ class MonthTransform(CalendarTransform):
     def period_start(self, ordinal: IntOrArray) -> IntOrArray:
         return days_from_civil(1970 + ordinal // 12, ordinal % 12 + 1, 1)
 
-    def display_text(self, result: str, type_: LogicalType) -> str:
+    def directory_text(self, result: str, type_: LogicalType) -> str:
         return f"{1970 + int(result) // 12:04d}-{int(result) % 12 + 1:02d}"
 
 
@@ -124,7 +124,7 @@ class DayTransform(CalendarTransform):
     def period_start(self, ordinal: IntOrArray) -> IntOrArray:
         return ordinal
 
-    def display_text(self, result: str, type_: LogicalType) -> str:
+    def directory_text(self, result: str, type_: LogicalType) -> str:
         return iso_date(int(result))
 
 
@@ -149,7 +149,7 @@ class HourTransform(CalendarTransform):
     def period_start(self, ordinal: IntOrArray) -> IntOrArray:
         return ordinal
 
-    def display_text(self, result: str, type_: LogicalType) -> str:
+    def directory_text(self, result: str, type_: LogicalType) -> str:
         return f"{iso_date(int(result) // 24)}-{int(result) % 24:02d}"
 
 

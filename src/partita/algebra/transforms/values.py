@@ -34,7 +34,7 @@ class IdentityTransform(Transform):
     def call_text(self, column: str) -> str:
         return column
 
-    def display_text(self, result: str, type_: LogicalType) -> str:
+    def directory_text(self, result: str, type_: LogicalType) -> str:
         return iso_date(int(result)) if type_.kind is TypeKind.DATE else result
 
     def _apply(self, value: object, type_: LogicalType, family: TransformFamily) -> object:

@@ -79,13 +79,16 @@ def read_change_feed(
         return ChangeFeed(after, ())
     reader = _CommitReader(log)
     current = version_from_snapshot(reader.snapshot_without_files())
-    newest, table = current.version, current.metadata.id
+    latest_version, table = current.version, current.metadata.id
     read_version = cursor["version"] if cursor is not None and cursor["table"] == table else -1
     # A version above the newest one was undone when someone restored the folder, and may have been made again.
-    start = read_version if read_version <= newest else -1
-    commits = _ChangeFeedReader(reader, current, load_current_version).commits_after(start) if start < newest else ()
+    start = read_version if read_version <= latest_version else -1
+    commits = (
+        _ChangeFeedReader(reader, current, load_current_version).commits_after(start) if start < latest_version else ()
+    )
     return ChangeFeed(
-        encode_cursor(_FORMAT_NAME, table=table, version=newest, digest=_commit_digest(log, newest)), tuple(commits)
+        encode_cursor(_FORMAT_NAME, table=table, version=latest_version, digest=_commit_digest(log, latest_version)),
+        tuple(commits),
     )
 
 
@@ -161,8 +164,11 @@ class _ChangeFeedReader:
 
     def _checkpoint_commit(self, listing: LogListing, min_version: int) -> TableCommit:
         """Return all partitions of the oldest complete version from `min_version` on, as one commit."""
-        newest = self.current_version.version
-        version = min((c.version for c in listing.checkpoints if min_version <= c.version <= newest), default=newest)
+        latest_version = self.current_version.version
+        version = min(
+            (c.version for c in listing.checkpoints if min_version <= c.version <= latest_version),
+            default=latest_version,
+        )
         snapshot = self.log.snapshot(version)
         partitions = self._distinct_partitions(dense_array(snapshot.files["partition_values"]))
         return TableCommit(

@@ -230,11 +230,11 @@ def _check_column_names(fields: Sequence[Field], *, is_mapped: bool) -> None:
     """Raise `SchemaError` for names that Delta refuses, or that differ only in case."""
     check_distinct_names(field.name for field in fields)
     for field in fields:
-        invalid = "".join(sorted(_INVALID_NAME_CHARACTERS & set(field.name)))
-        if invalid and not is_mapped:
+        invalid_characters = "".join(sorted(_INVALID_NAME_CHARACTERS & set(field.name)))
+        if invalid_characters and not is_mapped:
             raise SchemaError(
-                f"column {field.name!r} has {invalid!r} in its name, which Delta takes only with the property "
-                "delta.columnMapping.mode='name'"
+                f"column {field.name!r} has {invalid_characters!r} in its name, which Delta takes only with the "
+                "property delta.columnMapping.mode='name'"
             )
         if isinstance(field.type, StructType):
             _check_column_names(field.type.fields, is_mapped=is_mapped)

@@ -28,14 +28,14 @@ def check_conflict(other_commit: DeltaCommit, pending_commit: PendingCommit, lev
     for kind, reason in (("metaData", "changed the table's metadata"), ("protocol", "changed the table's protocol")):
         if any(actions_of_kind(other_commit, kind)):
             raise CommitConflict(pending_commit.change.operation, reason, other_commit.version)
-    removes = list(actions_of_kind(other_commit, "remove"))
+    remove_actions = list(actions_of_kind(other_commit, "remove"))
     shared_removals = _canonical_paths(pending_commit.removed_paths, root) & _canonical_paths(
-        (remove["path"] for remove in removes), root
+        (remove_action["path"] for remove_action in remove_actions), root
     )
     if shared_removals:
         reason = f"removed a file that this commit removes too ({min(shared_removals)})"
         raise CommitConflict(pending_commit.change.operation, reason, other_commit.version)
-    changed_paths = (remove["path"] for remove in removes if remove.get("dataChange", True))
+    changed_paths = (remove_action["path"] for remove_action in remove_actions if remove_action.get("dataChange", True))
     removed_read_paths = _canonical_paths(pending_commit.read_paths, root) & _canonical_paths(changed_paths, root)
     if removed_read_paths:
         reason = f"removed a file that this commit read ({min(removed_read_paths)})"

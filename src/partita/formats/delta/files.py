@@ -111,24 +111,24 @@ def resolve_file_paths(storage: Storage, files: pa.Table) -> list[str]:
     root, location = TableRoot.of(storage), FolderLocation.from_uri(storage.uri)
     canonical_paths = []
     for path, size in zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True):
-        canonical = root.canonical_path(path)
-        must_be_inside = not is_absolute(canonical) or not is_absolute(path) or _has_parent_segments(path)
-        if must_be_inside and not _is_inside_folder(storage, location, canonical):
+        canonical_path = root.canonical_path(path)
+        must_be_inside = not is_absolute(canonical_path) or not is_absolute(path) or _has_parent_segments(path)
+        if must_be_inside and not _is_inside_folder(storage, location, canonical_path):
             raise TableError(
                 f"the file {path} of the table at {storage.uri} is not read: '..' or a symbolic link in its path leads "
                 "out of the table's folder; copy the file into the folder, or name it by its absolute path in the log"
             )
-        _check_file(storage, canonical, size)
-        canonical_paths.append(canonical)
+        _check_file(storage, canonical_path, size)
+        canonical_paths.append(canonical_path)
     return canonical_paths
 
 
-def _check_file(storage: Storage, canonical: str, size: int | None) -> None:
+def _check_file(storage: Storage, canonical_path: str, size: int | None) -> None:
     """Raise `TableError` if a local path is not a file, or is empty though the log gives it a size.
 
     A missing file is left to Spark. Files in object stores are not checked: that would take a request for each.
     """
-    folder, name = containing_storage(storage, canonical)
+    folder, name = containing_storage(storage, canonical_path)
     if not folder.is_local:
         return
     file = f"{folder.uri}/{name}"
@@ -152,13 +152,13 @@ def paths_outside_folder(storage: Storage, paths: Iterable[str]) -> list[str]:
     return [path for path in paths if not _is_inside_folder(storage, location, root.canonical_path(path))]
 
 
-def _is_inside_folder(storage: Storage, location: FolderLocation, canonical: str) -> bool:
+def _is_inside_folder(storage: Storage, location: FolderLocation, canonical_path: str) -> bool:
     """Whether a file is in the table's folder after symbolic links are resolved."""
-    if is_absolute(canonical):
+    if is_absolute(canonical_path):
         return False
     if not storage.is_local:
         return True
-    file = f"{storage.uri}/{canonical}"
+    file = f"{storage.uri}/{canonical_path}"
     return location.relative_path(os.path.realpath(file) if os.path.islink(file) else file) is not None  # noqa: PTH114 - a text
 
 
@@ -210,7 +210,7 @@ def _random_folder_name(length: int) -> str:
 
 
 def random_prefix_length(metadata: DeltaMetadata) -> int:
-    """Return the length of the names of random folders; 0 if data files lie in folders by partition value."""
+    """Return the length of the names of random folders; 0 if data files are in folders by partition value."""
     settings = metadata.configuration
     is_random = settings.get("delta.randomizeFilePrefixes", "false").casefold() == "true"
     if not is_random and column_mapping_mode(metadata) == "none":

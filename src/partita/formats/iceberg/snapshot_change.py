@@ -159,6 +159,6 @@ def _dangling_delete_files(table_version: IcebergTableVersion, removed_file_indi
         file_indices = np.flatnonzero(is_affected[:file_count])
         is_dangling = is_affected[file_count:] & ~is_global_delete(delete_entries, table_version.spec_history)
     index = table_version.delete_index(file_indices)
-    remains = ~np.isin(index["file"].to_numpy(), removed_file_indices)
-    is_dangling[index["delete"].to_numpy()[remains]] = False
+    is_remaining = ~np.isin(index["file"].to_numpy(), removed_file_indices)
+    is_dangling[index["delete"].to_numpy()[is_remaining]] = False
     return frozenset(delete_entries["path"].filter(pa.array(is_dangling)).to_pylist())

@@ -234,12 +234,12 @@ def _version_from_manifests(
     manifests_to_read = (
         manifests if every_manifest else manifests.select(MANIFEST_READ_COLUMNS).filter(pa.array(is_needed))
     )
-    every = read_live_entries(table.io, manifests_to_read, history)
-    is_data = every["content"].to_numpy() == DATA
+    all_entries = read_live_entries(table.io, manifests_to_read, history)
+    is_data = all_entries["content"].to_numpy() == DATA
     if is_data.all():
-        entries, deletes = every, every.slice(0, 0)
+        entries, deletes = all_entries, all_entries.slice(0, 0)
     else:
-        entries, deletes = every.filter(pa.array(is_data)), every.filter(pa.array(~is_data))
+        entries, deletes = all_entries.filter(pa.array(is_data)), all_entries.filter(pa.array(~is_data))
     return _version_from_entries(
         table, history, entries, deletes, is_partial=not every_manifest, opened_location=opened_location
     )

@@ -157,8 +157,8 @@ def _decode_booleans(octets: Array, _: LogicalType) -> Array:
 def _decode_integers(octets: Array, type_: LogicalType) -> Array:
     values, is_valid = _decode_numbers(octets, {4: np.dtype("<i4"), 8: np.dtype("<i8")})
     half = 1 << (INTEGER_BITS[type_.kind] - 1)
-    fits = is_valid & (values >= -half) & (values <= half - 1)
-    return pa.array(np.where(fits, values, 0), pa.int64(), mask=~fits).cast(to_arrow_type(type_))
+    is_in_range = is_valid & (values >= -half) & (values <= half - 1)
+    return pa.array(np.where(is_in_range, values, 0), pa.int64(), mask=~is_in_range).cast(to_arrow_type(type_))
 
 
 def _decode_floats(octets: Array, type_: LogicalType) -> Array:
@@ -211,8 +211,8 @@ def _drop_excess_digits(decimals: Array, type_: DecimalType) -> Array:
         return decimals
     unscaled_values = decimals.view(pa.decimal128(_MAX_PRECISION, 0))
     limit = pa.scalar(Decimal(10**type_.precision), unscaled_values.type)
-    fits = pc.and_(pc.less(unscaled_values, limit), pc.greater(unscaled_values, pc.negate(limit)))
-    return pc.if_else(fits, decimals, pa.scalar(None, decimals.type))
+    is_in_range = pc.and_(pc.less(unscaled_values, limit), pc.greater(unscaled_values, pc.negate(limit)))
+    return pc.if_else(is_in_range, decimals, pa.scalar(None, decimals.type))
 
 
 _MAX_PRECISION = 38
@@ -284,11 +284,11 @@ def _decode_numbers(
         if packed_octets is not None:
             return packed_octets.view(dtype).astype(result_dtype, copy=False), np.ones(len(octets), bool)
     buffers = BinaryBuffers.from_array(octets)
-    lengths, valid = buffers.lengths, ~null_mask(octets)
+    lengths, is_valid = buffers.lengths, ~null_mask(octets)
     values = np.zeros(len(buffers), result_dtype)
     is_decoded = np.zeros(len(buffers), bool)
     for width, dtype in widths.items():
-        of_width = valid & (lengths == width)
+        of_width = is_valid & (lengths == width)
         if of_width.any():
             values[of_width] = _gather_bytes(buffers.octets, buffers.offsets[:-1][of_width], width).view(dtype).ravel()
             is_decoded |= of_width

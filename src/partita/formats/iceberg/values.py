@@ -57,8 +57,8 @@ def partition_directory(fields: Sequence[PartitionField], texts: Sequence[str | 
 
 
 def _directory_segment(field: PartitionField, text: str | None) -> str:
-    display_text = "null" if text is None else field.transform.display_text(text, field.source_type)
-    segment = f"{quote_plus(field.name)}={quote_plus(display_text)}"
+    directory_text = "null" if text is None else field.transform.directory_text(text, field.source_type)
+    segment = f"{quote_plus(field.name)}={quote_plus(directory_text)}"
     if len(segment) <= _MAX_SEGMENT_LENGTH:
         return segment
     return f"{segment[:_MAX_SEGMENT_LENGTH]}-{hashlib.sha256(segment.encode()).hexdigest()[:16]}"

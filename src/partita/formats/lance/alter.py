@@ -21,7 +21,7 @@ from partita.formats.lance.files import leaf_identifier
 from partita.formats.lance.leaf_operations import LeafOperation, LeafOperationKind, leaf_operation
 from partita.formats.lance.log import LanceLogOperation, WriteOutcome
 from partita.formats.lance.schema_json import schema_to_json
-from partita.formats.lance.values import ID_SEPARATOR, partition_value_texts
+from partita.formats.lance.values import ID_SEPARATOR, partition_texts
 
 if TYPE_CHECKING:
     from partita.formats.lance.state import LanceTableVersion
@@ -63,11 +63,11 @@ def _partition_texts(partitions: Sequence[Mapping[str, object]], field: Partitio
         values = pa.array([values[field.name] for values in partitions], to_arrow_type(field.result_type))
     except (pa.ArrowException, TypeError) as error:
         raise PartitionValueError(field.name, str(field.result_type), str(error)) from error
-    impossible = impossible_results(field.transform, values, field.source_type, TransformFamily.LANCE)
-    if len(impossible):
+    impossible_values = impossible_results(field.transform, values, field.source_type, TransformFamily.LANCE)
+    if len(impossible_values):
         possible_values = field.transform.results_text(TransformFamily.LANCE)
-        raise PartitionValueError(field.name, possible_values, repr(impossible[0].as_py()))
-    return cast("list[str | None]", partition_value_texts(values, field).to_pylist())
+        raise PartitionValueError(field.name, possible_values, repr(impossible_values[0].as_py()))
+    return cast("list[str | None]", partition_texts(values, field).to_pylist())
 
 
 def drop_partitions(store: LanceTableStore, where: UnboundPredicate) -> int:

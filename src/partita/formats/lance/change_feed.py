@@ -51,19 +51,19 @@ def change_feed(store: LanceTableStore, after: str | None) -> ChangeFeed:
     table = _table_fingerprint(store)
     cursor = decode_cursor(_FORMAT_NAME, after) or {}
     is_same_table = cursor.get("table") in (None, table) and cursor.get("number", -1) <= table_version.version
-    number, ahead = (cursor.get("number", -1), cursor.get("ahead", {})) if is_same_table else (-1, {})
+    number, versions_ahead = (cursor.get("number", -1), cursor.get("ahead", {})) if is_same_table else (-1, {})
     leaf_ids = table_version.leaf_ids.to_pylist()
-    newest = dict(zip(leaf_ids, table_version.read_versions(np.arange(len(leaf_ids))), strict=True))
+    newest_versions = dict(zip(leaf_ids, table_version.read_versions(np.arange(len(leaf_ids))), strict=True))
     outcomes = map(store.log.write_outcome, range(number + 1, table_version.version + 1))
     new_outcomes = [outcome for outcome in outcomes if outcome is not None]
-    seen_versions = _committed_versions_at(store, table_version, number, is_new=bool(new_outcomes)) | ahead
+    seen_versions = _committed_versions_at(store, table_version, number, is_new=bool(new_outcomes)) | versions_ahead
     writes = _row_changing_writes(new_outcomes)
     commits = [
         *_partita_commits(table_version, table or "", writes),
-        *_external_commits(table_version, _LeafVersionRange(seen_versions, newest, _written_versions(writes))),
+        *_external_commits(table_version, _LeafVersionRange(seen_versions, newest_versions, _written_versions(writes))),
     ]
-    ahead = _versions_ahead(table_version, newest)
-    new_cursor = encode_cursor(_FORMAT_NAME, table=table, number=table_version.version, ahead=ahead)
+    versions_ahead = _versions_ahead(table_version, newest_versions)
+    new_cursor = encode_cursor(_FORMAT_NAME, table=table, number=table_version.version, ahead=versions_ahead)
     return ChangeFeed(new_cursor, tuple(sorted(commits, key=lambda commit: commit.committed_at)))
 
 
@@ -73,12 +73,12 @@ def _table_fingerprint(store: LanceTableStore) -> str | None:
     return None if outcome_bytes is None else sha256(outcome_bytes).hexdigest()[:16]
 
 
-def _versions_ahead(table_version: LanceTableVersion, newest: Mapping[str, int]) -> dict[str, int]:
+def _versions_ahead(table_version: LanceTableVersion, newest_versions: Mapping[str, int]) -> dict[str, int]:
     """Return the newest versions of the leaves whose newest version no finished write made."""
     committed_versions = dict(
         zip(table_version.leaf_ids.to_pylist(), table_version.committed_versions.to_pylist(), strict=True)
     )
-    return {leaf_id: version for leaf_id, version in newest.items() if committed_versions[leaf_id] != version}
+    return {leaf_id: version for leaf_id, version in newest_versions.items() if committed_versions[leaf_id] != version}
 
 
 def _committed_versions_at(

@@ -21,7 +21,7 @@ from partita.errors import SchemaError, TableError
 from partita.formats.lance.columns import UNPARTITIONED_LEAF_NAME
 from partita.formats.lance.leaf_dataset import LeafDataset, fragment_json, translate_lance_errors
 from partita.formats.lance.namespace import RootNamespace
-from partita.formats.lance.values import ID_SEPARATOR, partition_segments
+from partita.formats.lance.values import ID_SEPARATOR, directory_segments
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -58,7 +58,7 @@ class LanceTarget:
 
 def leaf_identifier(field_names: tuple[str, ...], partition: tuple[str | None, ...]) -> tuple[str, ...]:
     """Return the path of names from the root namespace to the leaf of a partition."""
-    return partition_segments(field_names, partition) or (UNPARTITIONED_LEAF_NAME,)
+    return directory_segments(field_names, partition) or (UNPARTITIONED_LEAF_NAME,)
 
 
 @dataclass(slots=True, eq=False)

@@ -31,9 +31,9 @@ from partita.formats.lance.namespace import (
 )
 from partita.formats.lance.values import (
     ID_SEPARATOR,
+    directory_segment,
     leaf_partitions,
-    partition_segment,
-    partition_value_texts,
+    partition_texts,
     values_from_names,
 )
 from partita.formats.table_change import TableChange, spec_id_column, written_partition_texts
@@ -104,7 +104,7 @@ class LanceTableVersion(TableVersion):
         texts_by_field = written_partition_texts(written_files, len(self.spec.fields))
         for partition_field, texts in zip(self.spec.fields, texts_by_field, strict=True):
             encoded_texts = pc.dictionary_encode(texts, null_encoding="encode")
-            segments = [partition_segment(partition_field.name, text) for text in encoded_texts.dictionary.to_pylist()]
+            segments = [directory_segment(partition_field.name, text) for text in encoded_texts.dictionary.to_pylist()]
             values = values_from_names(pa.array(segments, pa.string()), partition_field)
             columns[partition_field.name] = values.take(encoded_texts.indices)
         return pa.table(columns)
@@ -140,9 +140,7 @@ class LanceTableVersion(TableVersion):
         """Return the ids that Partita gives the partitions of the leaves."""
         if not self.spec.fields or not len(self.leaf_ids):
             return [str(leaf_id) for leaf_id in self.leaf_ids.to_pylist()]
-        columns = [
-            partition_value_texts(self.partitions[f.name].combine_chunks(), f).to_pylist() for f in self.spec.fields
-        ]
+        columns = [partition_texts(self.partitions[f.name].combine_chunks(), f).to_pylist() for f in self.spec.fields]
         return [ID_SEPARATOR.join(leaf_identifier(self.spec.names, texts)) for texts in zip(*columns, strict=True)]
 
     def omitted_column_values(self, file_indices: Sequence[int] | np.ndarray, column_names: Sequence[str]) -> pa.Table:

@@ -2,8 +2,8 @@
 
 ```text
 typed values                   12, "a/b", None
-   │ partition_value_texts     "12", "a/b", null            two digits for month, day and hour
-   ▼ partition_segment         ts_month=12, s=a%2Fb, s=__HIVE_DEFAULT_PARTITION__
+   │ partition_texts           "12", "a/b", null            two digits for month, day and hour
+   ▼ directory_segment         ts_month=12, s=a%2Fb, s=__HIVE_DEFAULT_PARTITION__
 ```
 
 Escapes are Hive's; in addition `$` is escaped, which separates the names of an id, and dots that would form `..` or the
@@ -29,7 +29,7 @@ from partita.arrow.scalar_text import scalar_texts
 from partita.arrow.schema import to_arrow_type
 from partita.errors import PartitionsError, PartitionValueError, TableError
 
-NULL_PARTITION_NAME = "__HIVE_DEFAULT_PARTITION__"
+NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 ID_SEPARATOR = "$"
 """The separator of the names in an id."""
 LEAF_SUFFIX = ".lance"
@@ -38,10 +38,10 @@ MAX_NAME_BYTES = 255
 """Maximum length of a file name in bytes."""
 
 _ESCAPED_CHARACTERS = re.compile(r"""[\x00-\x1f\x7f"#$%'*/:=?\\{\[\]^]|\.(?=\.|$|lance$)""")
-_ESCAPED_NULL_NAME = f"%5F{NULL_PARTITION_NAME[1:]}"
+_ESCAPED_NULL_NAME = f"%5F{NULL_DIRECTORY[1:]}"
 
 
-def partition_value_texts(values: pa.Array, field: PartitionField) -> pa.Array:
+def partition_texts(values: pa.Array, field: PartitionField) -> pa.Array:
     """Return the text of each value of a partition field; null stays null.
 
     Raises `PartitionValueError` for a value that no name can hold.
@@ -58,12 +58,9 @@ def partition_value_texts(values: pa.Array, field: PartitionField) -> pa.Array:
     )
 
 
-def partition_segment(name: str, text: str | None) -> str:
-    """Return an escaped name, as `country=US`; raise `PartitionValueError` if it is too long for a folder."""
-    if text is None:
-        value = NULL_PARTITION_NAME
-    else:
-        value = _ESCAPED_NULL_NAME if text == NULL_PARTITION_NAME else escape_name(text)
+def directory_segment(name: str, text: str | None) -> str:
+    """Return the name of a namespace or leaf, as `country=US`; raise `PartitionValueError` if it is too long."""
+    value = NULL_DIRECTORY if text is None else _ESCAPED_NULL_NAME if text == NULL_DIRECTORY else escape_name(text)
     segment = f"{escape_name(name)}={value}"
     if len(segment.encode()) + len(LEAF_SUFFIX) > MAX_NAME_BYTES:
         preview = (text or "")[:40]
@@ -73,9 +70,9 @@ def partition_segment(name: str, text: str | None) -> str:
     return segment
 
 
-def partition_segments(field_names: Iterable[str], partition_texts: Iterable[str | None]) -> tuple[str, ...]:
+def directory_segments(field_names: Iterable[str], texts: Iterable[str | None]) -> tuple[str, ...]:
     """Return the path of names from the root namespace to a leaf."""
-    return tuple(partition_segment(name, text) for name, text in zip(field_names, partition_texts, strict=True))
+    return tuple(directory_segment(name, text) for name, text in zip(field_names, texts, strict=True))
 
 
 def escape_name(text: str) -> str:
@@ -89,7 +86,7 @@ def unescape_name(text: str) -> str:
 
 
 def values_from_names(names: pa.Array, field: PartitionField) -> pa.Array:
-    """Parse the names of one level into typed values; the inverse of `partition_segment`.
+    """Parse the names of one level into typed values; the inverse of `directory_segment`.
 
     Raises `PartitionValueError` for a name that is not `field=value`, or whose value is not of the field's type.
     """
@@ -113,7 +110,7 @@ _SLICE_END = 1 << 20
 
 
 def _replace_null_names(values: pa.Array) -> pa.Array:
-    is_null = pc.equal(values, NULL_PARTITION_NAME)
+    is_null = pc.equal(values, NULL_DIRECTORY)
     return pc.if_else(is_null, pa.scalar(None, pa.string()), values) if is_null.true_count else values
 
 
@@ -186,12 +183,18 @@ def leaf_partition_values(ids: pa.Array, locations: pa.Array, spec: PartitionSpe
     if not len(ids) or not depth:
         return {f.name: pa.nulls(0, to_arrow_type(f.result_type)) for f in spec.fields}
     names = pc.split_pattern(ids, ID_SEPARATOR)
-    wrong = pc.not_equal(pc.list_value_length(names), depth)
-    if wrong.true_count:
-        stray = ids.filter(wrong)[0].as_py()
-        raise TableError(f"the table {stray!r} is not {depth} levels below the root, as its leaves are; deregister it")
-    flat = names.flatten()
-    levels = [pc.take(flat, pa.array(np.arange(i, len(flat), depth))) for i in range(depth)] if depth > 1 else [flat]
+    has_other_depth = pc.not_equal(pc.list_value_length(names), depth)
+    if has_other_depth.true_count:
+        misplaced_id = ids.filter(has_other_depth)[0].as_py()
+        raise TableError(
+            f"the table {misplaced_id!r} is not {depth} levels below the root, as its leaves are; deregister it"
+        )
+    flat_names = names.flatten()
+    levels = (
+        [pc.take(flat_names, pa.array(np.arange(i, len(flat_names), depth))) for i in range(depth)]
+        if depth > 1
+        else [flat_names]
+    )
     levels[-1] = _strip_leaf_suffix(levels[-1], locations)
     columns: dict[str, pa.Array] = {}
     for partition_field, level in zip(spec.fields, levels, strict=True):

@@ -39,13 +39,19 @@ def read_partitions(
     table_version = table_version.with_files_for(selection)
     names = resolve_column_names(table_version.schema, columns, spark)
     session, table_rows = resolve_session(spark), table_version.rows()
-    whole, part = selection.matching_indices(table_version.spec_history, table_version.partitions)
-    if not len(part):
-        return table_rows.scan(session, whole, names)
+    whole_file_indices, partial_file_indices = selection.matching_indices(
+        table_version.spec_history, table_version.partitions
+    )
+    if not len(partial_file_indices):
+        return table_rows.scan(session, whole_file_indices, names)
     scanned_names = list(dict.fromkeys([*names, *source_columns(selection)]))
-    part_rows = rows_in_partitions(table_rows, table_rows.scan(session, part, scanned_names), selection)
+    part_rows = rows_in_partitions(table_rows, table_rows.scan(session, partial_file_indices, scanned_names), selection)
     part_rows = select_columns(part_rows, names)
-    return table_rows.scan(session, whole, names).unionAll(part_rows) if len(whole) else part_rows
+    return (
+        table_rows.scan(session, whole_file_indices, names).unionAll(part_rows)
+        if len(whole_file_indices)
+        else part_rows
+    )
 
 
 def replace_partitions(

@@ -128,18 +128,22 @@ def commit_replacement(
     with operation.discard_on_error(written_files):
         operation = operation.with_files_for(selection)
         table_version = operation.table_version
-        whole, part = selection.matching_indices(table_version.spec_history, table_version.partitions)
+        whole_file_indices, partial_file_indices = selection.matching_indices(
+            table_version.spec_history, table_version.partitions
+        )
         change = TableChange(operation.kind)
-        if len(part):
-            rows = operation.scan_rows(part, source_columns(selection))
-            change = operation.delete_rows(part, rows_in_partitions(operation.rows, rows, selection), whole)
+        if len(partial_file_indices):
+            rows = operation.scan_rows(partial_file_indices, source_columns(selection))
+            change = operation.delete_rows(
+                partial_file_indices, rows_in_partitions(operation.rows, rows, selection), whole_file_indices
+            )
     return operation.commit(
         replace(
             change,
             added_files=pa.concat_tables([change.added_files, written_files]),
-            removed_file_indices=np.concatenate([whole, change.removed_file_indices]),
+            removed_file_indices=np.concatenate([whole_file_indices, change.removed_file_indices]),
             read_scope=selection,
-            read_file_indices=np.concatenate([whole, part]),
+            read_file_indices=np.concatenate([whole_file_indices, partial_file_indices]),
             inserted_row_count=total(written_files["rows"]),
             transaction=transaction,
         )
@@ -186,12 +190,12 @@ def delete_rows(store: TableStore, where: UnboundPredicate) -> ChangeResult:
     predicate = bind_predicate(where, operation.table_version.schema)
     operation = operation.with_files_for(predicate)
     plan = plan_files(operation.table_version, predicate)
-    whole, part = plan.file_indices[plan.must_match], plan.file_indices[~plan.must_match]
+    whole_file_indices, partial_file_indices = plan.file_indices[plan.must_match], plan.file_indices[~plan.must_match]
     change = TableChange(operation.kind)
-    if len(part):
-        rows = operation.scan_rows(part, referenced_columns(predicate, operation.table_version.schema))
-        change = operation.delete_rows(part, rows.filter(predicate.sql()), whole)
-    return operation.commit_rows(replace(change, read_file_indices=part), predicate, whole)
+    if len(partial_file_indices):
+        rows = operation.scan_rows(partial_file_indices, referenced_columns(predicate, operation.table_version.schema))
+        change = operation.delete_rows(partial_file_indices, rows.filter(predicate.sql()), whole_file_indices)
+    return operation.commit_rows(replace(change, read_file_indices=partial_file_indices), predicate, whole_file_indices)
 
 
 def update_rows(store: TableStore, assignments: Mapping[str, str], where: UnboundPredicate | None) -> ChangeResult:

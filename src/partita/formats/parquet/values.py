@@ -49,7 +49,7 @@ from partita.errors import PartitionValueError
 from partita.formats.partition_texts import parse_partition
 from partita.formats.partition_texts.arrow import typed_column
 from partita.formats.partition_texts.hive import MAX_NAME_BYTES, NULL_DIRECTORY, directory_segment, unescape_name
-from partita.formats.partition_texts.serialization import directory_text, partition_value_text
+from partita.formats.partition_texts.serialization import directory_text, partition_text
 from partita.formats.partition_texts.uri import decode_uri
 from partita.formats.partition_texts.validation import PARTITION_KINDS, validate_partition_values
 
@@ -117,7 +117,7 @@ def _is_usual_text(text: str, field: Field) -> bool:
 def _folder_text(value: object, field: Field) -> str | None:
     """Return the text of a value: Spark's, but with its zone for a timestamp, which Spark shows in the session's."""
     is_moment = field.type.kind is TypeKind.TIMESTAMP
-    return partition_value_text(value, field) if is_moment else directory_text(value, field, UTC)
+    return partition_text(value, field) if is_moment else directory_text(value, field, UTC)
 
 
 def typed_partitions(fields: Sequence[Field], texts: Sequence[pa.Array], row_count: int) -> pa.Table:

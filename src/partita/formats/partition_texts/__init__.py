@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from partita.arrow.schema import to_schema
 from partita.formats.partition_texts.deserialization import parse_partition
 from partita.formats.partition_texts.hive import partition_directory
-from partita.formats.partition_texts.serialization import directory_text, partition_value_text
+from partita.formats.partition_texts.serialization import directory_text, partition_text
 from partita.formats.partition_texts.uri import encode_uri
 from partita.formats.partition_texts.validation import time_zone_rules, validate_partition_values
 
@@ -54,7 +54,7 @@ def encode_partition(values: Mapping[str, object], schema: object, *, time_zone:
     """
     zone = time_zone_rules(time_zone)
     physical_values = validate_partition_values(values, to_schema(schema), zone)
-    texts = {column.name: partition_value_text(plain, column) for column, plain in physical_values}
+    texts = {column.name: partition_text(plain, column) for column, plain in physical_values}
     directory_texts = [(column.name, directory_text(plain, column, zone)) for column, plain in physical_values]
     directory = partition_directory(directory_texts)
     return EncodedPartition(directory, encode_uri(directory), texts)

@@ -15,7 +15,7 @@ from partita.algebra.types import FLOAT_KINDS, DecimalType, Field, TypeKind
 from partita.formats.partition_texts.java_floats import java_float_text
 
 
-def partition_value_text(plain: object, column: Field) -> str | None:
+def partition_text(plain: object, column: Field) -> str | None:
     """Return the text for `partitionValues`; None for null, the empty string and empty bytes."""
     if plain is None or plain == "":
         return None

@@ -12,7 +12,7 @@ import partita as pt
 from partita.algebra.spec import PartitionSpec
 from partita.arrow.schema import to_schema
 from partita.formats.lance.spark.partition_texts import partition_text
-from partita.formats.lance.values import partition_value_texts
+from partita.formats.lance.values import partition_texts
 from partita.spark.frames import frame_from_arrow
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_every_type_by_every_function_that_takes_it(spark: SparkSession) -> None
     frame = frame_from_arrow(spark, rows)
     texts = frame.select(*(partition_text(f, frame.schema).alias(f.name) for f in fields)).toArrow()
     expected = {
-        f.name: partition_value_texts(pt.arrow.apply(f.function, rows[f.source], family="lance"), f).to_pylist()
+        f.name: partition_texts(pt.arrow.apply(f.function, rows[f.source], family="lance"), f).to_pylist()
         for f in fields
     }
     assert {name: texts[name].to_pylist() for name in texts.column_names} == expected

@@ -55,9 +55,11 @@ class DeltaLog:
         self._check_log_folder()
         with self._translate_read_errors():
             if previous is not None and (version is None or version >= previous.version):
-                newer = log_segment_after(self.storage, previous.version, version)
-                if newer is not None:
-                    return replay_log(self.storage, newer, previous) if newer.commit_versions else previous
+                newer_segment = log_segment_after(self.storage, previous.version, version)
+                if newer_segment is not None:
+                    return (
+                        replay_log(self.storage, newer_segment, previous) if newer_segment.commit_versions else previous
+                    )
             return replay_log(self.storage, find_log_segment(self.storage, version))
 
     def _translate_read_errors(self) -> AbstractContextManager[None]:

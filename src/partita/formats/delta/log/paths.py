@@ -58,11 +58,11 @@ class TableRoot:
         plain = _decode_path(path) if "%" in path else path
         if _NON_CANONICAL.search(plain) is None:
             return plain
-        absolute = _absolute_path(path, self.prefixes[0])
+        absolute_path = _absolute_path(path, self.prefixes[0])
         for prefix in self.prefixes:
-            if absolute.startswith(prefix):
-                return absolute.removeprefix(prefix)
-        return absolute
+            if absolute_path.startswith(prefix):
+                return absolute_path.removeprefix(prefix)
+        return absolute_path
 
     def canonical_paths(self, paths: Array) -> pa.Array | None:
         """Return the canonical form of many paths; None if all of them are canonical already."""

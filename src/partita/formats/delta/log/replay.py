@@ -44,12 +44,14 @@ def replay_log(storage: Storage, segment: LogSegment, previous: DeltaSnapshot | 
     names = physical_partition_names(metadata)
     rows, is_add = file_action_rows(commits, names)
     root = TableRoot.of(storage)
-    base = _base_files(storage, segment, previous, names)
+    base_files = _base_files(storage, segment, previous, names)
     if segment.checkpoint is None:
         base_paths = None if previous is None else previous.canonical_paths
     else:
-        base, base_paths = _reconcile_checkpoint(base, checkpoint_removed_files(storage, segment.checkpoint), root)
-    files, canonical = reconcile_files(base, base_paths, rows, root.canonical_paths(rows["path"]), is_add)
+        base_files, base_paths = _reconcile_checkpoint(
+            base_files, checkpoint_removed_files(storage, segment.checkpoint), root
+        )
+    files, canonical = reconcile_files(base_files, base_paths, rows, root.canonical_paths(rows["path"]), is_add)
     timestamp = _snapshot_timestamp(storage, segment, commits, files)
     return DeltaSnapshot(segment.version, timestamp, protocol, metadata, files, transactions, canonical)
 
@@ -69,7 +71,7 @@ def replay_without_files(
 
 
 def reconcile_files(
-    base: pa.Table, base_paths: Array | None, rows: pa.Table, row_paths: Array | None, is_add: pa.ChunkedArray
+    base_files: pa.Table, base_paths: Array | None, rows: pa.Table, row_paths: Array | None, is_add: pa.ChunkedArray
 ) -> tuple[pa.Table, Array | None]:
     """Apply the file actions `rows` to the files `base`; return the files and their canonical paths.
 
@@ -78,18 +80,20 @@ def reconcile_files(
     of both, or None if all paths are canonical already.
     """
     if not rows.num_rows:
-        return base, base_paths
-    vectors = _has_deletion_vectors(base) or _has_deletion_vectors(rows)
+        return base_files, base_paths
+    vectors = _has_deletion_vectors(base_files) or _has_deletion_vectors(rows)
     keys = _file_keys(rows, row_paths, with_deletion_vectors=vectors)
     is_new_file = pa.array(_is_last_occurrence(keys) & _bool_values(is_add))
-    is_replaced = pc.is_in(_file_keys(base, base_paths, with_deletion_vectors=vectors), value_set=keys)
+    is_replaced = pc.is_in(_file_keys(base_files, base_paths, with_deletion_vectors=vectors), value_set=keys)
     is_current = pc.invert(is_replaced) if pc.any(is_replaced).as_py() else None
-    files = pa.concat_tables([base if is_current is None else base.filter(is_current), rows.filter(is_new_file)])
+    files = pa.concat_tables(
+        [base_files if is_current is None else base_files.filter(is_current), rows.filter(is_new_file)]
+    )
     files = files.combine_chunks() if files["path"].num_chunks > _MAX_CHUNKS else files
     if base_paths is None and row_paths is None:
         return files, None
     old_paths, new_paths = (
-        dense_array(t["path"]) if p is None else p for t, p in ((base, base_paths), (rows, row_paths))
+        dense_array(t["path"]) if p is None else p for t, p in ((base_files, base_paths), (rows, row_paths))
     )
     current_paths = old_paths if is_current is None else old_paths.filter(is_current)
     return files, pa.concat_arrays(

@@ -1,4 +1,4 @@
-"""What a `DataFile` description tells: spec, partition, and the data file that a position-delete file references.
+"""Facts of a `DataFile` description: spec, partition, and the data file that a position-delete file references.
 
 Descriptions are held as wide as version 3 has them: `referenced_data_file` is allowed in version 2 too, where pyiceberg
 leaves it out.
@@ -98,7 +98,7 @@ def referenced_path(file: DataFile) -> str | None:
 
 
 def may_reference(file: DataFile, path: str) -> bool:
-    """Return whether a delete file may hold deletes of the data file at `path`, judged by paths alone."""
+    """Return whether a delete file may hold deletes of the data file at `path`, by paths alone."""
     if file.content != DataFileContent.POSITION_DELETES:
         return True
     only_path = referenced_path(file)

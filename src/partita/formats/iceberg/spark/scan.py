@@ -291,8 +291,14 @@ class IcebergScan(TableRows):
                 if field.transform.is_identity and field.source in names:
                     number = schema.find_field(field.source).field_id
                     unknown = column_metric(entries["value_counts"], number).is_null().to_numpy(zero_copy_only=False)
-                    doubtful = entries.filter(pa.array(unknown & (specs == spec.spec_id)))
-                    files = list(zip(doubtful["path"].to_pylist(), doubtful["file_size"].to_pylist(), strict=True))
+                    undecided_entries = entries.filter(pa.array(unknown & (specs == spec.spec_id)))
+                    files = list(
+                        zip(
+                            undecided_entries["path"].to_pylist(),
+                            undecided_entries["file_size"].to_pylist(),
+                            strict=True,
+                        )
+                    )
                     check_files_have_column(self.table_version.table.io, files, number, field.source)
 
 
