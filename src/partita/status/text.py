@@ -16,10 +16,10 @@ def one_line(text: str, max_length: int = _MAX_LENGTH) -> str:
     return escape_text(start.splitlines()[0] if start else "", max_length)
 
 
-def error_line(text: str) -> str:
+def error_line(text: str, max_length: int = _MAX_LENGTH) -> str:
     """Return the line of an error that says what went wrong: the last line of a Python traceback, else the first."""
     lines = text.strip().splitlines() if text.lstrip().startswith("Traceback (") else []
-    return one_line(lines[-1] if lines else text)
+    return one_line(lines[-1] if lines else text, max_length)
 
 
 def timestamp_text(timestamp: datetime, *, separator: str = "T", timespec: str = "auto") -> str:
