@@ -18,7 +18,8 @@ FORMATS = ("delta", "iceberg", "lance")
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-@pytest.mark.parametrize("format_name", FORMATS)
+# `test_one_lake_with_all_three_formats` runs always too.
+@pytest.mark.parametrize("format_name", ["delta", pytest.param("iceberg", marks=pytest.mark.long), "lance"])
 def test_a_pipeline_over_its_life(lake: Lake, shop: Shop, format_name: str) -> None:
     """All that is missing runs in order, changed code runs again with its downstreams, and partitions become empty."""
     lake.register(*shop.assets(format_name))

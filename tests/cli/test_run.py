@@ -208,6 +208,7 @@ def _wait_for(done: Callable[[], bool], running: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.jvm
+@pytest.mark.long
 def test_a_terminal_gets_a_live_display(tmp_path: Path) -> None:
     shop = write_project(tmp_path / "shop")
     ours, theirs = pty.openpty()

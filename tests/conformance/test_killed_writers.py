@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[2]
 NEW = [{"id": 5, "p": "b", "n": 50}, {"id": 6, "p": "c", "n": 60}, {"id": 7, "p": "d", "n": 70}]
 LATER = [{"id": 8, "p": "c", "n": 80}, {"id": 9, "p": "d", "n": 90}]
 """Rows in the partitions that the killed writer would have created."""
-KILLED_CALLS = 6
+KILLED_CALLS = 3
+LONG_KILLED_CALLS = 12
 LONG_AGO = 1_600_000_000
 
 
@@ -53,7 +54,8 @@ def run_step(process: subprocess.Popen[str], step: str) -> str:
 
 
 @pytest.mark.needs(Operation.APPEND, Operation.REMOVE_ORPHANS)
-def test_a_killed_writer_leaves_all_or_nothing(model_lake: pt.Lake, tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed_calls", [KILLED_CALLS, pytest.param(LONG_KILLED_CALLS, marks=pytest.mark.long)])
+def test_a_killed_writer_leaves_all_or_nothing(model_lake: pt.Lake, tmp_path: Path, killed_calls: int) -> None:
     files = data_files(model_lake)
     change = written_change(model_lake.table("t.t"), arrow_rows(NEW))
     written_files = data_files(model_lake) - files
@@ -63,7 +65,7 @@ def test_a_killed_writer_leaves_all_or_nothing(model_lake: pt.Lake, tmp_path: Pa
     with killed_writers(model_lake, tmp_path / "changes.pickle") as process:
         call_count = int(run_step(process, "never"))
         assert read_rows(model_lake.table("t.t")) == ROWS + NEW
-        calls = [str(call_count * (2 * number + 1) // (2 * KILLED_CALLS)) for number in range(KILLED_CALLS)]
+        calls = [str(call_count * (2 * number + 1) // (2 * killed_calls)) for number in range(killed_calls)]
         outcomes = []
         for step in ["before", *calls, "after"]:
             shutil.rmtree(model_lake.uri)

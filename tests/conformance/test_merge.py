@@ -56,12 +56,12 @@ MATCHES = [
     ({"k": 7}, "t.code = to_char(s.k, '000')", "to_char(s.k, '000')", "007"),
     ({"x": ""}, "t.code = concat(s.x, 'it''s')", "'new'", "it's"),
     ({"k": "a"}, "t.code = s.k COLLATE UTF8_LCASE", "s.k", "A"),
-    ({"k": "a"}, "t.code COLLATE UTF8_LCASE = s.k", "s.k", "A"),
+    pytest.param({"k": "a"}, "t.code COLLATE UTF8_LCASE = s.k", "s.k", "A", marks=pytest.mark.long),
     ({"k": "it's"}, "t.code = s.k AND t.v < 100 AND t.code = 'it\\'s'", "s.k", "it's"),
 ]
 
 
-@pytest.mark.parametrize(("columns", "on", "new", "code"), MATCHES, ids=[match[1] for match in MATCHES])
+@pytest.mark.parametrize(("columns", "on", "new", "code"), MATCHES)
 def test_a_row_that_matches_is_found(
     code_lake: pt.Lake, columns: dict[str, object], on: str, new: str, code: str
 ) -> None:

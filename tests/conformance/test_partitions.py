@@ -211,8 +211,8 @@ def test_a_partition_that_is_emptied_is_gone_or_has_no_rows(table: pt.Table) -> 
     ("new_row", "conflicts"),
     [
         ((20, FIRST, "eu"), True),
-        ((20, FIRST, "never before"), True),
-        ((20, date(2030, 1, 1), "eu"), False),
+        pytest.param((20, FIRST, "never before"), True, marks=pytest.mark.long),
+        pytest.param((20, date(2030, 1, 1), "eu"), False, marks=pytest.mark.long),
         ((20, SECOND, "us"), False),
     ],
 )

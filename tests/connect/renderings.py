@@ -1,4 +1,4 @@
-"""Compare each partition function over Spark Connect with its scalar definition, on a few values."""
+"""A script for Spark Connect (see `run_in_connect`): keys, ids and partition functions are the scalar ones."""
 
 from __future__ import annotations
 
@@ -57,3 +57,7 @@ def check_renderings() -> None:
     assert shards.columns == [*df.columns, "shard"]
     print(f"{len(columns)} functions")  # noqa: T201 - read by the test
     spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+if __name__ == "__main__":
+    check_renderings()

@@ -32,8 +32,8 @@ from tests.fuzz.statements import Delete, Merge, Select, Statement, StatementGen
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STATEMENTS = 22
-"""Statements on each of the seven tables: 154 in all, the first half of a long run's with the same seed."""
+STATEMENTS = 11
+"""Statements on each of the seven tables: 77 in all, the first quarter of a long run's with the same seed."""
 LONG_STATEMENTS = 43
 """Statements of a long run: 301 on the seven tables for each seed."""
 COMPARED = 5

@@ -145,6 +145,7 @@ STARS = """
 """
 
 
+@pytest.mark.long
 def test_merge_of_all_columns(evolved_tables: EvolvedTables) -> None:
     """Columns are matched by name in any order, and columns that the table lacks are ignored."""
     source = orders(10, 4, plus=50).append_column("other", pa.array([1, 2, 3, 4]))
@@ -173,6 +174,7 @@ def test_statements_in_sequence(evolved_tables: EvolvedTables) -> None:
     evolved_tables.check_equal()
 
 
+@pytest.mark.long
 def test_merge_by_the_command_line(
     evolved_tables: EvolvedTables, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -133,7 +133,7 @@ def test_the_rows_have_the_columns_of_the_status_table() -> None:
 
 
 # Each example is a whole history of many partitions, and asks DuckDB several times.
-FEWER = settings(max_examples=settings().max_examples // 5)
+FEWER = settings(max_examples=settings().max_examples // 10)
 
 
 @FEWER
