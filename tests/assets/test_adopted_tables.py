@@ -64,6 +64,7 @@ def test_secrets_of_a_catalog_are_not_kept(lake: Lake, tmp_path: Path, spark: Sp
         lake.adopt("far.raw", "iceberg", name="", catalog={})
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_an_adopted_table_and_one_of_the_lake_never_share_a_name(lake: Lake, tmp_path: Path, format_name: str) -> None:
     far = Lake(str(tmp_path / "other")).create_table("far.raw", SCHEMA, format="delta", partition_by=["day"])

@@ -52,6 +52,7 @@ def test_a_partition_is_leased_to_one_run_at_a_time(leases: LeaseStore, take: Ca
     assert [lease.run_id for lease in leases.live_leases()] == ["a", "b", "c"]
 
 
+@pytest.mark.slow(reason="waits for a lease to expire")
 def test_a_lease_ends_when_it_is_released_or_expires(leases: LeaseStore, take: Callable[..., Lease]) -> None:
     leases.release(take("a", "1"))
     take("b", "1", seconds=0.2)
@@ -116,6 +117,7 @@ def test_of_many_concurrent_runs_one_gets_the_lease(leases: LeaseStore, take: Ca
         assert sum(pool.map(try_to_lease, range(24))) == 1
 
 
+@pytest.mark.slow(reason="waits for a lease to expire")
 def test_old_changes_are_removed_and_a_slow_writer_does_not_count(
     leases: LeaseStore, take: Callable[..., Lease], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ def test_old_changes_are_removed_and_a_slow_writer_does_not_count(
     assert [lease.run_id for lease in leases.live_leases()] == ["a"]
 
 
+@pytest.mark.slow(reason="waits for a lease to expire")
 def test_releasing_a_lost_lease_keeps_the_new_one(leases: LeaseStore, take: Callable[..., Lease]) -> None:
     lost_lease = take("a", "1", seconds=0.1)
     time.sleep(0.2)

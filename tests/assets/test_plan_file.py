@@ -125,6 +125,7 @@ def test_a_plan_that_is_loaded_can_be_shown_and_saved(lake: Lake, tmp_path: Path
     assert (refused > 100, loaded > 10) == (True, True)
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 @pytest.mark.parametrize("zone", [5, True, [[[]]], {}])
 def test_a_time_zone_of_a_plan_is_a_name(lake: Lake, tmp_path: Path, zone: object) -> None:
     file = tmp_path / "plan.jsonl"

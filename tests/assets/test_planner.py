@@ -19,6 +19,7 @@ def shop(lake: Lake) -> Lake:
     return register_shop(lake)
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_upstreams_run_first(shop: Lake) -> None:
     plan = shop.plan()
     assert plan.assets == ("orders", "sales", "change", "report")
@@ -27,6 +28,7 @@ def test_upstreams_run_first(shop: Lake) -> None:
     assert str(plan).splitlines()[0] == "17 partitions in 4 batches, 0 held back"
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_downstream_partitions_are_planned_through_every_mapping(shop: Lake) -> None:
     record_all(shop)
     assert len(shop.plan()) == 0
@@ -53,6 +55,7 @@ def test_a_plan_is_for_the_requested_states(shop: Lake) -> None:
     assert planned_keys(shop.plan())["sales"] == [str(day(n)) for n in (1, 2, 3)]
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_a_partition_without_readable_upstreams_is_held_back(shop: Lake) -> None:
     record(shop, "orders", *[day(n, region=region) for n in (1, 2) for region in ("eu", "us")])
     record(shop, "orders", day(3, region="eu"), day(3, region="us"), day(4, region="eu"))

@@ -27,6 +27,7 @@ def test_batches_are_cut_by_partitions_and_by_bytes() -> None:
             BatchLimits(**wrong)
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_sizes_are_estimated_from_history(shop: Lake) -> None:
     record(shop, "orders", *[day(n, region=r) for n in range(1, 5) for r in ("eu", "us")])
     record(shop, "sales", day(1), bytes=100)
@@ -45,12 +46,14 @@ def test_a_commit_has_the_name_of_its_run_and_its_partitions() -> None:
     assert len({transaction, *others}) == 3
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_assets_without_the_columns_of_a_predicate_are_named(shop: Lake) -> None:
     plan = shop.plan(where="region = 'us'")
     assert plan.assets == ("orders",)
     assert "sales is left out" in str(plan)
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_values_with_line_breaks_are_escaped(lake: Lake) -> None:
     names = ["two", "two\nlines", "\x1b[31m"]
     lake.register(pt.asset(name="raw", partitions=pt.static("name", names))(print))

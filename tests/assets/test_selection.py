@@ -17,6 +17,7 @@ def shop(lake: Lake) -> Lake:
     return register_shop(lake)
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 @pytest.mark.parametrize(
     ("select", "expected"),
     [

@@ -166,6 +166,7 @@ def test_a_sweep_and_an_export_observe_sources_first(lake: Lake, tmp_path: Path)
     assert sweep() == "UPSTREAM_CHANGED"
 
 
+@pytest.mark.slow(reason="several plans of a lake")
 def test_a_table_that_is_not_there_yet_and_one_that_comes_later(lake: Lake) -> None:
     lake.register(pt.source("later", partitions=DAYS))
     assert lake.observe() == []

@@ -108,6 +108,7 @@ def test_an_error_is_a_message_and_no_traceback() -> None:
     )
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 @pytest.mark.parametrize(
     "words",
     [["--help"], ["key", "encode", "a=b"], ["key", "encode", "a=1"], ["key", "decode", "--help"], ["evolve", "t"]],
@@ -160,6 +161,7 @@ def test_lines_leave_as_they_come_and_an_interrupt_ends_it() -> None:
         assert running.stderr.read() == b""
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_text_is_utf8_whatever_the_locale() -> None:
     key = "name=s:w7xzw6k"
     done = run_installed_command("key", "encode", stdin="name=üsé\n", PYTHONIOENCODING="latin-1")

@@ -36,6 +36,7 @@ def planned_partitions(partita: CommandRunner, *words: str) -> list[tuple[str, s
     return [(row["asset_key"], row["partition_key"].removeprefix("date=d:2025-01-")) for row in rows]
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_a_plan_of_all(shop: Lake, partita: CommandRunner) -> None:
     done = partita("plan")
     assert (done.code, done.err) == (0, "")
@@ -63,6 +64,7 @@ def test_options_narrow_the_plan(shop: Lake, partita: CommandRunner) -> None:
     assert partita("plan", "--where", "no_such = 1").code == 2
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_batch_limits_come_from_the_project(
     tmp_path: Path, partita: CommandRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +151,7 @@ def append_days(shop: Lake, *days: int) -> None:
     write_deltalake(f"{shop.uri}/raw/events", rows, partition_by=["date"], mode="append")
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_observe_lists_commits_of_other_writers(shop: Lake, partita: CommandRunner) -> None:
     assert partita("observe").err == "no new commits\n"
     append_days(shop, 1, 2)
@@ -262,6 +265,7 @@ def test_partitions_of_a_table(shop: Lake, partita: CommandRunner) -> None:
     assert partita("partitions", "no.such").code == 2
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_evolve_changes_how_a_table_is_partitioned(tables: Lake, partita: CommandRunner) -> None:
     done = partita("evolve", "sales.orders", "--add", "bucket(16, user_id)", "--add", "region", "--drop", "ts_day")
     assert done.out == "sales.orders is partitioned by bucket(16, user_id), region\n"

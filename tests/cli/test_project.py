@@ -244,6 +244,7 @@ def test_every_key_is_in_the_reference() -> None:
     ]
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_a_project_file_costs_no_heavy_import(tmp_path: Path) -> None:
     write_project_file(tmp_path, WHOLE)
     done = subprocess.run(

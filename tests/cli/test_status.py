@@ -46,6 +46,7 @@ def where(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     return lake
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_status_is_a_grid_for_each_asset(where: Lake, partita: CommandRunner) -> None:
     shown = partita("status")
     assert shown.code == 0
@@ -100,6 +101,7 @@ def test_status_check_exits_with_1_when_something_is_not_current(where: Lake, pa
     assert partita("status", "nothing").code == 2
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_a_check_counts_partitions_that_are_not_listed(where: Lake, partita: CommandRunner) -> None:
     shown = partita("status", "--check", "--running")
     assert (shown.code, shown.out) == (1, "")
@@ -184,6 +186,7 @@ def test_status_export_writes_the_seeds_file(where: Lake, partita: CommandRunner
     assert partita("status", "export", str(tmp_path)).code == 2
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_an_export_refuses_options_that_it_would_ignore(where: Lake, partita: CommandRunner, tmp_path: Path) -> None:
     file = tmp_path / "partition_status.parquet"
     for words in (
@@ -263,6 +266,7 @@ def test_record_history_fold_and_sweep(where: Lake, partita: CommandRunner) -> N
     assert (refused.code, "its dimensions are: date, shard" in refused.err) == (2, True)
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_record_prints_its_events_as_json(where: Lake, partita: CommandRunner) -> None:
     shown = partita(
         "record", "sales", "date=2025-01-04,shard=2", "date=2025-01-04,shard=1", "--outcome", "failed", "--json"
@@ -278,6 +282,7 @@ def test_every_command_has_json(name: str, partita: CommandRunner) -> None:
     assert "--json" in partita(name, "--help").out
 
 
+@pytest.mark.slow(reason="several commands on a lake")
 def test_the_history_of_an_unknown_partition_is_empty(where: Lake, partita: CommandRunner) -> None:
     assert partita("history", "nothing").code == 2
     shown = partita("history", "sales", "date=2025-01-04,shard=2")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
+import pytest
+
 import partita as pt
 from partita.display.bins import bin_partitions
 from partita.display.status_snapshot import take_snapshot
@@ -14,6 +16,7 @@ from tests.web.lakes import fill_dense_lake
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_bin_of_several_states_has_the_shape_of_the_worst(lake: Lake) -> None:
     lake.register(pt.asset(name="shards", partitions=pt.static("shard", range(120)))(print))
     lake.record("shards", [{"shard": n} for n in range(0, 120, 3)], outcome="succeeded")
@@ -25,6 +28,7 @@ def test_a_bin_of_several_states_has_the_shape_of_the_worst(lake: Lake) -> None:
     assert shapes.count("M") == kinds.count(2) > 0
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_few_stale_ones_of_many_do_not_look_like_most(lake: Lake) -> None:
     """One of each ten is missing, in bins that are too low for a shape: a part of the bin that is near a tenth."""
     bins = bin_partitions(take_snapshot(fill_dense_lake(lake)), "dense", None, 3, 60)

@@ -65,6 +65,7 @@ def test_a_status_is_shown_as_it_is_asked_for(sample_lake: Lake) -> None:
     assert repr(sample_lake.show_status("daily_sales", "region = 'nowhere'")) == "no partitions"
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_table_shows_itself(sample_lake: Lake) -> None:
     shown = html(sample_lake.table("web.sales"))
     assert "<b>web.sales</b> by date, region, 28 partitions" in shown

@@ -37,6 +37,7 @@ def test_an_answer_about_status_is_a_snapshot_too(counted_lake: Lake) -> None:
     assert part.asset("counted").mark_counts[:4] == (2, 0, 0, 0)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_partitions_without_a_place_are_counted(lake: Lake) -> None:
     lake.record("days", [{"other": 1}, {"date": None}], outcome="succeeded", at=datetime(2026, 2, 1, tzinfo=UTC))
     lake.register(pt.asset(name="days", partitions=pt.daily("date", start="2026-01-01", end="2026-01-03"))(print))
@@ -44,6 +45,7 @@ def test_partitions_without_a_place_are_counted(lake: Lake) -> None:
     assert (facts.partition_count, facts.layout.unplaced_count) == (4, 2)
 
 
+@pytest.mark.slow(reason="several status queries")
 @pytest.mark.parametrize(
     ("partitions", "across", "down"),
     [

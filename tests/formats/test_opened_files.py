@@ -102,6 +102,7 @@ def test_replacing_partitions_opens_the_manifests_that_have_them(tmp_path: Path,
     assert sorted(table.partitions()["region"].to_pylist()) == [number for number in range(30) if number != 5]
 
 
+@pytest.mark.slow(reason="many random inputs")
 def test_schema_and_specs_need_no_manifest(tmp_path: Path, opened_files: list[str]) -> None:
     table = table_of_manifests(tmp_path, 2, 3)
     cache.clear_memory()
@@ -128,6 +129,7 @@ def test_missing_totals_are_counted_without_data_manifests(
     assert set(opened_files) <= {"list"}
 
 
+@pytest.mark.slow(reason="many random inputs")
 def test_commits_open_what_snapshots_changed(tmp_path: Path, opened_files: list[str]) -> None:
     table = table_of_manifests(tmp_path, 6, 3)
     cache.clear_memory()

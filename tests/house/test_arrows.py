@@ -58,6 +58,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow(reason="parses every module")
 def test_rooms_import_only_what_the_design_lets_them() -> None:
     assert "\n".join(map(str, rule_violations(SRC))) == ""
 

@@ -51,6 +51,7 @@ def test_a_delta_table_is_created(lake: pt.Lake) -> None:
     assert [f.name for f in table.spec.fields] == ["ts_day", "id"]
 
 
+@pytest.mark.slow(reason="many random inputs")
 def test_partition_fields_evolve(lake: pt.Lake) -> None:
     lake.sql(CREATE)
 

@@ -279,6 +279,7 @@ def test_fuzz_raises_only_errors_of_partita(text: str) -> None:
         return
 
 
+@pytest.mark.slow(reason="many random inputs")
 def test_deep_nesting_is_a_predicate_error() -> None:
     with pytest.raises(PredicateError, match="nested too deeply"):
         parse_query(query_fragment("SELECT " + "(" * 5_000 + "1" + ")" * 5_000))

@@ -27,6 +27,7 @@ def test_a_record_takes_a_key_in_any_form(lake: Lake) -> None:
     assert kinds(lake, None) == [("succeeded", "r", 1)]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_record_takes_many_keys_in_one_commit(lake: Lake) -> None:
     lake.record("sales", outcome="failed")
     before = lake._workspace.ledger.files().version
@@ -93,6 +94,7 @@ def test_an_attempt_records_its_start_and_its_success(lake: Lake) -> None:
     assert (row["last_materialization_rows"], row["last_materialization_code_version"]) == (5, "3")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_attempt_that_raises_has_failed_and_the_error_goes_on(lake: Lake) -> None:
     with pytest.raises(ZeroDivisionError), lake.attempt("sales", KEY, run_id="r1"):
         _ = 1 / 0
@@ -101,6 +103,7 @@ def test_an_attempt_that_raises_has_failed_and_the_error_goes_on(lake: Lake) -> 
     assert row["last_attempt_error"] == "ZeroDivisionError: division by zero"
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_interrupt_and_cancel_record_a_cancelled_attempt(lake: Lake) -> None:
     with pytest.raises(KeyboardInterrupt), lake.attempt("sales", KEY, run_id="r1"):
         raise KeyboardInterrupt
@@ -110,6 +113,7 @@ def test_interrupt_and_cancel_record_a_cancelled_attempt(lake: Lake) -> None:
     assert lake.status("sales").to_pylist()[0]["cancelled"] is True
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_attempt_at_many_partitions(lake: Lake) -> None:
     with lake.attempt("sales", [{"n": 1}, {"n": 2}]) as attempt:
         assert [key["n"] for key in attempt.keys] == [1, 2]
@@ -159,6 +163,7 @@ def test_the_history_of_an_asset_that_nobody_knows_is_refused(lake: Lake) -> Non
         lake.history("nothing", KEY)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_lake_goes_to_executors(lake: Lake) -> None:
     pickle.loads(pickle.dumps(lake)).record("sales", KEY, outcome="succeeded")  # noqa: S301 - our own
     assert lake.status("sales").num_rows == 1

@@ -32,11 +32,13 @@ def test_a_day_is_expected_once_it_is_over(lake: Lake) -> None:
     assert len(expected(lake, moment(12, 31))) == 364
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_end_is_not_part_of_the_set(lake: Lake) -> None:
     lake.register(define(pt.daily("date", start="2025-01-01", end="2025-01-04")))
     assert [one["date"].day for one in expected(lake, moment(6, 1))] == [1, 2, 3]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_days_with_a_time_zone_and_an_offset(lake: Lake) -> None:
     lake.register(define(pt.daily("date", start="2025-03-29", time_zone="Europe/Berlin", offset=timedelta(hours=4))))
     assert expected(lake, datetime(2025, 3, 30, 1, 59, tzinfo=UTC)) == []
@@ -51,11 +53,13 @@ def test_a_day_of_summer_time_has_23_hours_or_25(start: str, hours: int, lake: L
     assert len(found) == len(set(found)) == hours
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_day_that_a_zone_left_out_is_not_expected(lake: Lake) -> None:
     lake.register(define(pt.daily("date", start="2011-12-28", end="2012-01-02", time_zone="Pacific/Apia")))
     assert [one["date"].day for one in expected(lake, moment(1, 1))] == [28, 29, 31, 1]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_weeks_start_on_monday_and_months_on_the_first(lake: Lake) -> None:
     lake.register(define(pt.weekly("week", start="2025-01-01")))
     assert expected(lake, moment(1, 21)) == [{"week": date(2025, 1, 6)}, {"week": date(2025, 1, 13)}]
@@ -63,6 +67,7 @@ def test_weeks_start_on_monday_and_months_on_the_first(lake: Lake) -> None:
     assert expected(lake, moment(2, 28), "months") == [{"month": date(2024, 12, 1)}, {"month": date(2025, 1, 1)}]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_product_of_three_dimensions(lake: Lake) -> None:
     days = pt.daily("date", start="2025-01-01", end="2025-01-03")
     lake.register(define(pt.static("region", ["us", "eu", None]) * days * pt.static("shard", [1, 2])))
@@ -164,6 +169,7 @@ def test_nothing_is_expected_of_a_retired_asset_until_it_is_registered_again(lak
         lake.retire("nothing")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_counts_are_those_of_the_rows(lake: Lake) -> None:
     lake.register(define(pt.static("region", ["us", "eu", "fr"])), define(None, "report"))
     lake.record("sales", {"region": "us"}, outcome="succeeded", at=hours_after_start(1))
@@ -200,11 +206,13 @@ def test_a_predicate_on_keys_of_which_some_have_a_null(lake: Lake) -> None:
     assert {where: lake.status("sales", where).num_rows for where in asked} == asked
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_current_partitions_can_be_selected(lake: Lake) -> None:
     lake.record("sales", outcome="succeeded")
     assert lake.status(state="current").num_rows == lake.status_counts()["current"][0].as_py() == 1
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_states_and_reasons_are_known_words(lake: Lake) -> None:
     lake.record("sales", outcome="succeeded")
     assert lake.status(state=["materialized", "stale"]).num_rows == 1
@@ -222,6 +230,7 @@ def test_an_empty_lake_has_nothing_to_say(lake: Lake) -> None:
     assert lake.fold().row_count == 0
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_the_end_of_the_calendar_can_be_asked_about(lake: Lake) -> None:
     last = datetime(9999, 12, 31, tzinfo=UTC)
     policy = pt.cron("@yearly", lag=timedelta(days=365_000))

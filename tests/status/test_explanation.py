@@ -75,6 +75,7 @@ def test_each_partition_of_a_chain_is_explained_once(lake: Lake) -> None:
     assert json.dumps(why.document()).count("as said above") == 2 * (layers - 2)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_failure_is_explained_with_its_error(lake: Lake) -> None:
     lake.record("sales", KEY, outcome="failed", run_id="r1", at=hours_after_start(1), error="disk full", attempt=3)
     assert str(lake.why("sales", KEY)) == (
@@ -82,6 +83,7 @@ def test_a_failure_is_explained_with_its_error(lake: Lake) -> None:
     )
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_changed_code_is_explained_with_both_versions(lake: Lake) -> None:
     lake.register(pt.asset(name="sales", code_version="2")(print))
     lake.record("sales", outcome="succeeded", code_version="1", at=hours_after_start(1))

@@ -34,6 +34,7 @@ def folded_row(*events: Event) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_record_attempt_is_called_for_any_outcome() -> None:
     for one in (success_event(1), failure_event(1), cancellation_event(1)):
         row = folded_row(one)
@@ -41,6 +42,7 @@ def test_record_attempt_is_called_for_any_outcome() -> None:
         assert row["last_attempt_outcome"] == one.kind.upper()
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_mark_materialized_is_called_only_on_success() -> None:
     for one in (failure_event(1), cancellation_event(1)):
         assert folded_row(one)["last_materialization_at"] is None
@@ -95,6 +97,7 @@ def test_a_wiped_partition_is_not_materialized() -> None:
     assert (row["last_attempt_at"], row["wiped_at"]) == (hours_after_start(1), hours_after_start(2))
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_success_after_a_wipe_counts_and_a_late_one_from_before_does_not() -> None:
     wiped = event(EventKind.WIPED, 2)
     assert folded_row(wiped, success_event(3))["last_materialization_at"] == hours_after_start(3)
@@ -109,6 +112,7 @@ def test_the_output_of_an_attempt_is_kept() -> None:
     assert written == [10, 2, 512, 7]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_unknown_kind_is_passed_over() -> None:
     assert fold_events(events_to_arrow([event("from_the_future", 1)])).num_rows == 0
     one = success_event(1)

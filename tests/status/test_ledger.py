@@ -274,6 +274,7 @@ def test_a_ledger_that_was_created_again_is_not_folded(lake: Lake, tmp_path: Pat
     assert again.fold().row_count == 1
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_lake_that_was_removed_and_made_again_can_be_used_by_who_had_it_open(lake: Lake) -> None:
     import shutil
 
@@ -342,6 +343,7 @@ def test_a_sweep_stores_staleness_and_a_new_materialization_clears_it(lake: Lake
     assert (swept()["stale_since"], swept()["stale_reason_code"], swept()["swept_at"]) == (None, None, None)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_export_is_the_seeds_file(lake: Lake, tmp_path: Path) -> None:
     lake.register(pt.asset(name="sales", partitions=pt.static("region", ["us", "eu"]), code_version="2")(print))
     lake.record("sales", {"region": "us"}, outcome="succeeded", code_version="1", run_id="r1", at=hours_after_start(1))
@@ -354,6 +356,7 @@ def test_an_export_is_the_seeds_file(lake: Lake, tmp_path: Path) -> None:
     assert (row["stale_reason_code"], row["partition_values"]) == ("CODE_CHANGED", [("region", "us")])
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_duckdb_reads_both_tables_by_their_files(lake: Lake) -> None:
     lake.record("sales", {"n": 1}, outcome="succeeded")
     lake.fold()
@@ -383,6 +386,7 @@ def test_a_lake_opened_for_one_workspace_cannot_see_another(tmp_path: Path) -> N
             lake.fold()
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_rows_of_another_workspace_in_the_same_table_are_not_seen(lake: Lake) -> None:
     lake.record("sales", outcome="succeeded")
     ledger = lake._workspace.ledger

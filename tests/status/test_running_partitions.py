@@ -106,6 +106,7 @@ def test_a_start_that_names_no_run_is_ended_by_an_end_that_names_none(lake: Lake
     assert lake.status("sales", state="running").num_rows == 0
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_end_that_names_no_run_ends_nothing_that_starts_after_it(lake: Lake) -> None:
     lake.record("sales", KEY, outcome="succeeded", at=hours_after_start(1))
     lake.record("sales", KEY, outcome="started", at=hours_after_start(2))

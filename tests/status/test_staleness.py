@@ -60,6 +60,7 @@ def test_a_cron_deadline_wants_a_materialization_between_any_two_moments(lake: L
     assert stale(lake, "sales", 48 + 10) == {"": (hours_after_start(48 + 9), ["FRESHNESS_POLICY"])}
 
 
+@pytest.mark.slow(reason="several status queries")
 @pytest.mark.parametrize("lag", [None, timedelta(hours=2)])
 def test_a_cron_deadline_of_partitions_that_were_made_years_apart(lag: timedelta | None, lake: Lake) -> None:
     lake.register(define("sales", DAYS, freshness=pt.cron("*/5 * * * *", lag=lag)))
@@ -84,6 +85,7 @@ def test_a_cron_deadline_with_a_lag(lake: Lake) -> None:
     assert stale(lake, "sales", 24 + 10) == {"": (hours_after_start(24 + 9), ["FRESHNESS_POLICY"])}
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_cron_deadline_is_in_its_time_zone_over_a_change_of_clocks(lake: Lake) -> None:
     lake.register(define("sales", freshness=pt.cron("0 9 * * *", time_zone="Europe/Berlin")))
     lake.record("sales", outcome="succeeded", at=datetime(2025, 3, 29, 7, tzinfo=UTC))  # 8:00, winter
@@ -108,6 +110,7 @@ def test_another_code_version_makes_stale_since_its_definition(lake: Lake) -> No
     assert lake.status("sales").to_pylist()[0]["stale_since"] == since, "it was not current before already"
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_code_that_is_rolled_back_makes_current_again(lake: Lake) -> None:
     for version in ("1", "2"):
         lake.register(define("sales", DAYS, code_version=version))
@@ -118,6 +121,7 @@ def test_code_that_is_rolled_back_makes_current_again(lake: Lake) -> None:
     assert rolled_back[0]["stale_since"] > rolled_back[0]["last_materialization_at"]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_materialization_by_old_code_is_stale_from_its_own_moment(lake: Lake) -> None:
     lake.register(define("sales", code_version="1"))
     lake.register(define("sales", code_version="2"))
@@ -126,6 +130,7 @@ def test_a_materialization_by_old_code_is_stale_from_its_own_moment(lake: Lake) 
     assert row["stale_since"] == row["last_materialization_at"]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_code_version_that_is_not_known_is_not_compared(lake: Lake) -> None:
     lake.register(define("sales", code_version="1"))
     lake.record("sales", outcome="succeeded")
@@ -136,6 +141,7 @@ def test_a_code_version_that_is_not_known_is_not_compared(lake: Lake) -> None:
 # --- upstreams
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_upstream_materialized_after_ours_makes_stale_since_its_first_success_after(lake: Lake) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders"]))
     for hours in (1, 3, 5):
@@ -151,6 +157,7 @@ def test_an_upstream_materialized_after_ours_makes_stale_since_its_first_success
     }
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_upstream_at_the_same_moment_is_not_after(lake: Lake) -> None:
     lake.register(define("orders"), define("sales", upstream=["orders"]))
     succeed(lake, "sales", None, 1)
@@ -158,6 +165,7 @@ def test_an_upstream_at_the_same_moment_is_not_after(lake: Lake) -> None:
     assert stale(lake, "sales") == {}
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_upstream_that_was_never_materialized_makes_nothing_stale(lake: Lake) -> None:
     lake.register(define("orders", DAYS), define("sales", DAYS, upstream=["orders", "unknown"]))
     succeed(lake, "sales", day(1), 1)
@@ -180,6 +188,7 @@ def test_a_wipe_of_an_upstream_does_not_take_back_that_it_changed(mapping: Any, 
     assert stale(lake, "sales") == {str(day(1)): (hours_after_start(3), ["UPSTREAM_CHANGED"])}, "it doesn't move"
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_all_reasons_are_kept_and_the_earliest_sets_stale_since(lake: Lake) -> None:
     lake.register(
         define("orders"), define("sales", upstream=["orders"], freshness=timedelta(hours=5), code_version="2")
@@ -253,6 +262,7 @@ def test_hours_of_a_day_that_has_25_of_them(lake: Lake) -> None:
         assert (lake.status("sales", now=now, state="stale").num_rows == 1) is inside
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_three_dimensions_and_more(lake: Lake) -> None:
     shards = pt.static("shard", [1, 2])
     both = DAYS * pt.static("region", ["us", "eu"]) * shards
@@ -295,6 +305,7 @@ def test_staleness_is_transitive_on_request_with_the_root_shown(lake: Lake) -> N
     assert (later["stale_since"], later["stale_root_asset_key"]) == (hours_after_start(5), "raw")
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_the_root_is_the_upstream_that_was_stale_first(lake: Lake) -> None:
     lake.register(
         define("raw", DAYS),

@@ -92,6 +92,7 @@ def test_marks_have_an_order_of_precedence_and_of_severity() -> None:
         assert len({getattr(mark, distinct) for mark in MARKS}) == len(MARKS)
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_every_stale_reason_is_a_column_of_the_view(lake: Lake) -> None:
     lake.record("sales", KEY, outcome="succeeded", run_id="r1", at=hours_after_start(1))
     with lake.open_status_reader("sales") as reader:

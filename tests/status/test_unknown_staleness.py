@@ -102,6 +102,7 @@ def test_transitive_staleness_goes_through_what_a_sweep_found(lake: Lake) -> Non
 # --- definitions
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_assets_upstream_of_each_other_are_refused_when_they_are_registered(lake: Lake) -> None:
     with pytest.raises(pt.DefinitionError, match="a <- b <- a"):
         lake.register(define("a", upstream=["b"]), define("b", upstream=["a"]))
@@ -225,6 +226,7 @@ def test_a_sweep_where_a_function_is_missing_leaves_what_one_found_where_it_is_n
     assert "a function that this process doesn't have" in caplog.messages[0]
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_export_warns_of_unknown_staleness(lake: Lake, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     newer(lake, "sales", SPIRAL)
     newer(lake, "never_made", SPIRAL)

@@ -59,6 +59,7 @@ ASKED: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow(reason="several status queries")
 @pytest.mark.parametrize(("operation", "query"), [(o, q) for o in OPERATIONS for q in ASKED[o.name]])
 def test_responses_match_the_openapi_document(client: TestClient, operation: Any, query: dict[str, str]) -> None:
     answer = client.request(operation.method, operation.path, params=query)
@@ -316,6 +317,7 @@ def test_after_none_is_the_start(client: TestClient) -> None:
     assert client.get("/api/partitions", params={"asset": "daily_sales", "limit": "1", "after": "0"}).json() == first
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_predicate_may_have_many_parts(client: TestClient) -> None:
     many = " AND ".join(["date >= '2026-07-26'", *(f"region <> 'x{n}'" for n in range(1_200))])
     found = [

@@ -59,6 +59,7 @@ def read_response_head(connection: socket.socket) -> bytes:
     return found
 
 
+@pytest.mark.slow(reason="waits for a server")
 @pytest.mark.parametrize("sent", [b"", b"G", HEAD, HEAD + b"X: "], ids=["nothing", "a byte", "a head", "a header"])
 def test_half_a_request_is_not_waited_for(port: int, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -66,6 +67,7 @@ def test_half_a_request_is_not_waited_for(port: int, sent: bytes) -> None:
         assert is_closed(connection)
 
 
+@pytest.mark.slow(reason="waits for a server")
 def test_many_half_open_connections_are_closed_and_others_answered(port: int) -> None:
     waiting = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
     with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -76,6 +78,7 @@ def test_many_half_open_connections_are_closed_and_others_answered(port: int) ->
         one.close()
 
 
+@pytest.mark.slow(reason="waits for a server")
 def test_half_a_request_after_a_whole_one(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(HEAD + b"\r\n")
@@ -84,6 +87,7 @@ def test_half_a_request_after_a_whole_one(port: int) -> None:
         assert is_closed(connection)
 
 
+@pytest.mark.slow(reason="waits for a server")
 def test_a_body_that_does_not_come(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(HEAD + b"Content-Length: 1000000\r\n\r\nx")

@@ -174,6 +174,7 @@ def test_a_view_comes_back_from_the_url(client: TestClient) -> None:
     }
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_an_empty_lake_shows_the_first_steps(lake: Lake) -> None:
     client = TestClient(make_app(Site.of(lake, AccessPolicy(TOKEN, port=8765))), base_url=BASE_URL)
     page = client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).text

@@ -53,6 +53,7 @@ def slow(site: Site, over: Event) -> Iterator[TestClient]:
     client.close()
 
 
+@pytest.mark.slow(reason="waits for a server")
 def test_an_answer_that_takes_too_long_is_given_up(slow: TestClient) -> None:
     answer = slow.get("/api/table?name=slow")
     assert answer.status_code == 504
@@ -77,6 +78,7 @@ def test_slow_questions_do_not_hold_up_others(site: Site, over: Event) -> None:
     client.close()
 
 
+@pytest.mark.slow(reason="waits for a server")
 def test_a_question_of_a_kind_that_is_busy_is_refused(slow: TestClient) -> None:
     with ThreadPoolExecutor(request_threads.MAX_CONCURRENT_REQUESTS) as pool:
         asked = [pool.submit(slow.get, "/api/table?name=slow") for _ in range(request_threads.MAX_CONCURRENT_REQUESTS)]
@@ -86,6 +88,7 @@ def test_a_question_of_a_kind_that_is_busy_is_refused(slow: TestClient) -> None:
     assert int(busy.headers["retry-after"]) >= 1
 
 
+@pytest.mark.slow(reason="waits for a server")
 def test_threads_are_released_after_their_responses(slow: TestClient, over: Event) -> None:
     assert slow.get("/api/table?name=slow").status_code == 504
     over.set()

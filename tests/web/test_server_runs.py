@@ -189,6 +189,7 @@ def test_a_run_streams_its_events_from_start_to_end(runner: TestClient) -> None:
         assert list(schema_violations(event, SCHEMAS["Event"], SCHEMAS)) == []
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_a_reconnected_stream_continues_after_its_last_event(runner: TestClient) -> None:
     begin(runner)
     over(runner)
@@ -238,6 +239,7 @@ def test_one_run_at_a_time(runner: TestClient, stage: Stage) -> None:
     assert {number for number, _ in events(runner)} >= {"2-0"}
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_a_cancelled_run_ends_with_an_event(runner: TestClient, stage: Stage) -> None:
     stage.go.clear()
     begin(runner)
@@ -315,6 +317,7 @@ def test_the_reason_of_a_refused_run_is_shown(
     assert begin(runner).status_code == 200, "the next one may"
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_a_plan_that_is_gone_or_empty_does_not_run(runner: TestClient, stage: Stage) -> None:
     gone = runner.post("/api/run", params={"plan": "01GONE"})
     assert gone.status_code == 404
@@ -330,6 +333,7 @@ def test_a_page_that_may_run_has_the_button(runner: TestClient) -> None:
     assert runner.get("/api/version").json()["may_run"] is True
 
 
+@pytest.mark.slow(reason="runs in a server")
 def test_a_long_run_keeps_its_last_events(sample_lake: Lake) -> None:
     run = ServerRun(1, sample_lake.plan(select="raw_orders"))
     for _ in range(MAX_BUFFERED_EVENTS + 10):

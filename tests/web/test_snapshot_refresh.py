@@ -56,6 +56,7 @@ def test_a_snapshot_is_refreshed_by_its_age(counted_lake: Lake) -> None:
     assert watch.latest.ledger_version == first.ledger_version
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_snapshot_is_not_due_without_new_events(counted_lake: Lake) -> None:
     watch = SnapshotRefresher(counted_lake, max_age_seconds=1e9)
     first = watch.refresh()
@@ -65,6 +66,7 @@ def test_a_snapshot_is_not_due_without_new_events(counted_lake: Lake) -> None:
     assert watch._is_due()
 
 
+@pytest.mark.slow(reason="several status queries")
 def test_a_busy_ledger_does_not_refresh_at_once(counted_lake: Lake) -> None:
     watch = SnapshotRefresher(counted_lake, max_age_seconds=0.0)
     watch.refresh()

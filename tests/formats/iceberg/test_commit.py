@@ -39,6 +39,7 @@ def head(table: Table) -> int | None:
     return table.metadata.current_snapshot_id
 
 
+@pytest.mark.slow(reason="many commits to a table")
 @pytest.mark.parametrize("version", [1, 2])
 def test_each_kind_of_snapshot(tmp_path: Path, version: int) -> None:
     """Two specs, rows that stay in both, and totals that are right after each."""
@@ -227,6 +228,7 @@ def test_a_manifest_that_can_not_be_written(tmp_path: Path) -> None:
         append_files(table, file)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_table_that_is_behind_its_base(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     behind = reload_table(table)

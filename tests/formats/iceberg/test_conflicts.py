@@ -197,6 +197,7 @@ def test_two_deletes_of_one_file_add_up(world: World) -> None:
     check_totals(world.table)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_both_take_the_place_of_the_same_older_deletes(world: World) -> None:
     """Each new delete file holds what the older one said, so neither loses it."""
     older = world.deletes(0, 0)
@@ -387,6 +388,7 @@ def test_deletes_do_not_mind_a_dropped_column(world: World) -> None:
     assert table_ids(world.table) == [1, 10, 11, 20, 21, 30, 31]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 @pytest.mark.parametrize("change", [
     lambda update: update.add_column("note", StringType()),
     lambda update: update.rename_column("amount", "price"),

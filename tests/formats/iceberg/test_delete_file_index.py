@@ -185,6 +185,7 @@ def test_bounds_that_are_no_text_rule_nothing_out() -> None:
     assert applicable_deletes(table_of([row("f", PARTITIONS[0], 1)]), delete, SPECS)[0].tolist() == [0]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_pairs_are_those_of_pyiceberg(tmp_path: Path) -> None:
     table = new_table(tmp_path, Schema.of({"id": "long", "country": "string"}), [identity("country")])
 

@@ -111,6 +111,7 @@ def test_properties_of_the_table_set_count_and_age(table: Table) -> None:
     assert len(reload_table(table).metadata.snapshots) == 3
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_tags_and_branches_keep_what_they_reach(table: Table) -> None:
     ids = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
     table.manage_snapshots().create_tag(ids[1], "audit").create_branch(ids[2], "work", min_snapshots_to_keep=2).commit()

@@ -150,6 +150,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow(reason="a process of its own")
 @pytest.mark.parametrize("what", ANSWERS)
 def test_classes_in_the_answers_of_a_rest_catalog_are_ignored(
     tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch, what: str

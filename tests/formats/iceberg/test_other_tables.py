@@ -63,6 +63,7 @@ def tree(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow(reason="many commits to a table")
 @pytest.mark.parametrize("catalogs", [1, 2])
 def test_two_tables_with_one_location_keep_their_files(tmp_path: Path, catalogs: int) -> None:
     first = Catalog(tmp_path)
@@ -100,6 +101,7 @@ def test_a_fork_and_its_source_keep_their_files(tmp_path: Path, catalogs: int, w
     assert (first.count("a.t"), second.count("a.fork")) == (3, 9)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 @pytest.mark.parametrize("name", ["remove_orphans", "expire_snapshots"])
 def test_a_fork_that_has_not_committed_keeps_its_files(tmp_path: Path, name: str) -> None:
     catalog = Catalog(tmp_path)
@@ -189,6 +191,7 @@ def test_files_that_were_added_to_another_table_are_left_alone(tmp_path: Path) -
     assert catalog.count("a.other") == 2 * ROWS.num_rows
 
 
+@pytest.mark.slow(reason="many commits to a table")
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

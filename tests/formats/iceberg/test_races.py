@@ -50,6 +50,7 @@ def test_a_transaction_that_another_was_first_with(tmp_path: Path) -> None:
     assert metadata_files(table) == referenced_metadata_files(table)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_lost_race_writes_only_what_must_change(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     evolve_spec(table, add=[bucket("id", 4)])
@@ -142,6 +143,7 @@ def test_an_answer_that_was_lost_after_the_catalog_took_it(tmp_path: Path, error
     assert metadata_files(table) == referenced_metadata_files(table)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 @pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
 def test_an_error_on_the_way_to_the_catalog_is_tried_again(tmp_path: Path, error: Exception) -> None:
     table = new_table(tmp_path)

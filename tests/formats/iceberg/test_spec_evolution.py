@@ -267,6 +267,7 @@ def failing(error: Exception) -> Callable[[], Any]:
     return act
 
 
+@pytest.mark.slow(reason="many commits to a table")
 @pytest.mark.parametrize(
     "error", [ConnectionResetError("gone"), CommitFailedException("seen")], ids=["error", "failed"]
 )

@@ -379,6 +379,7 @@ def test_a_deletion_vector_has_the_number_of_deleted_rows(tmp_path: Path) -> Non
     assert (pair["file"], row["path"], row["content_offset"], row["content_size_in_bytes"]) == (0, "dv", 4, 40)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 @pytest.mark.parametrize("where", ["country = 'US'", "country IS NULL", "country = 'FR' AND id = 3", "country > 'Z'"])
 def test_files_of_manifests_that_are_not_opened_dont_count(where: str, tmp_path: Path) -> None:
     table = new_table(tmp_path, SCHEMA, [identity("country")])

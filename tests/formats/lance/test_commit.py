@@ -157,6 +157,7 @@ def test_a_change_that_others_are_in_the_way_of_is_undone_everywhere(tmp_path: P
     assert column_values(table) == [1, 2, 4, 5, 6, 7]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_replaced_leaf_gets_its_rows_back_when_the_write_is_undone(tmp_path: Path) -> None:
     """Other writers append between the commit and its undo, and lose nothing."""
     table = create_seed_table(tmp_path)
@@ -233,6 +234,7 @@ def test_a_transaction_is_written_once(tmp_path: Path) -> None:
     assert column_values(table) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_two_appends_both_land_and_an_overwrite_of_the_same_partition_is_a_conflict(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     store = table_store(table)

@@ -185,6 +185,7 @@ def test_files_of_others_in_a_dropped_partition_are_kept(tmp_path: Path) -> None
     assert removed.remaining == {"event_date=2025-12-10/country=CN.lance/data/notes.txt": reason}
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_only_files_of_lance_hold_up_the_end_of_a_dropped_partition(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     table.drop_partition("country = 'CN'")

@@ -109,6 +109,7 @@ def test_a_leaf_of_the_first_file_version_is_read_and_not_appended_to(tmp_path: 
     assert column_values(table) == [1]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_leaf_with_a_missing_folder_is_reported_by_name_and_can_be_dropped(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     shutil.rmtree(f"{table.uri}/{US}")

@@ -86,6 +86,7 @@ def test_partitions_that_no_row_can_be_in_are_refused(
     assert table.add_partition(*({name: value} for value in right)) == len(right)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_dropped_partitions_are_gone_for_all_and_can_come_again(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     assert table.drop_partition("event_date = '2025-12-10'") == 2
@@ -120,6 +121,7 @@ def test_a_dropped_partition_comes_again_with_the_columns_that_the_table_has_the
     assert lance.dataset(f"{table.uri}/{US}").to_table().to_pylist() == [{"id": 9, "note": "x"}]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_compaction_keeps_the_rows(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     for number in range(5, 9):
@@ -159,6 +161,7 @@ def test_an_index_of_values_in_each_leaf(tmp_path: Path) -> None:
         table.create_index("country")
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_cleaning_up_removes_old_versions_and_dropped_partitions_and_no_row(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     for number in range(5, 8):
@@ -177,6 +180,7 @@ def test_cleaning_up_removes_old_versions_and_dropped_partitions_and_no_row(tmp_
     assert column_values(table) == [*before, 50, 51]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_cleaning_up_leaves_a_dropped_partition_that_is_about_to_come_again(tmp_path: Path) -> None:
     """Cleanup runs between the writing of files by executors and their commit."""
     table = create_seed_table(tmp_path)
@@ -190,6 +194,7 @@ def test_cleaning_up_leaves_a_dropped_partition_that_is_about_to_come_again(tmp_
     assert column_values(table) == [3, 4, 8, 9]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_cleaning_up_leaves_a_dropped_partition_that_came_again_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +326,7 @@ def test_a_leaf_with_other_columns_is_not_repaired(tmp_path: Path) -> None:
     assert table.partitions().num_rows == 4
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_new_column_reaches_every_leaf_and_those_to_come(tmp_path: Path) -> None:
     table = create_seed_table(tmp_path)
     table.add_column(pa.field("price", pa.float64()))

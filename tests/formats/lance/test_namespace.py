@@ -221,6 +221,7 @@ def test_a_leaf_that_others_registered_by_the_name_of_its_folder(tmp_path: Path,
     assert table.partitions()["rows"].to_pylist() == [2]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_a_root_below_other_namespaces(tmp_path: Path) -> None:
     namespace = connect("dir", {"root": str(tmp_path)})
     namespace.create_namespace(CreateNamespaceRequest(id=["a"]))

@@ -104,6 +104,7 @@ def test_values_of_leaf_names_are_put_into_the_filter(
         assert exact_filters(state, file_indices, predicate) == exact
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_small_leaves_share_a_task_and_large_ones_are_split_by_fragments(tmp_path: Path) -> None:
     table = create_lance_table(tmp_path, pa.schema([("id", pa.int64()), ("p", pa.int32())]), ["p"])
     for start in (0, 100, 200):

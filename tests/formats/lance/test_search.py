@@ -85,6 +85,7 @@ def test_questions_that_make_no_sense_are_refused(table: LanceTable, vector: lis
         table.search(vector, column, k)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_with_an_index_the_nearest_is_found_and_new_rows_are_too(tmp_path: Path) -> None:
     table_ = create_lance_table(tmp_path, SCHEMA, ["country"])
     commit_rows(table_, rows(0, 1500))
@@ -113,6 +114,7 @@ def test_leaves_without_an_index_are_asked_by_the_metric_of_those_that_have_one(
     assert nearest["id"].to_pylist() == nearest_ids(np.arange(1500), 10)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_indices_of_several_metrics_are_refused_unless_one_is_asked_for(tmp_path: Path) -> None:
     table_ = create_lance_table(tmp_path, SCHEMA, ["country"])
     commit_rows(table_, rows(0, 1500))

@@ -95,6 +95,7 @@ def test_a_column_that_had_only_nulls_gets_its_type(tmp_path: Path) -> None:
     assert {None, 1} == set(changed_values(open_folder(tmp_path).change_feed(cursor)))
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_the_observation_of_a_source_whose_keys_would_change_is_refused(tmp_path: Path) -> None:
     write_folders(tmp_path / "clicks", ["1"])
     lake = pt.Lake(str(tmp_path / "lake"))

@@ -144,6 +144,7 @@ def list_partitions_before(monkeypatch: pytest.MonkeyPatch, happen: Callable[[],
     monkeypatch.setattr(LocalStorage, "list_files", list_files)
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_files_that_are_moved_while_they_are_listed_are_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +251,7 @@ def test_a_process_that_is_killed_in_its_commit_is_known_to_be_dead(tmp_path: Pa
     assert ids_of_others(version) == [4, 10, 11]
 
 
+@pytest.mark.slow(reason="many commits to a table")
 def test_readers_wait_a_little_for_a_commit_of_a_live_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version = new_table(tmp_path)
     log, change = CommitLog(version.storage), append_change(version, {"a": [5]})

@@ -145,6 +145,7 @@ def test_copies_are_what_is_decoded_and_encoded(
     check_totals(table)
 
 
+@pytest.mark.slow(reason="many random or large manifests")
 def test_untouched_blocks_are_copied_as_they_lie(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     files = files_in(table, 1200, ["eu"])
@@ -212,6 +213,7 @@ def test_blocks_of_other_writers(tmp_path: Path, codec: str) -> None:
     check_totals(table)
 
 
+@pytest.mark.slow(reason="many random or large manifests")
 def test_a_bound_that_looks_like_the_next_entry(tmp_path: Path) -> None:
     """A bound with the bytes that the next entry begins with makes the position ambiguous, which is noticed."""
     table = new_table(tmp_path)

@@ -481,6 +481,7 @@ def test_ranges_of_values_and_nulls(tmp_path: Path) -> None:
     assert _needed_groups(table, groups, "id >= 9") == [0, 3]
 
 
+@pytest.mark.slow(reason="many random or large manifests")
 @pytest.mark.parametrize("type_", ["float", "double"])
 def test_nan_is_above_all_and_minus_zero_is_zero(type_: str, tmp_path: Path) -> None:
     table = new_table(tmp_path, Schema.of({"x": type_}), [identity("x")])
