@@ -147,8 +147,7 @@ CASES: dict[str, tuple[Step, Step, dict[str, str], bool]] = {
 
 SIMILAR_CASES = {
     "two deletes of one row", "an update of what another deletes", "two updates of one row",
-    "updates in different files", "an overwrite, and an append beside it", "two overwrites of one partition",
-    "a delete, and an append elsewhere",
+    "updates in different files", "two overwrites of one partition",
 }  # fmt: skip
 """Cases that nearly repeat others, which `make test` leaves out."""
 

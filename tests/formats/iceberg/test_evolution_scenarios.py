@@ -213,6 +213,8 @@ def test_a_table_of_version_1_becomes_one_of_version_2(spark: SparkSession, tmp_
     scenario.check_all_readers()
 
 
+# `test_jvm_breaks.py` has such a table too.
+@pytest.mark.long
 def test_a_column_that_an_old_spec_is_made_of_goes(spark: SparkSession, tmp_path: Path) -> None:
     scenario = Scenario(spark, tmp_path, ["p"], [{"drop": ["p"], "add": [pt.bucket("id", 2)]}])
     table = scenario.table

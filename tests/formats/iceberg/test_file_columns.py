@@ -132,7 +132,7 @@ def test_names_that_moved(spark: SparkSession, tmp_path: Path, writer: str, mode
         schema=stored_without_ids(current),
     )  # fmt: skip
     append(writer, jvm, table, changed)
-    later = rows_of_all_readers()
+    later = sorted_rows(table.read())
     assert len(later) == 8
     # A frame that was made before runs after; and two of the same rows are joined.
     left_rows, right_rows = table.read(), table.read("c is null")
