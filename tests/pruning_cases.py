@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -106,10 +107,12 @@ class PruningCase:
 
 
 @st.composite
-def pruning_cases(draw: st.DrawFn, *, predicates: int) -> PruningCase:
-    """A case with so many predicates."""
+def pruning_cases(
+    draw: st.DrawFn, *, predicates: int, families: Sequence[TransformFamily] = tuple(TransformFamily)
+) -> PruningCase:
+    """A case with so many predicates, of one of these families."""
     names = draw(st.lists(st.sampled_from(list(COLUMN_TYPES)), min_size=1, max_size=4, unique=True))
-    family = draw(st.sampled_from(list(TransformFamily)))
+    family = draw(st.sampled_from(families))
     rows = draw(st.integers(1, 25))
     table = pa.table({n: pa.array([draw(_column_value(n)) for _ in range(rows)], COLUMN_TYPES[n]) for n in names})
     possible = [f for n in names for f in _partition_functions(n) if _is_legal(f, family)]

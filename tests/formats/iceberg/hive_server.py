@@ -45,6 +45,9 @@ METASTORE_SETTINGS = {
     "hive.async.log.enabled": "false",
 }
 
+# These JVMs run for seconds, most of which they would spend on compiling.
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
 
 @contextmanager
 def run_metastore(folder: Path) -> Iterator[str]:
@@ -86,7 +89,7 @@ def _java_command(folder: str = "", *options: str) -> list[str]:
     home = os.environ.get("JAVA_HOME")
     jars = Path(pyspark.__file__).parent / "jars" / "*"
     program = str(Path(home) / "bin" / "java") if home else "java"
-    return [program, *options, "-cp", f"{folder}{os.pathsep}{jars}" if folder else str(jars)]
+    return [program, *QUICK_START, *options, "-cp", f"{folder}{os.pathsep}{jars}" if folder else str(jars)]
 
 
 def _wait_for_port(running: subprocess.Popen[bytes], port: int, log_file: Path) -> None:

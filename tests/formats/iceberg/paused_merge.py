@@ -23,6 +23,13 @@ MERGE_CLAUSES = (
     pt.when_matched().update({"k": "s.k"}),
     pt.when_not_matched().insert(),
 )
+# The session runs one merge of few rows, and is killed.
+QUICK_START = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 SOURCE_QUERY = "select id, int(id % 3) as p, if(id % 10 = 0, -1, id + 1000) as k from range(100, 400)"
 
 
@@ -60,7 +67,8 @@ def main(folder: str, step: str, reached: str) -> None:
     paused = stop if step == "commit_snapshot" else lambda *arguments: PausedWriter(real(*arguments), reached)
     setattr(module, step, paused)
     table = pt.Lake(folder).table("t.t")
-    table.merge(pt.spark.spark_session().sql(SOURCE_QUERY), MERGE_CONDITION, *MERGE_CLAUSES)
+    spark = pt.spark.spark_session("paused-merge", **QUICK_START)
+    table.merge(spark.sql(SOURCE_QUERY), MERGE_CONDITION, *MERGE_CLAUSES)
 
 
 if __name__ == "__main__":

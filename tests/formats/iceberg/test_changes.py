@@ -139,7 +139,7 @@ STEPS: list[Callable[[Pair], None]] = [
 
 
 @pytest.mark.parametrize("seed", range(max(1, settings().max_examples // 200)))
-@pytest.mark.parametrize("mode", WRITE_MODES)
+@pytest.mark.parametrize("mode", ["merge on read", "copy on write", pytest.param("version 1", marks=pytest.mark.long)])
 def test_random_changes_are_those_of_a_plain_copy(spark: SparkSession, tmp_path: Path, mode: str, seed: int) -> None:
     draw = random.Random(f"{mode} {seed}")  # noqa: S311
     table = pt.Lake(str(tmp_path)).create_table(
@@ -150,11 +150,13 @@ def test_random_changes_are_those_of_a_plain_copy(spark: SparkSession, tmp_path:
     pair.append()
     pair.evolve()
     pair.append()
+    compare_each = settings().max_examples > settings.get_profile("default").max_examples
     for index in range(7):
         if index in (2, 4):
             pair.evolve()
         draw.choice(STEPS)(pair)
-        assert sorted_rows(table.read()) == pair.copy.rows, pair.steps
+        if compare_each or index in (1, 3):
+            assert sorted_rows(table.read()) == pair.copy.rows, pair.steps
     assert agreed_rows(table, None if seed else jvm) == pair.copy.rows, pair.steps
 
 

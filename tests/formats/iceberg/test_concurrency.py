@@ -145,7 +145,16 @@ CASES: dict[str, tuple[Step, Step, dict[str, str], bool]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+SIMILAR_CASES = {
+    "two deletes of one row", "an update of what another deletes", "two updates of one row",
+    "updates in different files", "two overwrites of one partition",
+}  # fmt: skip
+"""Cases that nearly repeat others, which `make test` leaves out."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in SIMILAR_CASES else ()) for name in CASES]
+)
 def test_a_change_beside_another(spark: SparkSession, beside: Beside, name: str) -> None:
     late, early, properties, lands = CASES[name]
     table = beside.table

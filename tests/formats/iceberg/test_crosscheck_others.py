@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("version", [pytest.param("1", marks=pytest.mark.long), "2"])
 def test_a_table_of_pyiceberg(spark: SparkSession, tmp_path: Path, version: str) -> None:
     catalog = lake_catalog(Storage.from_uri(str(tmp_path)))
     catalog.create_namespace("db")
@@ -146,20 +146,17 @@ def test_equality_deletes_of_others(spark: SparkSession, tmp_path: Path, mode: s
     # In a partition of its spec alone, and null equals null.
     equality(pyiceberg_table(table), 1, ["a"], {"k": [1, None]})
     truth.delete("id >= 100 and p = 'a' and (k = 1 or k is null)")
-    check_all_readers()
     # What comes after them stays.
     append(200)
     check_all_readers()
     # Of a spec without fields: everywhere, by two columns.
     equality(pyiceberg_table(table), 0, [], {"id": [1, 101, 202, 7], "p": ["b", "b", "b", "b"]})
     truth.delete("p = 'b' and id in (1, 101, 202, 7)")
-    check_all_readers()
     table.delete("id % 10 = 5")
     truth.delete("id % 10 = 5")
-    check_all_readers()
+    assert sorted_rows(table.read()) == truth.rows
     table.update({"k": "100", "p": "'b'"}, "id % 10 = 4")
     truth.update({"k": "100", "p": "'b'"}, "id % 10 = 4")
-    check_all_readers()
     clauses = [
         pt.when_matched("s.k = 3").delete(),
         pt.when_matched().update({"k": "-1"}),

@@ -96,7 +96,7 @@ class Evolved:
         }
 
 
-@pytest.fixture(scope="module", params=WRITE_MODES)
+@pytest.fixture(scope="module")
 def prepared_table(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Evolved:
@@ -108,12 +108,28 @@ def evolved_table(spark: SparkSession, prepared_table: Evolved) -> Evolved:
     return prepared_table.begin(spark)
 
 
+def in_modes(*names: str) -> pytest.MarkDecorator:
+    """Run a test in these modes, and in the others if long tests run."""
+    return pytest.mark.parametrize(
+        "prepared_table",
+        [pytest.param(mode, marks=() if mode in names else pytest.mark.long) for mode in WRITE_MODES],
+        indirect=True,
+        scope="module",
+    )
+
+
+# A table of version 1 copies as well; `test_evolution_scenarios.py` and others change such ones.
+MARKING_AND_COPYING = in_modes("merge on read", "copy on write")
+MARKING = in_modes("merge on read")
+
+
 def is_marked(evolved_table: Evolved) -> bool:
     """Return whether the table writes delete files, rather than copying data files."""
     loaded = pyiceberg_table(evolved_table.table)
     return loaded.metadata.format_version == 2 and "write.delete.mode" not in loaded.properties
 
 
+@MARKING_AND_COPYING
 def test_delete_with_partition_evolution(evolved_table: Evolved) -> None:
     where = "amount % 4 = 2 or id in (9, 27)"
     outcome = evolved_table.table.delete(where)
@@ -131,6 +147,7 @@ def test_delete_with_partition_evolution(evolved_table: Evolved) -> None:
         assert not live_files(evolved_table.table, POSITION_DELETES_CONTENT)
 
 
+@MARKING_AND_COPYING
 def test_update_with_partition_evolution(evolved_table: Evolved) -> None:
     values = {"amount": "id", "note": "concat(note, '+', cast(amount as string))"}
     where = "id % 6 in (1, 2) and (region is null or region <> 'eu')"
@@ -143,6 +160,7 @@ def test_update_with_partition_evolution(evolved_table: Evolved) -> None:
         assert evolved_table.survivors == {0, 1}
 
 
+@MARKING_AND_COPYING
 def test_merge_with_partition_evolution(evolved_table: Evolved) -> None:
     source = orders(14, 26).append_column("gone", pa.array([i % 4 == 0 for i in range(26)]))
     clauses = [
@@ -177,9 +195,20 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
         pt.when_matched("t.id % 4 = 0").delete(), pt.when_matched().update({"note": "'changed'"}),
     ),
 }  # fmt: skip
+WITHOUT_ROWS = {("merge on read", "update"), ("merge on read", "merge"), ("copy on write", "delete")}
+"""Of `CHANGES` in each mode, those that run in `make test`."""
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("prepared_table", "change"),
+    [
+        pytest.param(mode, change, marks=() if (mode, change) in WITHOUT_ROWS else pytest.mark.long)
+        for mode in WRITE_MODES
+        for change in CHANGES
+    ],
+    indirect=["prepared_table"],
+    scope="module",
+)
 def test_files_without_rows_that_change_keep_their_spec(evolved_table: Evolved, change: str) -> None:
     touched = {path for path in evolved_table.old if _has_rows_of_that_day(path)}
     specs = {file.path: file.spec_id for file in live_files(evolved_table.table, DATA_CONTENT)}
@@ -202,6 +231,7 @@ def _has_rows_of_that_day(path: str) -> bool:
     return any(row["ts"] < START + timedelta(days=1) and row["id"] % 2 == 0 for row in rows)
 
 
+@MARKING
 def test_delete_files_inherit_the_spec_of_their_data(evolved_table: Evolved) -> None:
     # Again and again, for the files of deletes of before are replaced by ones that hold their rows too.
     for digit in (1, 2, 3):
@@ -216,6 +246,7 @@ def test_delete_files_inherit_the_spec_of_their_data(evolved_table: Evolved) -> 
         assert len(tuples) == len(live_files(evolved_table.table, POSITION_DELETES_CONTENT)), "one for each partition"
 
 
+@MARKING
 def test_update_writes_new_files_with_default_spec(evolved_table: Evolved) -> None:
     # Both sides of a swap are of before it; the rows move to other partitions, and one to a new region.
     values = {"region": "case when id = 4 then 'apac' else note end", "note": "region", "ts": "ts + interval 1 day"}
@@ -230,6 +261,7 @@ def test_update_writes_new_files_with_default_spec(evolved_table: Evolved) -> No
         assert {file.partition[1] for file in new} == {"n0", "apac", "n5", "n20", "n22"}
 
 
+@MARKING_AND_COPYING
 def test_overwrite_of_partitions_reaches_every_spec(evolved_table: Evolved) -> None:
     rows = orders(100, 2)
     evolved_table.table.overwrite_partitions(rows)
@@ -249,6 +281,7 @@ REFUSED: dict[str, Any] = {
 }
 
 
+@MARKING
 def test_an_evolution_without_a_change_commits_nothing(evolved_table: Evolved) -> None:
     evolved_table.table.delete("id in (3, 21)")
     for name, change in REFUSED.items():

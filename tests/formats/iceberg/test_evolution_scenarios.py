@@ -42,6 +42,17 @@ SCENARIOS: dict[str, tuple[list[Any], list[Evolution]]] = {
     "a field with another name": (["p"], [{"rename": {"p": "letter"}}, {"add": ["x"]}]),
     "from none to two of one decimal": ([], [{"add": ["m"]}, {"add": [pt.truncate("m", 10)]}]),
 }
+ALONE = list(SCENARIOS)
+# Each way one after the other, on one table; `make prove` goes each of them alone too.
+SCENARIOS["all in turn"] = (
+    ["d"],
+    [
+        {"add": ["p"]}, {"add": [pt.bucket("id", 3)], "drop": ["d"]},
+        {"drop": ["id_bucket"], "add": [pt.bucket("id", 5)]}, {"rename": {"p": "letter"}},
+        {"drop": ["letter", "id_bucket"], "add": [pt.day("ts")]}, {"drop": ["ts_day"], "add": [pt.hour("ts")]},
+        {"drop": ["ts_hour"]}, {"add": ["m"]}, {"add": [pt.truncate("m", 10)]}, {"drop": ["m_trunc"]},
+    ],
+)  # fmt: skip
 GONE = [
     ({"k": "k + 1", "p": "'moved'"}, "id % 5 = 2"),
     ({"ts": "null", "x": "k", "d": "date_add(d, 1)"}, "id % 7 = 3"),
@@ -60,23 +71,27 @@ class Scenario:
         self.copy = ReferenceTable(spark, ARROW_SCHEMA.empty_table())
         self.jvm = jvm_session(spark, folder)
         self.draw = random.Random(len(evolutions))  # noqa: S311
+        self.rows_per_spec = 16 if len(evolutions) < 4 else 8
         self.append(0)
         for number, evolution in enumerate(evolutions, 1):
             self.table.evolve(**evolution)
             self.append(number)
 
     def append(self, number: int) -> None:
-        rows = random_rows(self.draw, 16 * number, 16)
+        rows = random_rows(self.draw, self.rows_per_spec * number, self.rows_per_spec)
         self.table.append(rows)
         self.copy.append(rows)
 
-    def change(self) -> None:
-        """Delete twice from the same files, update twice, and merge."""
-        for where in ("id % 3 = 0", "id % 4 = 1 and (p is null or p <> '')"):
-            self.table.delete(where)
-            self.copy.delete(where)
+    def delete(self, where: str) -> None:
+        self.table.delete(where)
+        self.copy.delete(where)
+
+    def change(self, times: int = 2) -> None:
+        """Delete so many times, twice at most, from the same files, update as often, and merge."""
+        for where in ("id % 3 = 0", "id % 4 = 1 and (p is null or p <> '')")[:times]:
+            self.delete(where)
         check_layout(self.table)
-        for values, where in GONE:
+        for values, where in GONE[:times]:
             self.table.update(values, where)
             self.copy.update(values, where)
         source = random_rows(self.draw, 8, 16)
@@ -88,7 +103,7 @@ class Scenario:
         assert agreed_rows(self.table, self.jvm) == self.copy.rows
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.long) for name in ALONE), "all in turn"])
 def test_rows_of_every_spec_change(spark: SparkSession, tmp_path: Path, name: str) -> None:
     by, evolutions = SCENARIOS[name]
     scenario = Scenario(spark, tmp_path, by, evolutions)
@@ -182,22 +197,24 @@ def test_a_table_of_version_1_becomes_one_of_version_2(spark: SparkSession, tmp_
     scenario = Scenario(spark, tmp_path, ["p"], [{"add": [pt.day("ts")], "drop": ["p"]}], **{"format-version": "1"})
     table = scenario.table
     assert [field.transform.name for field in table.spec.fields] == ["void", "day"]
-    scenario.change()
+    scenario.change(1)
     scenario.check_all_readers()
     assert not live_files(table, POSITION_DELETES_CONTENT)
     with pyiceberg_table(table).transaction() as transaction:
         transaction.upgrade_table_version(2)
     scenario.append(2)
-    scenario.change()
-    scenario.check_all_readers()
+    scenario.delete("id % 3 = 1")
+    assert agreed_rows(table) == scenario.copy.rows
     assert live_files(table, POSITION_DELETES_CONTENT)
     table.evolve(add=["p"])
     assert "void" in {field.transform.name for field in table.specs[1].fields}
     scenario.append(3)
-    scenario.change()
+    scenario.change(1)
     scenario.check_all_readers()
 
 
+# `test_jvm_breaks.py` has such a table too.
+@pytest.mark.long
 def test_a_column_that_an_old_spec_is_made_of_goes(spark: SparkSession, tmp_path: Path) -> None:
     scenario = Scenario(spark, tmp_path, ["p"], [{"drop": ["p"], "add": [pt.bucket("id", 2)]}])
     table = scenario.table

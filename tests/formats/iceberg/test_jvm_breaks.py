@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 
 import partita as pt
 from tests.formats.delta.tables import sorted_rows
@@ -132,9 +134,13 @@ def test_a_partition_of_doubles(spark: SparkSession, tmp_path: Path) -> None:
     table.evolve(add=["p"])
     table.append(numbered_rows(12, 12))
     spark.createDataFrame(numbered_rows(0, 24)).createOrReplaceTempView("plain_doubles")
-    for where in FLOATS:
-        truth = sorted_rows(spark.sql(f"select * from plain_doubles where {where}"))  # noqa: S608
-        assert sorted_rows(table.read(where)) == truth, where
+    columns = ", ".join(f"({where}) as f{index}" for index, where in enumerate(FLOATS))
+    plain = sorted_rows(spark.sql(f"select *, {columns} from plain_doubles"))  # noqa: S608
+    frames = [table.read(where).selectExpr(f"{index} as number", "*") for index, where in enumerate(FLOATS)]
+    found = sorted_rows(reduce(DataFrame.unionAll, frames))
+    for index, where in enumerate(FLOATS):
+        truth = [row[:4] for row in plain if row[4 + index]]
+        assert [row[1:] for row in found if row[0] == index] == truth, where
     theirs = sorted_rows(jvm.sql("select * from partita.t.t where f > 1.0"))
     assert theirs != sorted_rows(table.read("f > 1.0")), "the JVM finds NaN now"
     truth_copy = ReferenceTable(spark, numbered_rows(0, 24))

@@ -44,7 +44,7 @@ def table_of(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-@pytest.mark.parametrize("mode", WRITE_MODES)
+@pytest.mark.parametrize("mode", ["merge on read", pytest.param("copy on write", marks=pytest.mark.long), "version 1"])
 def test_changes_of_rows_with_required_fields_inside(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     lake = pt.Lake(str(tmp_path))
     table = lake.create_table("t.t", SCHEMA, format="iceberg", partition_by=["p"], properties=WRITE_MODES[mode])

@@ -257,7 +257,7 @@ def test_a_table_that_was_dropped_and_created_again(tmp_path: Path) -> None:
 WRITERS = 2
 
 
-COMMITS = 25
+COMMITS = 15
 
 
 WRITER = """

@@ -75,11 +75,14 @@ def summary(table: pt.Table) -> dict[str, str]:
     return {"operation": snapshot.summary.operation.value, **snapshot.summary.additional_properties}
 
 
-@pytest.fixture(params=WRITE_MODES)
-def mode(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def in_modes(*names: str) -> pytest.MarkDecorator:
+    """Run a test in these modes, and in the others if long tests run."""
+    return pytest.mark.parametrize(
+        "mode", [pytest.param(mode, marks=() if mode in names else pytest.mark.long) for mode in WRITE_MODES]
+    )
 
 
+@in_modes("merge on read", "version 1")
 def test_all_is_of_the_default_spec_afterwards(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     table = two_specs(tmp_path, {"add": [pt.bucket("id", 2)]}, **WRITE_MODES[mode])
     jvm = jvm_session(spark, tmp_path)
@@ -101,6 +104,7 @@ def test_all_is_of_the_default_spec_afterwards(spark: SparkSession, tmp_path: Pa
     )
 
 
+@in_modes("merge on read")
 def test_a_second_one_finds_nothing_to_do(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     table = two_specs(tmp_path, {"add": [pt.bucket("id", 1)]}, **WRITE_MODES[mode])
     table.rewrite()
@@ -124,6 +128,7 @@ def test_a_file_that_is_alone_in_its_partition_until_old_rows_come(spark: SparkS
         assert table.rewrite().version is None
 
 
+@in_modes("merge on read")
 def test_a_spec_without_the_field_of_the_old_one(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     table = two_specs(tmp_path, {"drop": ["p"]}, **WRITE_MODES[mode])
     jvm = jvm_session(spark, tmp_path)
@@ -134,6 +139,7 @@ def test_a_spec_without_the_field_of_the_old_one(spark: SparkSession, tmp_path: 
     assert not live_files(table, POSITION_DELETES_CONTENT)
 
 
+@in_modes("merge on read", "copy on write")
 def test_files_that_can_not_match_stay_as_they_were(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     table = two_specs(tmp_path, {"add": [pt.bucket("id", 2)]}, **WRITE_MODES[mode])
     before, files = agreed_rows(table), live_files(table, DATA_CONTENT)
