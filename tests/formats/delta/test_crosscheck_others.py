@@ -63,9 +63,16 @@ MADE = {
     "checkpoints": ", 'delta.checkpointInterval' = '1'",
     "few statistics": ", 'delta.dataSkippingNumIndexedCols' = '0'",
 }
+MADE["checkpoints, random prefixes and few statistics"] = (
+    MADE["checkpoints"] + MADE["random prefixes"] + MADE["few statistics"]
+)
+LONG = {"plain", "random prefixes", "checkpoints", "few statistics", "statistics of one", "column mapping by name"}
+"""Properties that a normal run has together with others, or in the other of the two tests."""
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in MADE]
+)
 def test_a_table_of_delta_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
     table = create_with_delta_spark(spark, tmp_path, MADE[name])
     assert table.uri == str(tmp_path / "theirs")
@@ -85,7 +92,7 @@ def test_a_column_that_delta_spark_renamed_and_one_that_it_dropped(spark: SparkS
     assert row_ids(sorted_rows(table.read("`a part` = 'z'", ["id"]))) == [9]
 
 
-@pytest.mark.parametrize("partitioned", [["p"], []])
+@pytest.mark.parametrize("partitioned", [pytest.param(["p"], marks=pytest.mark.long), []])
 def test_a_table_of_delta_rs(spark: SparkSession, tmp_path: Path, partitioned: list[str]) -> None:
     uri = str(tmp_path / "theirs")
     write_deltalake(uri, GIVEN, partition_by=partitioned)
@@ -189,9 +196,13 @@ OURS: dict[str, dict[str, str]] = {
     "few statistics": {"delta.dataSkippingNumIndexedCols": "0"},
     "statistics of one": {"delta.dataSkippingStatsColumns": "x"},
 }
+OURS["column mapping by name and statistics of one"] = OURS["column mapping by name"] | OURS["statistics of one"]
+OURS["random prefixes and few statistics"] = OURS["random prefixes"] | OURS["few statistics"]
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in OURS]
+)
 def test_a_table_that_partita_created(spark: SparkSession, tmp_path: Path, name: str) -> None:
     schema = pt.Schema.of({"id": "int", "p": "string", "x": "double"})
     lake = pt.Lake(str(tmp_path))
