@@ -111,9 +111,9 @@ NESTED = [
 
 def test_nested_types(spark: SparkSession) -> None:
     columns: dict[tuple[str, str], list[tuple[LogicalType, list[object]]]] = {}
-    for type_ in map(parse_type, NESTED):
+    for number, type_ in enumerate(map(parse_type, NESTED)):
         values = st.lists(st.none() | values_of_type(type_), min_size=1, max_size=30)
-        for mode, examples in draw_by_mode(values).items():
+        for mode, examples in draw_by_mode(values, number).items():
             columns.setdefault(mode, []).append((type_, [value for example in examples for value in example]))
     for mode, typed_values in columns.items():
         assert_hashes(spark, typed_values, mode)
