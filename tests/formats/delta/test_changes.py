@@ -157,13 +157,17 @@ def test_random_changes_are_those_of_the_model(spark: SparkSession, tmp_path: Pa
     table, model = create_table(tmp_path), random_rows(draw, 1, 20)
     table.append(arrow_rows(model[:12]))
     table.append(arrow_rows(model[12:]))
-    for _ in range(3):
+    frames, expected = {}, {}
+    for number in range(3):
         change = draw.choice(
             [delete_rows, update_rows, update_rows, merge_rows, merge_rows, overwrite_partitions, append_rows]
         )
         model = change(table, model, draw)
-        assert sorted_rows(table.read()) == sorted((row.values for row in model), key=repr), change.__name__
-    assert sorted_rows(read_with_delta_spark(spark, table)) == sorted_rows(table.read())
+        name = f"{number}: {change.__name__}"
+        frames[name], expected[name] = table.read(), sorted((row.values for row in model), key=repr)
+    frames["by delta-spark"] = read_with_delta_spark(spark, table)
+    expected["by delta-spark"] = sorted((row.values for row in model), key=repr)
+    assert rows_by_name(frames) == expected
 
 
 SQL = [
