@@ -76,7 +76,11 @@ def test_files_of_other_specs_are_chosen_by_what_they_share(tmp_path: Path) -> N
 MODES = [{}, {"write.replace_partitions.mode": "copy-on-write"}, {"format-version": "1"}]
 
 
-@pytest.mark.parametrize("properties", MODES, ids=["merge on read", "copy on write", "version 1"])
+@pytest.mark.parametrize(
+    "properties",
+    [MODES[0], pytest.param(MODES[1], marks=pytest.mark.long), MODES[2]],
+    ids=["merge on read", "copy on write", "version 1"],
+)
 def test_partitions_are_replaced_whichever_spec_their_rows_were_written_under(
     tmp_path: Path, properties: dict[str, str]
 ) -> None:

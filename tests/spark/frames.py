@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SESSION_MODES = tuple(product(("true", "false"), ("UTC", "America/New_York", "Asia/Kolkata")))
 """ANSI mode and the session's time zone."""
+DRAWN_MODES = SESSION_MODES if settings().max_examples > 100 else SESSION_MODES[1::4]
+"""The modes that random examples are for: all of them in a long run, and in a normal one two that share no setting.
+
+Neither of the two compiles plans, for which vectors are enough.
+"""
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 """Spark's own settings, which the tests' session replaces by `INTERPRETED`."""
 
@@ -47,10 +52,15 @@ def draw_examples(strategy: st.SearchStrategy[T]) -> list[T]:
     return examples
 
 
-def draw_by_mode(strategy: st.SearchStrategy[T]) -> dict[tuple[str, str], list[T]]:
-    """Return examples by the mode of the session that they are for."""
+def draw_by_mode(strategy: st.SearchStrategy[T], number: int | None = None) -> dict[tuple[str, str], list[T]]:
+    """Return examples by the mode of the session that they are for.
+
+    With the number of a strategy among several, all of its examples are for one mode in a normal run.
+    """
+    is_long = len(DRAWN_MODES) == len(SESSION_MODES)
+    modes = DRAWN_MODES if is_long or number is None else SESSION_MODES[1 + number % 5 :][:1]
     by_mode: dict[tuple[str, str], list[T]] = {}
-    for mode, example in draw_examples(st.tuples(st.sampled_from(SESSION_MODES), strategy)):
+    for mode, example in draw_examples(st.tuples(st.sampled_from(modes), strategy)):
         by_mode.setdefault(mode, []).append(example)
     return by_mode
 

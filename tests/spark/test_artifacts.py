@@ -73,6 +73,9 @@ def test_a_run_on_two_workers_that_have_no_partita(tmp_path: Path) -> None:
             "[spark.conf]\n"
             'spark.driver.host = "127.0.0.1"\nspark.driver.bindAddress = "127.0.0.1"\n'
             'spark.executor.memory = "512m"\nspark.ui.enabled = false\nspark.sql.shuffle.partitions = 2\n'
+            # Executors live for one job over a few rows, as the tests' own JVM does.
+            'spark.executor.extraJavaOptions = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"\n'
+            'spark.sql.codegen.wholeStage = false\nspark.sql.codegen.factoryMode = "NO_CODEGEN"\n'
             # Both executors register before the first task is scheduled.
             "spark.scheduler.minRegisteredResourcesRatio = 1.0\nspark.cores.max = 2\n"
             'spark.scheduler.maxRegisteredResourcesWaitingTime = "120s"\n'

@@ -63,8 +63,14 @@ def test_invalid_arguments_of_operations_on_spark(lake: pt.Lake) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("damage", ["missing", "cut"])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *((name, "cut") for name in FORMATS),
+        ("delta", "missing"),
+        *(pytest.param(name, "missing", marks=pytest.mark.long) for name in FORMATS if name != "delta"),
+    ],
+)
 def test_changes_of_a_table_with_a_damaged_data_file(lake: pt.Lake, name: str, damage: str) -> None:
     table = lake.table(f"sales.{name}")
     for file in sorted(Path(lake.uri, "sales", name).rglob("*")):

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 VECTORS = [row for row in load_vectors("murmur3")["rows"] if row["type"] != "uuid"]
 
 
-@pytest.mark.parametrize("mode", SESSION_MODES)
+@pytest.mark.parametrize(
+    "mode",
+    [mode if mode in SESSION_MODES[::4] else pytest.param(mode, marks=pytest.mark.long) for mode in SESSION_MODES],
+)
 def test_vectors(spark: SparkSession, mode: tuple[str, str]) -> None:
     values: dict[str, list[object]] = {}
     for row in VECTORS:
@@ -72,7 +75,7 @@ def test_every_length_of_the_tail(spark: SparkSession) -> None:
     )
 
 
-@pytest.mark.parametrize("mode", SESSION_MODES[::3])
+@pytest.mark.parametrize("mode", [SESSION_MODES[0], pytest.param(SESSION_MODES[3], marks=pytest.mark.long)])
 def test_decimals_at_the_edges_of_bytes(spark: SparkSession, mode: tuple[str, str]) -> None:
     edges = sorted({s * (2**n + d) for n in range(128) for d in (-1, 0, 1) for s in (1, -1)})
     columns: list[tuple[LogicalType, list[object]]] = []
@@ -108,9 +111,9 @@ NESTED = [
 
 def test_nested_types(spark: SparkSession) -> None:
     columns: dict[tuple[str, str], list[tuple[LogicalType, list[object]]]] = {}
-    for type_ in map(parse_type, NESTED):
+    for number, type_ in enumerate(map(parse_type, NESTED)):
         values = st.lists(st.none() | values_of_type(type_), min_size=1, max_size=30)
-        for mode, examples in draw_by_mode(values).items():
+        for mode, examples in draw_by_mode(values, number).items():
             columns.setdefault(mode, []).append((type_, [value for example in examples for value in example]))
     for mode, typed_values in columns.items():
         assert_hashes(spark, typed_values, mode)

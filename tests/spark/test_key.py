@@ -67,13 +67,15 @@ def add_own_columns(df: DataFrame, add_key: AddKey) -> DataFrame:
     return add_key(df, "key", {name: name for name in df.columns})
 
 
-# Each vector is a plan of its own: two modes tell in a normal run, and all of them in a long one.
+# Each vector is a plan of its own: every setting is in a normal run, and every combination of them in a long one.
+NORMAL_CASES = {
+    (typed_columns, SESSION_MODES[0]),
+    (typed_columns, SESSION_MODES[4]),
+    (column_names, SESSION_MODES[1]),
+    (untyped_columns, SESSION_MODES[5]),
+}
 VECTOR_CASES = [
-    pytest.param(
-        add_key,
-        mode,
-        marks=() if add_key is typed_columns or mode in (SESSION_MODES[0], SESSION_MODES[-1]) else pytest.mark.long,
-    )
+    pytest.param(add_key, mode, marks=() if (add_key, mode) in NORMAL_CASES else pytest.mark.long)
     for add_key in ADD_KEY
     for mode in SESSION_MODES
 ]
@@ -131,12 +133,14 @@ def test_years_outside(spark: SparkSession, mode: tuple[str, str], ends: tuple[i
             (_micros_at(inside, step), spark_types.TimestampType()),
         ):
             df = spark.range(2).selectExpr(f"{values} as x", "id")
-            framed = [with_key(df, "key", dimensions={"when": source}).drop("x") for source in ("x", F.col("x"))]
-            for keyed in (df.select("id", key_column(when=("x", type_))), *framed):
-                assert keyed.where("id = 0").count() == 1
-                assert keyed.where("id = 0").first().key[7:17] == inside  # type: ignore[union-attr] # there is a row
+            keyed = df.withColumn("key_0", key_column(when=("x", type_)))
+            for number, source in enumerate(("x", F.col("x")), 1):
+                keyed = with_key(keyed, f"key_{number}", dimensions={"when": source})
+            rows = keyed.where("id = 0").drop("x", "id").collect()
+            assert [[key[7:17] for key in row] for row in rows] == [[inside] * 3]
+            for name in ("key_0", "key_1", "key_2"):
                 with pytest.raises(PySparkException, match="'when': outside the years 0001 to 9999"):
-                    keyed.collect()
+                    keyed.select("id", name).collect()
 
 
 def _micros_at(inside: str, step: int) -> str:
@@ -259,11 +263,17 @@ def test_a_calendar_of_the_session_moves_no_day(spark: SparkSession, policy: str
     instants = [datetime(day.year, day.month, day.day, 10, tzinfo=UTC) for day in days]
     with session_settings(spark, {"spark.sql.legacy.timeParserPolicy": policy, "spark.sql.session.timeZone": "UTC"}):
         df = spark.range(1).selectExpr(DAYS_OF_1582).selectExpr("day", "timestamp(day) + INTERVAL 10 HOURS AS at")
-        for name, values in (("day", days), ("at", instants)):
-            keys = [str(PartitionKey.of({name: value})) for value in values]
-            for add_key in ADD_KEY:
-                rows = add_key(df, "key", {name: name}).select("key").collect()
-                assert [row.key for row in rows] == keys
+        cases = {f"{name}_{add_key.__name__}": (name, add_key) for name in ("day", "at") for add_key in ADD_KEY}
+        keyed = df
+        for key, (name, add_key) in cases.items():
+            keyed = add_key(keyed, key, {name: name})
+        rows = keyed.select(*cases).collect()
+        expected = {
+            name: [str(PartitionKey.of({name: value})) for value in values]
+            for name, values in (("day", days), ("at", instants))
+        }
+        for key, (name, _) in cases.items():
+            assert [row[key] for row in rows] == expected[name], key
 
 
 BEFORE = {"day": "date_from_unix_date(-719163)", "at": "timestamp_micros(-62135596800000001)"}

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREDICATES = 50
-TABLES = 45
-"""The examples are tables times predicates: 2,250 in a normal run."""
+TABLES = max(20, settings().max_examples // 4 if settings().max_examples > 100 else 0)
+"""The examples are tables times predicates: 1,000 in a normal run."""
 
 
 def test_pruning_against_every_row(spark: SparkSession) -> None:
@@ -35,7 +35,7 @@ def test_pruning_against_every_row(spark: SparkSession) -> None:
 
     @given(case=pruning_cases(predicates=PREDICATES))
     @settings(
-        max_examples=max(TABLES, settings().max_examples // 4),
+        max_examples=TABLES,
         phases=[Phase.explicit, Phase.generate],  # a table takes a second: shrinking would take an hour
         suppress_health_check=list(HealthCheck),
     )
@@ -52,9 +52,9 @@ def test_pruning_against_every_row(spark: SparkSession) -> None:
 
     holds()
     # The property proves something only if many examples were checked and many partitions pruned.
-    assert judged["examples"] >= 2_000, judged
-    assert judged["skipped"] >= 10_000, judged
-    assert judged["sure"] >= 1_000, judged
+    assert judged["examples"] >= 45 * TABLES, judged
+    assert judged["skipped"] >= 200 * TABLES, judged
+    assert judged["sure"] >= 20 * TABLES, judged
 
 
 def _spark_truths(spark: SparkSession, table: Any, texts: list[str]) -> list[Any]:
@@ -189,12 +189,12 @@ def _check_text(table: Any, text: str, truth: Any) -> bool:
 
 
 @given(data=st.data())
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=max(12, settings().max_examples // 50), suppress_health_check=list(HealthCheck))
 def test_our_sql_of_a_bound_predicate_is_the_same_predicate(spark: SparkSession, data: st.DataObject) -> None:
     case = data.draw(pruning_cases(predicates=20))
     schema = to_schema(case.table.schema)
     plain = [p.sql() for p in case.predicates]
     again = [parse_predicate(parse_predicate(p, schema).sql(), schema).sql() for p in case.predicates]
-    first, second = (_spark_truths(spark, case.table, texts) for texts in (plain, again))
-    for text, a, b in zip(plain, first, second, strict=True):
+    answers = _spark_truths(spark, case.table, plain + again)
+    for text, a, b in zip(plain, answers[: len(plain)], answers[len(plain) :], strict=True):
         assert a.equals(b), text

@@ -107,7 +107,8 @@ def check(spark: SparkSession, table: pa.Table, zone: TimeZone, texts: Sequence[
     spec = PartitionSpec.of(table.column_names, schema, "iceberg")
     bound = [parse_predicate(UnboundPredicate(text, zone), schema) for text in texts]
     judged: Counter[str] = Counter()
-    answers, ours = truths(spark, table, texts), truths(spark, table, [predicate.sql() for predicate in bound])
+    both = truths(spark, table, [*texts, *(predicate.sql() for predicate in bound)])
+    answers, ours = both[: len(texts)], both[len(texts) :]
     for text, predicate, answer, rendered_answer in zip(texts, bound, answers, ours, strict=True):
         hit = pt.prune(predicate, schema=schema, spec=spec, partitions=table)
         may, must, true = (
@@ -125,7 +126,14 @@ def check(spark: SparkSession, table: pa.Table, zone: TimeZone, texts: Sequence[
 
 
 @pytest.mark.parametrize(
-    ("name", "ansi"), [*((name, "true") for name in ZONES), ("UTC", "false"), ("Europe/Berlin", "false")]
+    ("name", "ansi"),
+    [
+        *((name, "true") for name in ZONES if name != "Asia/Kolkata"),
+        ("Europe/Berlin", "false"),
+        # Their offsets are those of "+05:30", and of "UTC" above.
+        pytest.param("Asia/Kolkata", "true", marks=pytest.mark.long),
+        pytest.param("UTC", "false", marks=pytest.mark.long),
+    ],
 )
 def test_every_form_means_what_spark_means(spark: SparkSession, name: str, ansi: str) -> None:
     """Each row is a partition: pruning is exact if Partita evaluates the text, and never wrong if it doesn't."""

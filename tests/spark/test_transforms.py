@@ -101,9 +101,9 @@ def fits_truncated(type_: LogicalType, value: Any) -> bool:
 
 def test_equal_the_scalar_functions(spark: SparkSession) -> None:
     values: dict[tuple[str, str], dict[LogicalType, list[object]]] = {}
-    for type_ in SPARK_ATOMS:
+    for number, type_ in enumerate(SPARK_ATOMS):
         typed = values_of_type(type_).filter(partial(fits_truncated, type_))
-        for mode, examples in draw_by_mode(st.lists(st.none() | typed, min_size=1, max_size=60)).items():
+        for mode, examples in draw_by_mode(st.lists(st.none() | typed, min_size=1, max_size=60), number).items():
             values.setdefault(mode, {})[type_] = [value for example in examples for value in example]
     assert {type_ for values_by_type in values.values() for type_ in values_by_type} == set(SPARK_ATOMS)
     for mode, values_by_type in values.items():
@@ -127,18 +127,22 @@ def test_a_truncated_integer_below_its_type(
             df.select(apply(f, "c", spark_type(type_), family="iceberg")).collect()
 
 
-@pytest.mark.parametrize("mode", SESSION_MODES[::3])
-@pytest.mark.parametrize(("precision", "scale"), [(2, 0), (4, 2), (18, 18), (38, 0), (38, 20), (38, 38)])
-def test_a_truncated_decimal_below_its_type(
-    spark: SparkSession, mode: tuple[str, str], precision: int, scale: int
-) -> None:
-    type_ = parse_type(f"decimal({precision},{scale})")
+@pytest.mark.parametrize("mode", [pytest.param(SESSION_MODES[0], marks=pytest.mark.long), SESSION_MODES[3]])
+def test_a_truncated_decimal_below_its_type(spark: SparkSession, mode: tuple[str, str]) -> None:
+    smallest: dict[str, tuple[LogicalType, Sequence[object]]] = {}
+    others: dict[LogicalType, Sequence[object]] = {}
+    for precision, scale in ((2, 0), (4, 2), (18, 18), (38, 0), (38, 20), (38, 38)):
+        type_ = parse_type(f"decimal({precision},{scale})")
+        lowest, highest, zero = (decimal_from_unscaled(n, scale) for n in (-(10**precision) + 1, 10**precision - 1, 0))
+        smallest[f"c_{precision}_{scale}"] = (type_, [lowest])
+        others[type_] = [highest, zero, None]
     with session_mode(spark, mode):
-        df = typed_frame(spark, {"c": (type_, [decimal_from_unscaled(-(10**precision) + 1, scale)])})
-        with pytest.raises(PySparkException):
-            df.select(apply(partition_functions.truncate("c", 10), "c", spark_type(type_), family="iceberg")).collect()
-        largest, zero = (decimal_from_unscaled(number, scale) for number in (10**precision - 1, 0))
-        assert_equal_scalar(spark, {type_: [largest, zero, None]})
+        df = typed_frame(spark, smallest)
+        for name, (type_, _) in smallest.items():
+            truncated = apply(partition_functions.truncate(name, 10), name, spark_type(type_), family="iceberg")
+            with pytest.raises(PySparkException):
+                df.select(truncated).collect()
+        assert_equal_scalar(spark, others)
 
 
 @pytest.mark.parametrize("mode", SESSION_MODES)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,18 @@ def comparable_value(value: Any) -> Any:
     if isinstance(value, dict):
         return tuple((name, comparable_value(item)) for name, item in value.items())
     return tuple(map(comparable_value, value)) if isinstance(value, list | tuple) else value
+
+
+def rows_by_name(frames: Mapping[str, DataFrame]) -> dict[str, RowTuples]:
+    """Collect DataFrames of the same columns in one query; return the sorted rows of each."""
+    names = list(frames)
+    indexed = [frame.selectExpr("*", f"{index} AS `frame index`") for index, frame in enumerate(frames.values())]
+    collected = reduce(lambda a, b: a.unionAll(b), indexed).toArrow()
+    indices = collected["frame index"].to_pylist()
+    rows: dict[str, RowTuples] = {name: [] for name in names}
+    for index, row in zip(indices, collected.drop(["frame index"]).to_pylist(), strict=True):
+        rows[names[index]].append(tuple(map(comparable_value, row.values())))
+    return {name: sorted(of_one, key=repr) for name, of_one in rows.items()}
 
 
 def read_with_delta_spark(spark: SparkSession, table: pt.Table) -> DataFrame:

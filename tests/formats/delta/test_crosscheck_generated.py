@@ -18,6 +18,7 @@ from tests.formats.delta.tables import (
     read_with_delta_rs,
     read_with_delta_spark,
     row_ids,
+    rows_by_name,
     sorted_rows,
     with_time_zone,
 )
@@ -75,46 +76,45 @@ def test_delta_spark_fills_and_prunes_as_we_do(spark: SparkSession, tmp_path: Pa
     table = create_table(tmp_path, function)
     table.append(GIVEN)
     assert {add["partitionValues"][function.name] for add in actions_of_kind(table, "add")} == set(texts)
-    assert values_by_id(spark, table) == dict(zip(range(1, 6), texts, strict=True))
+    check_that_delta_spark_prunes_by_the_partition_alone(spark, table, name)
     second = GIVEN.set_column(0, "id", pa.array(range(11, 16), pa.int32()))
     append_by_delta_spark(spark, table, second)
     theirs = dict(zip(range(11, 16), texts, strict=True))
     assert values_by_id(spark, table) == dict(zip(range(1, 6), texts, strict=True)) | theirs
-    assert row_ids(sorted_rows(table.read(where, ["id"]))) == sorted([*ids, *(row_id + 10 for row_id in ids)])
-    assert sorted_rows(read_with_delta_spark(spark, table).where(where)) == sorted_rows(table.read(where))
+    frames = {"ours": table.read(where), "theirs": read_with_delta_spark(spark, table).where(where)}
+    rows = rows_by_name(frames)
+    assert row_ids(rows["ours"]) == sorted([*ids, *(row_id + 10 for row_id in ids)])
+    assert rows["theirs"] == rows["ours"]
     assert sorted_rows(read_with_delta_rs(table)) == sorted_rows(table.read())
     assert table.plan(where).files.num_rows < table.plan().files.num_rows
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_delta_spark_prunes_our_files_by_the_partition_alone(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def check_that_delta_spark_prunes_by_the_partition_alone(spark: SparkSession, table: pt.Table, name: str) -> None:
     function, _, where, ids = CASES[name]
-    table = create_table(tmp_path, function)
-    table.append(GIVEN)
     plan = read_with_delta_spark(spark, table).where(where)
     text: str = plan._jdf.queryExecution().toString()
     filters = text.partition("PartitionFilters: [")[2].partition("]")[0]
     assert function.name in filters
-    read = {row[0] for row in plan.selectExpr("input_file_name()").distinct().collect()}
-    assert 0 < len(read) < table.plan().files.num_rows
-    assert row_ids(sorted_rows(plan.select("id"))) == ids
+    rows = plan.selectExpr("id", "input_file_name() AS file").collect()
+    assert 0 < len({row.file for row in rows}) < table.plan().files.num_rows
+    assert sorted(row.id for row in rows) == ids
 
 
 def test_an_update_of_the_source_moves_the_row(spark: SparkSession, tmp_path: Path) -> None:
     table = create_table(tmp_path, pt.day("ts"))
     table.append(GIVEN)
     table.update({"ts": "timestamp'2030-05-06 07:08:09Z'"}, "id = 1")
-    assert values_by_id(spark, table)[1] == "2030-05-06"
     assert row_ids(sorted_rows(table.read("ts >= timestamp'2030-01-01 00:00:00Z'", ["id"]))) == [1]
-    source = GIVEN.slice(1, 1).set_column(
-        1, "ts", pa.array([datetime(2031, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
-    )
-    table.merge(source, "t.id = s.id", pt.when_matched().update({"ts": "s.ts"}))
-    assert values_by_id(spark, table)[2] == "2031-01-01"
-    table.merge(source.set_column(0, "id", pa.array([50], pa.int32())), "t.id = s.id", pt.when_not_matched().insert())
-    assert values_by_id(spark, table)[50] == "2031-01-01"
+    moments = pa.array([datetime(2031, 1, 1, tzinfo=UTC)] * 2, pa.timestamp("us", "UTC"))
+    source = GIVEN.slice(1, 2).set_column(0, "id", pa.array([2, 50], pa.int32())).set_column(1, "ts", moments)
+    matched = pt.when_matched().update({"ts": "s.ts"})
+    table.merge(source, "t.id = s.id", matched, pt.when_not_matched().insert())
+    values = values_by_id(spark, table)
+    assert (values[1], values[2]) == ("2030-05-06", "2031-01-01")
+    assert values[50] == "2031-01-01"
     spark.sql(f"delete from delta.`{table.uri}` where id = 50")  # noqa: S608
-    assert sorted_rows(read_with_delta_spark(spark, table)) == sorted_rows(table.read())
+    rows = rows_by_name({"ours": table.read(), "theirs": read_with_delta_spark(spark, table)})
+    assert rows["ours"] == rows["theirs"]
 
 
 def test_given_values_must_equal_generated_ones(spark: SparkSession, tmp_path: Path) -> None:
@@ -135,10 +135,9 @@ def test_no_row_is_lost_in_a_zone(spark: SparkSession, tmp_path: Path, zone: str
         table.append(GIVEN)
         append_by_delta_spark(spark, table, GIVEN)
     assert {add["partitionValues"]["ts_day"] for add in actions_of_kind(table, "add", 1)} == set(CASES["day"][1])
-    for moment in MOMENTS[:4]:
-        assert moment is not None
-        where = f"ts = timestamp'{moment:%Y-%m-%d %H:%M:%S}Z'"
-        assert len(sorted_rows(table.read(where))) == 2, (zone, where)
+    conditions = [f"ts = timestamp'{moment:%Y-%m-%d %H:%M:%S}Z'" for moment in MOMENTS if moment is not None]
+    for where, rows in rows_by_name({where: table.read(where) for where in conditions}).items():
+        assert len(rows) == 2, (zone, where)
 
 
 @pytest.mark.parametrize("function", [pt.bucket("id", 4), pt.truncate("id", 10), pt.void("id")])

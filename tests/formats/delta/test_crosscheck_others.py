@@ -20,6 +20,7 @@ from tests.formats.delta.tables import (
     read_with_delta_rs,
     read_with_delta_spark,
     row_ids,
+    rows_by_name,
     sorted_rows,
 )
 
@@ -42,16 +43,16 @@ def create_with_delta_spark(spark: SparkSession, folder: Path, properties: str =
 
 def check_all_operations(spark: SparkSession, table: pt.Table) -> None:
     """Read, append to, update and delete from a table; all readers return the same rows."""
-    assert row_ids(sorted_rows(table.read(columns=["id"]))) == [1, 2, 3]
-    assert row_ids(sorted_rows(table.read("p is null", ["id"]))) == [3]
+    before = rows_by_name({"all": table.read(columns=["id"]), "null": table.read("p is null", ["id"])})
+    assert before == {"all": [(1,), (2,), (3,)], "null": [(3,)]}
     table.append(MORE)
     table.delete("id = 1")
     table.update({"p": "'moved'"}, "id = 2")
     table.update({"x": "9.5"}, "id = 3")
     table.merge(MORE.slice(0, 1), "t.id = s.id", pt.when_matched().update({"x": "0.25"}))
-    ours = sorted_rows(table.read())
-    assert row_ids(ours) == [2, 3, 4, 5, 6]
-    assert sorted_rows(read_with_delta_spark(spark, table)) == ours
+    after = rows_by_name({"ours": table.read(), "delta-spark's": read_with_delta_spark(spark, table)})
+    assert row_ids(after["ours"]) == [2, 3, 4, 5, 6]
+    assert after["delta-spark's"] == after["ours"]
 
 
 MADE = {
@@ -63,9 +64,16 @@ MADE = {
     "checkpoints": ", 'delta.checkpointInterval' = '1'",
     "few statistics": ", 'delta.dataSkippingNumIndexedCols' = '0'",
 }
+MADE["checkpoints, random prefixes and few statistics"] = (
+    MADE["checkpoints"] + MADE["random prefixes"] + MADE["few statistics"]
+)
+LONG = {"plain", "random prefixes", "checkpoints", "few statistics", "statistics of one", "column mapping by name"}
+"""Properties that a normal run has together with others, or in the other of the two tests."""
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in MADE]
+)
 def test_a_table_of_delta_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
     table = create_with_delta_spark(spark, tmp_path, MADE[name])
     assert table.uri == str(tmp_path / "theirs")
@@ -85,7 +93,7 @@ def test_a_column_that_delta_spark_renamed_and_one_that_it_dropped(spark: SparkS
     assert row_ids(sorted_rows(table.read("`a part` = 'z'", ["id"]))) == [9]
 
 
-@pytest.mark.parametrize("partitioned", [["p"], []])
+@pytest.mark.parametrize("partitioned", [pytest.param(["p"], marks=pytest.mark.long), []])
 def test_a_table_of_delta_rs(spark: SparkSession, tmp_path: Path, partitioned: list[str]) -> None:
     uri = str(tmp_path / "theirs")
     write_deltalake(uri, GIVEN, partition_by=partitioned)
@@ -189,9 +197,13 @@ OURS: dict[str, dict[str, str]] = {
     "few statistics": {"delta.dataSkippingNumIndexedCols": "0"},
     "statistics of one": {"delta.dataSkippingStatsColumns": "x"},
 }
+OURS["column mapping by name and statistics of one"] = OURS["column mapping by name"] | OURS["statistics of one"]
+OURS["random prefixes and few statistics"] = OURS["random prefixes"] | OURS["few statistics"]
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in OURS]
+)
 def test_a_table_that_partita_created(spark: SparkSession, tmp_path: Path, name: str) -> None:
     schema = pt.Schema.of({"id": "int", "p": "string", "x": "double"})
     lake = pt.Lake(str(tmp_path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -65,9 +66,10 @@ def kill_at_step(table: pt.Table, last: int, *, after: bool, monkeypatch: pytest
 def test_killed_at_each_step_readers_count_all_or_nothing_and_the_next_open_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
+    seed = create_seed_table(tmp_path / "seed")
     last, outcomes = 0, []
     while True:
-        table = create_seed_table(tmp_path / str(last))
+        table = pt.open_table(str(shutil.copytree(seed.uri, tmp_path / str(last))), format="lance")
         if kill_at_step(table, last, after=after, monkeypatch=monkeypatch) is None:
             break
         values = column_values(table)

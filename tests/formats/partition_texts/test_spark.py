@@ -22,7 +22,15 @@ from partita.formats.delta import encode_partition
 from partita.formats.partition_texts.java_floats import java_float_text
 from partita.formats.partition_texts.serialization import partition_text as scalar_partition_text
 from partita.formats.partition_texts.spark import partition_text
-from tests.spark.frames import SESSION_MODES, few_examples, physical_plan_text, session_mode, typed_frame, typed_value
+from tests.spark.frames import (
+    DRAWN_MODES,
+    SESSION_MODES,
+    few_examples,
+    physical_plan_text,
+    session_mode,
+    typed_frame,
+    typed_value,
+)
 from tests.value_strategies import values_of_type
 from tests.vectors import load_vectors
 
@@ -58,7 +66,10 @@ def log_text(text: str | None, type_: LogicalType) -> str | None:
     return java_float_text(number, type_.kind)
 
 
-@pytest.mark.parametrize("mode", SESSION_MODES)
+@pytest.mark.parametrize(
+    "mode",
+    [mode if mode in SESSION_MODES[::4] else pytest.param(mode, marks=pytest.mark.long) for mode in SESSION_MODES],
+)
 def test_rows_of_the_numbered_table(spark: SparkSession, mode: tuple[str, str]) -> None:
     types = {f"row {row['row']}": parse_type(row["type"]) for row in WRITTEN}
     columns = {name: (types[name], [vector_value(row)]) for name, row in zip(types, WRITTEN, strict=True)}
@@ -139,7 +150,7 @@ def scalar_text(value: Any, name: str) -> str | None:
 
 def test_equal_the_scalar_texts(spark: SparkSession) -> None:
     @few_examples
-    @given(ROWS, st.sampled_from(SESSION_MODES))
+    @given(ROWS, st.sampled_from(DRAWN_MODES))
     def equal(rows: list[dict[str, Any]], mode: tuple[str, str]) -> None:
         with session_mode(spark, mode):
             found = texts(dataframe_of(spark, rows))

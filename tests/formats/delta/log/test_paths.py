@@ -99,8 +99,10 @@ def _spellings(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow(reason="hundreds of spellings of paths")
-@pytest.mark.parametrize("checkpointed", [False, True])
-@pytest.mark.parametrize("incremental", [False, True])
+@pytest.mark.parametrize(
+    ("checkpointed", "incremental"),
+    [(False, False), (True, False), (False, True), pytest.param(True, True, marks=pytest.mark.long)],
+)
 def test_a_removed_file_is_gone_however_it_is_spelled(tmp_path: Path, *, checkpointed: bool, incremental: bool) -> None:
     for at, added in enumerate(_spellings(tmp_path)):
         for number, removed in enumerate(_spellings(tmp_path)):
