@@ -401,6 +401,7 @@ def test_a_table_has_its_specs_and_warnings(client: TestClient) -> None:
     assert delta["format"] == "delta"
     assert [s["since"] for s in delta["specs"]] == [None]
     assert [warning["kind"] for warning in delta["warnings"]] == ["small files"]
+    assert (found["history_gap"], delta["history_gap"]) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,23 @@
-"""The warnings about the layout of a table."""
+"""The warnings about the layout of a table, and the facts of one without history."""
 
 from __future__ import annotations
 
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
+from pyarrow.dataset import write_dataset
+from starlette.testclient import TestClient
+
+from partita.web.access_control import AccessPolicy
+from partita.web.app import make_app
+from partita.web.site import Site
 from partita.web.table_facts import _layout_warnings
+from tests.web.conftest import BASE_URL, TOKEN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from partita.lake import Lake
 
 
 def warnings(*rows: tuple[int, str | None, str, int], current: int = 0) -> dict[str, str]:
@@ -30,3 +43,23 @@ def test_uneven_partitions_are_reported_by_spec_and_above_a_size() -> None:
     assert "skew" in warnings((1, "region=s:x", "x", 2**40), *even, current=1)
     little = [(0, f"region=s:r{n}", f"r{n}", 1_000) for n in range(5)]
     assert warnings((0, "region=s:x", "x", 144 * 2**10), *little) == {}
+
+
+def test_a_table_without_history_says_why(lake: Lake, tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "region": ["eu", "us"]})
+    write_dataset(rows, tmp_path / "returns", format="parquet", partitioning=["region"], partitioning_flavor="hive")
+    lake.adopt(str(tmp_path / "returns"), format="parquet", name="returns")
+    site = Site.of(lake, AccessPolicy(TOKEN, port=8765))
+    site.snapshots.refresh()
+    client = TestClient(make_app(site), base_url=BASE_URL, headers={"Authorization": f"Bearer {TOKEN}"})
+    found = client.get("/api/table", params={"name": "returns"}).json()
+    assert (found["format"], found["files"], found["history"], found["versions"]) == ("parquet", 2, [], 0)
+    assert "no log of its changes" in found["history_gap"]
+    page = client.get("/table/facts", params={"name": "returns"})
+    assert (page.status_code, found["history_gap"] in page.text) == (200, True)
+    lake.observe()
+    site.snapshots.refresh()
+    files = client.get("/api/files", params={"asset": "returns", "key": "region=s:ZXU"}).json()
+    assert [file["rows"] for file in files["files"]] == [1]
+    site.snapshots.stop()
+    site.snapshots.latest.connection.close()

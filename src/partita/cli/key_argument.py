@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from partita.algebra.key import PartitionKey
-from partita.algebra.key_label import key_label, value_label
+from partita.algebra.key_label import value_label
 from partita.cli.dimension_text import key_from_words
 from partita.errors import KeyFormatError, StatusError
 
@@ -39,14 +39,14 @@ def parse_timestamp(text: str) -> datetime:
 
 
 def key_argument(text: str) -> str:
-    """Return the label of a canonical key if `parse_key` accepts it as the key, else the canonical text.
+    """Return a canonical key as `NAME=VALUE` pairs that `parse_key` accepts as the key, `-` if the key is empty.
 
-    A label says too little if a value contains a comma, an unprintable character or outer spaces, or is long.
+    A key stays canonical if a value contains a comma, an unprintable character or outer spaces. Long values are whole,
+    unlike those of labels.
     """
-    key = PartitionKey.parse(text)
-    label, values = key_label(key, empty="-"), [value_label(value) for value in key.values()]
-    is_ambiguous = any("," in value or not value.isprintable() or value.strip() != value for value in values)
-    return text if is_ambiguous or "…" in label else label
+    values = {name: value_label(value) for name, value in PartitionKey.parse(text).items()}
+    is_ambiguous = any("," in value or not value.isprintable() or value.strip() != value for value in values.values())
+    return text if is_ambiguous else ",".join(f"{name}={value}" for name, value in values.items()) or "-"
 
 
 def _add_type(word: str, types: Mapping[str, set[str]]) -> str:

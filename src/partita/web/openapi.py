@@ -122,7 +122,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
             key=_nullable(_STRING), spec_id=_INTEGER, files=_INTEGER, rows=_nullable(_INTEGER), bytes=_INTEGER,
             label=_STRING
         )),
-        versions=_INTEGER,
+        versions=_INTEGER, history_gap=_nullable(_STRING),
         history=_array(_object(version=_STRING, at=_nullable(_TIMESTAMP), operation=_nullable(_STRING),
             details={"type": "object", "additionalProperties": _STRING})),
     ),

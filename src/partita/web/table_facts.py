@@ -9,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from partita.algebra.key_label import table_partition_label
+from partita.errors import UnsupportedOperation
 from partita.status.text import bytes_text, count_text, json_timestamp
 from partita.untrusted_input import parse_json
 
@@ -69,7 +70,8 @@ class TableFactsCache:
 
 def _read_table_facts(table: Table, version: int) -> TableFacts:
     partitions, plan = table.partitions(), table.plan()
-    tuples, history = plan.table_version.partitions.take(plan.file_indices), table.history()
+    tuples = plan.table_version.partitions.take(plan.file_indices)
+    history, history_gap = _read_history(table)
     current, times = table.spec.spec_id, table.spec_times
     specs = [
         {
@@ -94,10 +96,19 @@ def _read_table_facts(table: Table, version: int) -> TableFacts:
         "bytes": sum(spec["bytes"] for spec in specs),
         "warnings": list(_layout_warnings(partitions, plan.files, tuples, current)),
         "largest": _largest_partitions(partitions),
-        "history": [_version_document(row) for row in history.slice(0, MAX_SHOWN_VERSIONS).to_pylist()],
-        "versions": history.num_rows,
+        "history": [_version_document(row) for row in history[:MAX_SHOWN_VERSIONS]],
+        "versions": len(history),
+        "history_gap": history_gap,
     }
     return TableFacts(table.name, table.uri, table.format, version, document, plan.files, tuples, table.spec_history)
+
+
+def _read_history(table: Table) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the versions of a table, the newest first, and why its format has none, or None if it has."""
+    try:
+        return table.history().to_pylist(), None
+    except UnsupportedOperation as gap:
+        return [], str(gap)
 
 
 def _spec_totals(partitions: pa.Table, spec_id: int) -> dict[str, Any]:

@@ -73,11 +73,11 @@ def replay_without_files(
 def reconcile_files(
     base_files: pa.Table, base_paths: Array | None, rows: pa.Table, row_paths: Array | None, is_add: pa.ChunkedArray
 ) -> tuple[pa.Table, Array | None]:
-    """Apply the file actions `rows` to the files `base`; return the files and their canonical paths.
+    """Apply the file actions `rows` to `base_files`; return the files and their canonical paths.
 
     The last action of each file counts, and the file stays if that is an `add`. A file is identified by its canonical
-    path together with its deletion vector; `base` has each once. `base_paths` and `row_paths` are the canonical paths
-    of both, or None if all paths are canonical already.
+    path together with its deletion vector; `base_files` has each once. `base_paths` and `row_paths` are the canonical
+    paths of both, or None if all paths are canonical already.
     """
     if not rows.num_rows:
         return base_files, base_paths
