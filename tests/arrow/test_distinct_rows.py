@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.arrow.distinct_rows import distinct_row_ids, distinct_rows, membership_mask
+from partita.arrow.distinct_rows import bits_of_floats, distinct_row_ids, distinct_rows, membership_mask
 
 NAN = float("nan")
 PAIRS = st.tuples(st.none() | st.integers(-2, 2), st.none() | st.sampled_from(["", "a", "b"]))
@@ -44,6 +44,18 @@ def test_equal_values(values: Any, expected: list[int]) -> None:
     found = distinct_row_ids([values], len(values)).tolist()
     order = list(dict.fromkeys(found))
     assert [order.index(number) for number in found] == expected
+
+
+@pytest.mark.parametrize("type_", [pa.float32(), pa.float64()])
+def test_the_bits_of_floats_tell_zeros_apart_and_no_nans(type_: pa.DataType) -> None:
+    values = pa.array([0.0, -0.0, NAN, -NAN, None, 1.0, 0.0], type_)
+    for column in (values, pa.chunked_array([values.slice(0, 2), values.slice(2)]), values.dictionary_encode()):
+        zero, negative_zero, *others = distinct_row_ids([bits_of_floats(column)], len(values)).tolist()
+        assert zero != negative_zero
+        assert others[0] == others[1]
+        assert len({zero, negative_zero, *others}) == 5
+        assert others[-1] == zero
+    assert bits_of_floats(pa.array(["a", None])).equals(pa.array(["a", None]))
 
 
 def test_an_instant_is_itself_in_every_zone() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,9 @@ import pyarrow as pa
 import pytest
 
 import partita as pt
+from partita.algebra.transforms import TransformFamily
 from partita.formats.capabilities import Operation
+from partita.formats.registry import table_format
 from tests.conformance.row_model import (
     assert_nothing_written,
     concurrent_change,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMA = pt.Schema.of({"id": "long", "day": "date", "region": "string", "n": "int"})
 FIRST, SECOND, THIRD = (date(2025, 1, day) for day in (1, 2, 3))
+NAN = float("nan")
 
 
 def day_rows(*given: tuple[int, date | None, str | None]) -> pa.Table:
@@ -256,3 +259,40 @@ def test_a_table_without_partitions_is_one(format_name: str, spark: SparkSession
     assert row_ids(table.read()) == []
     with pytest.raises(pt.SpecError, match="its fields are none"):
         table.read_partitions(partition_values(day=[FIRST]))
+
+
+def double_rows(*given: tuple[int, float | None]) -> pa.Table:
+    ids, values = zip(*given, strict=True)
+    return pa.table({"id": pa.array(ids, pa.int64()), "x": pa.array(values, pa.float64())})
+
+
+@pytest.mark.needs(Operation.OVERWRITE_PARTITIONS)
+def test_overwriting_a_partition_of_zero_keeps_that_of_negative_zero(
+    format_name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    create_table = partial(
+        pt.Lake(str(tmp_path)).create_table,
+        "t.t",
+        pt.Schema.of({"id": "long", "x": "double"}),
+        format=format_name,
+        partition_by=["x"],
+    )
+    if table_format(format_name).family is TransformFamily.LANCE:
+        with pytest.raises(pt.TransformError, match="'x' of type double"):
+            create_table()
+        return
+    table = create_table()
+    table.append(double_rows((1, 0.0), (2, -0.0), (3, NAN), (4, -NAN), (5, None), (6, 1.5)))
+    table.overwrite_partitions(double_rows((10, 0.0)))
+    assert row_ids(table.read()) == [2, 3, 4, 5, 6, 10]
+    table.overwrite_partitions(double_rows((11, -0.0), (12, NAN)))
+    assert row_ids(table.read()) == [5, 6, 10, 11, 12]
+    table.overwrite_partitions(double_rows((13, 0.0), (14, None), (15, -0.0)))
+    assert row_ids(table.read()) == [6, 12, 13, 14, 15]
+    other = pt.Lake(str(tmp_path)).table("t.t")
+    with concurrent_change(table, lambda: other.append(double_rows((16, -0.0)))):
+        table.overwrite_partitions(double_rows((17, 0.0)))
+    assert row_ids(table.read()) == [6, 12, 14, 15, 16, 17]
+    with concurrent_change(table, lambda: other.append(double_rows((18, -0.0)))), expected_conflict():
+        table.overwrite_partitions(double_rows((19, -0.0)))
+    assert row_ids(table.read()) == [6, 12, 14, 15, 16, 17, 18]

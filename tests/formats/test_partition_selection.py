@@ -15,7 +15,7 @@ from tests.conformance.row_model import concurrent_change, row_ids
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FIRST, SECOND = date(2025, 1, 1), date(2025, 1, 2)
 
@@ -150,3 +150,32 @@ def test_floats_choose_as_sql_joins_them(tmp_path: Path, spark: SparkSession) ->
     choices = {0.0: [0, 1], float("nan"): [2], None: [3], 1.5: [4]}
     for value, expected in choices.items():
         assert row_ids(table.read_partitions(pa.table({"x": pa.array([value], pa.float64())}))) == expected
+
+
+@pytest.mark.parametrize(
+    ("properties", "type_text"), [(MODES[0], "double"), (MODES[2], "float")], ids=["merge on read", "version 1"]
+)
+def test_an_overwrite_tells_zeros_apart_in_files_of_other_specs(
+    tmp_path: Path, spark: SparkSession, properties: dict[str, str], type_text: str
+) -> None:
+    def rows(*given: tuple[int, float | None]) -> DataFrame:
+        return spark.createDataFrame(
+            [(number, x, "eu") for number, x in given], f"id long, x {type_text}, region string"
+        )
+
+    table = pt.Lake(str(tmp_path)).create_table(
+        "t.t",
+        pt.Schema.of({"id": "long", "x": type_text, "region": "string"}),
+        format="iceberg",
+        partition_by=[],
+        properties=properties,
+    )
+    nan = float("nan")
+    table.append(rows((1, 0.0), (2, -0.0), (3, nan), (4, None), (5, 0.1)))
+    table.evolve(add=[pt.identity("x")])
+    table.append(rows((6, 0.0), (7, -0.0), (8, nan), (9, None), (10, 0.1)))
+    table.evolve(add=[pt.identity("region")])
+    table.overwrite_partitions(rows((20, 0.0), (21, 0.1)))
+    assert row_ids(table.read()) == [2, 3, 4, 7, 8, 9, 20, 21]
+    table.overwrite_partitions(rows((22, -0.0), (23, nan), (24, None)))
+    assert row_ids(table.read()) == [20, 21, 22, 23, 24]

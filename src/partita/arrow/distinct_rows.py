@@ -1,7 +1,7 @@
 """Distinct rows of Arrow columns: the one place that numbers, deduplicates and groups rows by their values.
 
 Two rows are the same if their values are: null equals null, NaN equals NaN, -0.0 equals 0.0, and a timestamp is an
-instant. A caller that tells -0.0 from 0.0 passes the bits of the floats.
+instant. A caller that tells -0.0 from 0.0, as partitions do, passes the `bits_of_floats`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,15 @@ def membership_mask(rows: pa.Table, members: pa.Table) -> Bools:
     return cast("Bools", np.isin(row_ids[: rows.num_rows], row_ids[rows.num_rows :]))
 
 
+def bits_of_floats(column: Array) -> Array:
+    """Return the values of a column, floats as their bits: 0.0 and -0.0 are two values, and every NaN is one."""
+    array = dense_array(column)
+    if not pa.types.is_floating(array.type):
+        return array
+    canonical_floats = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
+    return canonical_floats.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+
+
 def _concat_columns(first: Array, second: Array) -> Array:
     return pa.chunked_array([_comparable_array(first), _comparable_array(second)])
 
@@ -67,9 +76,6 @@ def _comparable_array(column: Array) -> Array:
     if pa.types.is_timestamp(array.type):
         return array.cast(pa.int64())
     if pa.types.is_floating(array.type):
-        # Arrow compares bits: adding 0.0 turns -0.0 into 0.0, and every NaN gets the same bits.
-        comparable_floats = pc.if_else(
-            pc.is_nan(array), pa.scalar(float("nan"), array.type), pc.add(array, pa.scalar(0.0, array.type))
-        )
-        return comparable_floats.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+        # Arrow compares bits: adding 0.0 turns -0.0 into 0.0.
+        return bits_of_floats(pc.add(array, pa.scalar(0.0, array.type)))
     return array

@@ -12,7 +12,13 @@ from partita.algebra.calendar import DAY
 from partita.algebra.spec import PartitionField, PartitionSpec, SpecHistory
 from partita.algebra.types import CharType
 from partita.arrow.buffers import is_string_type
-from partita.arrow.distinct_rows import distinct_rows, membership_mask
+from partita.arrow.distinct_rows import (
+    bits_of_floats,
+    distinct_row_ids,
+    distinct_rows,
+    first_row_indices,
+    membership_mask,
+)
 from partita.arrow.physical_values import pad_char_values
 from partita.errors import PartitionsError
 from partita.formats.table_version import TableVersion
@@ -22,11 +28,13 @@ from partita.formats.table_version import TableVersion
 class PartitionSelection:
     """The partitions whose values of `fields` are a row of `values`, null equal to null; all if there are no fields.
 
-    `values` has a column for each field under its name, of its type in `TableVersion.partitions`.
+    `values` has a column for each field under its name, of its type in `TableVersion.partitions`. An exact selection
+    tells -0.0 from 0.0, which are two partitions; another one selects both, as SQL finds them equal.
     """
 
     fields: tuple[PartitionField, ...]
     values: pa.Table
+    is_exact: bool = False
 
     @property
     def transform_results(self) -> pa.Table:
@@ -70,7 +78,10 @@ class PartitionSelection:
 
     def _is_selected(self, partitions: pa.Table, shared_columns: dict[str, str]) -> np.ndarray:
         rows = pa.table([partitions[column] for column in shared_columns.values()], names=list(shared_columns))
-        is_selected: np.ndarray = membership_mask(rows, self.values.select(list(shared_columns)))
+        values = self.values.select(list(shared_columns))
+        if self.is_exact:
+            rows, values = _with_bits_of_floats(rows), _with_bits_of_floats(values)
+        is_selected: np.ndarray = membership_mask(rows, values)
         return is_selected
 
 
@@ -99,11 +110,11 @@ def select_partitions(table_version: TableVersion, partitions: pa.Table) -> Part
 
 
 def selection_from_partitions(table_version: TableVersion, partitions: pa.Table) -> PartitionSelection:
-    """Select the partitions that are the rows of `partitions` (`TableVersion.partitions`), all of the current spec."""
-    return PartitionSelection(
-        table_version.spec.fields,
-        distinct_rows(partition_field_columns(table_version, table_version.spec.fields, partitions)),
-    )
+    """Select exactly the rows of `partitions` (`TableVersion.partitions`), all of the current spec."""
+    fields = table_version.spec.fields
+    values = partition_field_columns(table_version, fields, partitions)
+    row_ids = distinct_row_ids(map(bits_of_floats, values.columns), values.num_rows)
+    return PartitionSelection(fields, values.take(pa.array(np.sort(first_row_indices(row_ids)))), is_exact=True)
 
 
 def partition_field_columns(
@@ -112,6 +123,10 @@ def partition_field_columns(
     """Return some fields of `partitions`, whose rows are of the current spec, as columns under the field names."""
     columns = [partitions[table_version.spec_history.column_name(table_version.spec, field)] for field in fields]
     return pa.table(columns, names=[field.name for field in fields])
+
+
+def _with_bits_of_floats(rows: pa.Table) -> pa.Table:
+    return pa.table([bits_of_floats(column) for column in rows.columns], names=rows.column_names)
 
 
 def _partition_column_type(table_version: TableVersion, field: PartitionField) -> pa.DataType:

@@ -28,6 +28,7 @@ __all__ = [
     "conform_to_schema",
     "drop_matching_rows",
     "is_string_or_binary",
+    "keep_exactly_matching_rows",
     "keep_matching_rows",
     "partition_value_columns",
     "repartition_by_size",
@@ -119,6 +120,22 @@ def partition_value_columns(
 def keep_matching_rows(rows: DataFrame, values: Sequence[Column], wanted_values: DataFrame) -> DataFrame:
     """Keep the rows whose values are a row of another DataFrame; null equals null."""
     return _join_on_values(rows, values, wanted_values, "left_semi")
+
+
+def keep_exactly_matching_rows(rows: DataFrame, values: Sequence[Column], wanted_values: DataFrame) -> DataFrame:
+    """Keep the rows whose values are a row of another DataFrame; null equals null, and -0.0 is not 0.0."""
+    # Spark has no function for the bits of a float. Each float has a text of its own, and all NaNs have one.
+    fields = wanted_values.schema.fields
+    exact_values = [_text_of_float(value, f.dataType) for value, f in zip(values, fields, strict=True)]
+    # Names of fields may differ by case alone.
+    names = [f"value_{index}" for index in range(len(fields))]
+    wanted_columns = [_text_of_float(F.col(name), f.dataType) for name, f in zip(names, fields, strict=True)]
+    return keep_matching_rows(rows, exact_values, wanted_values.toDF(*names).select(*wanted_columns))
+
+
+def _text_of_float(value: Column, data_type: DataType) -> Column:
+    is_float = isinstance(data_type, spark_types.FloatType | spark_types.DoubleType)
+    return value.cast("double").cast("string") if is_float else value
 
 
 def drop_matching_rows(rows: DataFrame, values: Sequence[Column], wanted_values: DataFrame) -> DataFrame:

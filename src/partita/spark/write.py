@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from partita.arrow.distinct_rows import distinct_row_ids, sort_into_groups
+from partita.arrow.distinct_rows import bits_of_floats, distinct_row_ids, sort_into_groups
 from partita.arrow.partition_texts import partition_text
 from partita.spark.workers import map_in_arrow
 
@@ -153,22 +153,14 @@ def rows_by_partition(table: pa.Table, field_count: int) -> Iterator[tuple[tuple
     """Yield the texts of each partition, and its rows without the partition columns, in the order of the table."""
     stored_rows = table.select(range(field_count, table.num_columns))
     partition_columns = [table.column(index).combine_chunks() for index in range(field_count)]
-    row_ids = distinct_row_ids(map(_comparable_values, partition_columns), table.num_rows)
+    # 0.0 and -0.0, which are equal, are two partitions.
+    row_ids = distinct_row_ids(map(bits_of_floats, partition_columns), table.num_rows)
     row_indices, bounds = sort_into_groups(row_ids)
     if len(bounds) > 2:
         stored_rows = stored_rows.take(pa.array(row_indices))
     for start, stop in itertools.pairwise(bounds):
         partition = tuple(partition_text(column[row_indices[start]]) for column in partition_columns)
         yield partition, stored_rows.slice(start, stop - start)
-
-
-def _comparable_values(column: pa.Array) -> pa.Array:
-    """Return floats as their bits, so that 0.0 and -0.0, which are equal, are two partitions."""
-    return column.view(pa.int64() if column.type == pa.float64() else pa.int32()) if _is_float(column) else column
-
-
-def _is_float(column: pa.Array) -> bool:
-    return bool(pa.types.is_floating(column.type))
 
 
 def equal_row_runs(columns: Sequence[pa.Array], row_count: int) -> Iterator[tuple[int, int]]:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from partita.algebra.spec import SpecHistory
 from partita.algebra.types import STRING
 from partita.arrow.buffers import Array, Bools, Ints, dense_array
-from partita.arrow.distinct_rows import distinct_row_ids
+from partita.arrow.distinct_rows import bits_of_floats, distinct_row_ids
 from partita.errors import TableError
 from partita.formats.iceberg.files import FILE_PATH_FIELD_ID
 from partita.formats.iceberg.manifests import EQUALITY_DELETES, PARTITION_PREFIX, POSITION_DELETES
@@ -256,15 +256,4 @@ def shared_partition_groups(data_entries: pa.Table, delete_entries: pa.Table) ->
 def partition_groups(entries: pa.Table) -> Ints:
     """Number the spec and partition of files."""
     names = ["spec_id", *(name for name in entries.column_names if name.startswith(PARTITION_PREFIX))]
-    return distinct_row_ids((_comparable_values(entries[name]) for name in names), entries.num_rows)
-
-
-def _comparable_values(column: pa.ChunkedArray) -> Array:
-    """Return the values of a column, floats as their bits: 0.0 and -0.0 are two partitions."""
-    array = dense_array(column)
-    return _float_bits(array) if pa.types.is_floating(array.type) else array
-
-
-def _float_bits(array: Array) -> Array:
-    canonical = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
-    return canonical.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+    return distinct_row_ids((bits_of_floats(entries[name]) for name in names), entries.num_rows)

@@ -23,7 +23,7 @@ from partita.formats.table_version import TableVersion
 from partita.spark.frames import frame_from_arrow
 from partita.spark.positions import FILE_INDEX, ROW_INDEX
 from partita.spark.rewrite import IS_DELETED
-from partita.spark.rows import DataFrame, keep_matching_rows
+from partita.spark.rows import DataFrame, keep_exactly_matching_rows, keep_matching_rows
 from partita.spark.session import spark_session
 
 TransactionId = tuple[str, int] | None
@@ -204,4 +204,5 @@ def source_columns(selection: PartitionSelection) -> list[str]:
 def rows_in_partitions(table_rows: TableRows, rows: DataFrame, selection: PartitionSelection) -> DataFrame:
     """Return those rows of the table that are in selected partitions."""
     values = table_rows.partition_value_columns(rows, selection.fields)
-    return keep_matching_rows(rows, values, frame_from_arrow(rows.sparkSession, selection.transform_results))
+    keep_rows = keep_exactly_matching_rows if selection.is_exact else keep_matching_rows
+    return keep_rows(rows, values, frame_from_arrow(rows.sparkSession, selection.transform_results))
