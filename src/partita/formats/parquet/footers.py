@@ -166,6 +166,7 @@ def narrower_types(
             field.name: type_
             for field in fields
             if (name := stored_name(field.name, footer)) is not None
+            and footer.types[name] != field.type
             and (type_ := stored_type(field, footer.types[name], file, storage.uri)) != field.type
         }
         for file, footer in zip(files, read_footers(storage, files), strict=True)
@@ -184,7 +185,7 @@ def check_known_columns(
     for file, footer in zip(files, read_footers(storage, files), strict=True):
         for name, type_ in footer.types.items():
             known_type = known_types.get(name.casefold())
-            if known_type is not None and joined_type(known_type, type_) != known_type:
+            if known_type is not None and type_ != known_type and joined_type(known_type, type_) != known_type:
                 description = f"fields in its column {name!r}, {type_},"
             elif are_all and name.casefold() not in known_types:
                 description = f"a column {name!r}"
