@@ -175,7 +175,7 @@ def declare_table(
 
 
 def keep_inferred_definition(storage: Storage, definition: TableDefinition) -> None:
-    """Write down what was inferred from files, before the last of them go; an existing definition stays.
+    """Write down what was inferred from files, before a commit changes it; an existing definition stays.
 
     The id stays empty, by which cursors of the change feed know the folder.
     """
