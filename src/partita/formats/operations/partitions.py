@@ -39,6 +39,8 @@ def read_partitions(
     names = resolve_column_names(table_version.schema, columns, spark)
     session, table_rows = resolve_session(spark), table_version.rows()
     whole, part = selection.matching_indices(table_version.spec_history, table_version.partitions)
+    if columns is None:
+        table_rows.check_unknown_columns(np.concatenate([whole, part]))
     if not len(part):
         return table_rows.scan(session, whole, names)
     scanned_names = list(dict.fromkeys([*names, *source_columns(selection)]))
