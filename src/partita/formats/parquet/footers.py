@@ -33,6 +33,7 @@ from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_logical_type
 from partita.cache import LruCache
 from partita.errors import SchemaError, TableError
+from partita.formats.parquet.annotated_types import annotated_types
 from partita.formats.parquet.commit import FolderFile
 from partita.formats.parquet.create import DECLARATION_CALL, check_distinct_columns, check_stored_type
 from partita.storage import Storage
@@ -80,6 +81,7 @@ def _read_footer(storage: Storage, file: FolderFile) -> Footer:
         columns = {schema.column(i).path: i for i in range(metadata.num_columns)}
         int96 = {path.partition(".")[0] for path, i in columns.items() if schema.column(i).physical_type == "INT96"}
         types = {f.name: to_logical_type(_spark_arrow_type(f.type, f.name in int96)) for f in schema.to_arrow_schema()}
+        types |= annotated_types(metadata, list(types))
         footer = Footer(metadata, types, columns, _has_old_calendar(metadata.metadata or {}))
     return _footer_cache.put((storage.uri, file), footer, metadata.serialized_size + 1000)
 
