@@ -43,7 +43,7 @@ MORE = {
         "alter", "columns", "filters", "lance_table", "leaf_dataset", "leaf_operations", "log", "namespace", "optimize",
         "repair", "scan_tasks", "schema_json", "search",
     },
-    "parquet": {"footers"},
+    "parquet": {"annotated_types", "footers"},
 }  # fmt: skip
 """What a format needs besides. A new one is added here when it is no part of a job above."""
 

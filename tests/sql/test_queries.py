@@ -8,7 +8,7 @@ from partita import Schema
 from partita.algebra.time_zones import UTC_TIME_ZONE
 from partita.errors import PartitaError, PredicateError, TableError
 from partita.sql.name_resolution import apply_edits
-from partita.sql.queries import parse_query, pushdown_predicate
+from partita.sql.queries import needs_all_columns, parse_query, pushdown_predicate
 from partita.sql.tokens import SqlFragment, tokenize_statement
 
 SCHEMA = Schema.of({"id": "long", "ts": "timestamp", "country": "string", "o": "struct<id:int>"})
@@ -155,6 +155,30 @@ def test_nothing_is_pushed_down_when_in_doubt(text: str) -> None:
     query = parse_query(fragment(text))
     reference = next(r for r in query.references if r.parts == ("a", "b"))
     assert pushdown_predicate(query, reference, SCHEMA, UTC_TIME_ZONE) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT max(id) FROM a.b", False),
+        ("SELECT count(*), id FROM a.b GROUP BY id", False),
+        ("SELECT x.id FROM a.b x JOIN c USING (id)", False),
+        ("WITH w AS (SELECT id FROM a.b) SELECT id FROM w", False),
+        ("SELECT * FROM a.b", True),
+        ("SELECT x.* FROM a.b x", True),
+        ("SELECT struct(*) FROM a.b", True),
+        ("SELECT count(DISTINCT *) FROM a.b", True),
+        ("WITH w AS (SELECT * FROM a.b) SELECT id FROM w", True),
+        ("SELECT id FROM a.b NATURAL JOIN c", True),
+        ("SELECT u FROM a.b AS x(u, v)", True),
+        ("SELECT id FROM a.b PIVOT (sum(id) FOR k IN (1, 2))", True),
+        ("SELECT id FROM (a.b JOIN c ON true)", True),
+        ("FROM a.b", True),
+    ],
+)
+def test_a_query_that_names_columns_needs_no_others(text: str, expected: bool) -> None:
+    query = parse_query(fragment(text))
+    assert any(needs_all_columns(query, reference) for reference in query.references) == expected
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,9 @@ class TableRows(ABC):
         `FILE_INDEX` is a position in `file_indices`, and `ROW_INDEX` identifies a row of that file.
         """
 
+    def check_unknown_columns(self, file_indices: np.ndarray) -> None:  # noqa: B027 - most formats know all columns
+        """Raise `TableError` if a read of all columns of some files would lose a column that the schema lacks."""
+
     def scan_matching(
         self,
         spark: SparkSession,

@@ -144,6 +144,23 @@ def _single_table_predicate(
     return None if any(True for _ in residuals(predicate)) else predicate
 
 
+def needs_all_columns(query: ParsedQuery, reference: TableReference) -> bool:
+    """Return whether a query may need columns of a table that it doesn't name: by `*`, position or implicit grouping.
+
+    When in doubt, it does.
+    """
+    alias = reference.node.args.get("alias")
+    has_star = any(not isinstance(star.parent, exp.Count) for star in query.tree.find_all(exp.Star))
+    has_natural_join = any(join.args.get("method") for join in query.tree.find_all(exp.Join))
+    return (
+        has_star
+        or has_natural_join
+        or _enclosing_select(reference.node) is None
+        or any(query.tree.find_all(exp.Pivot))
+        or bool(alias and alias.columns)
+    )
+
+
 def _can_filter_before_joins(select: Any, reference: TableReference) -> bool:
     """Whether rows of the table that the WHERE excludes can be left out before the joins."""
     node = reference.node

@@ -11,6 +11,7 @@ from pyspark.sql.types import DecimalType, IntegralType, NumericType
 
 from partita.algebra.predicate import Predicate, UnboundPredicate, any_of
 from partita.algebra.predicate_text import parse_predicate
+from partita.algebra.schema import Schema
 from partita.errors import SchemaError, TableError, TableMissing
 from partita.formats.merge_clauses import MatchKind, MergeAction, WhenClause
 from partita.formats.operations.write_operation import ChangeResult
@@ -25,7 +26,7 @@ from partita.spark.sql_text import quote_identifier
 from partita.spark.time_zones import session_time_zone
 from partita.sql.ddl import TableCatalog
 from partita.sql.name_resolution import TableScope, TextEdit, apply_edits, qualify_columns, resolve_column
-from partita.sql.queries import ParsedQuery, TableReference, parse_query, pushdown_predicate
+from partita.sql.queries import ParsedQuery, TableReference, needs_all_columns, parse_query, pushdown_predicate
 from partita.sql.statements import (
     DeleteStatement,
     InsertStatement,
@@ -103,8 +104,10 @@ class StatementRunner:
         table = self._find_table(parts)
         if table is None:
             return None
-        where = _prune_predicate(query, references, table, spark) if has_standard_semantics(spark) else None
-        return table.read(where, spark=spark)
+        schema = table.schema
+        where = _prune_predicate(query, references, schema, spark) if has_standard_semantics(spark) else None
+        columns = None if any(needs_all_columns(query, reference) for reference in references) else schema.names
+        return table.read(where, columns, spark=spark)
 
     def _find_named_rows(self, parts: Sequence[str]) -> object | None:
         matches = (rows for name, rows in self.named_rows.items() if [name.casefold()] == [p.casefold() for p in parts])
@@ -178,10 +181,10 @@ class StatementRunner:
 
 
 def _prune_predicate(
-    query: ParsedQuery, references: Sequence[TableReference], table: Table, spark: SparkSession
+    query: ParsedQuery, references: Sequence[TableReference], schema: Schema, spark: SparkSession
 ) -> Predicate | None:
     """Return a predicate that holds for each row that a reference needs; None if any row may be needed."""
-    schema, zone = table.schema, session_time_zone(spark)
+    zone = session_time_zone(spark)
     predicates = [pushdown_predicate(query, reference, schema, zone) for reference in references]
     usable = [predicate for predicate in predicates if predicate is not None]
     return any_of(usable) if len(usable) == len(predicates) else None

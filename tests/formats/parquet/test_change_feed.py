@@ -89,6 +89,39 @@ def test_greater_integers_continue_a_feed_because_their_keys_are_the_same(tmp_pa
     assert changed_values(table.change_feed(cursor)) == [3000000000]
 
 
+@pytest.mark.parametrize("type_", ["byte", "short", "int", "long"])
+def test_a_declaration_of_the_inferred_keys_changes_no_partition(tmp_path: Path, type_: str) -> None:
+    cursor = write_folders(tmp_path, ["1", "2"])
+    declare_table(str(tmp_path), {"id": "long", "p": type_, "q": "string"}, ["p", "q"])
+    feed = open_folder(tmp_path).change_feed(cursor)
+    assert changed_values(feed) == []
+    write_folders(tmp_path, ["3"])
+    assert changed_values(open_folder(tmp_path).change_feed(cursor)) == [3]
+    assert changed_values(open_folder(tmp_path).change_feed(feed.cursor)) == [3]
+    (tmp_path / "_partita_table" / "definition.json").unlink()
+    declare_table(str(tmp_path), {"id": "long", "p": type_, "q": "string"}, ["p", "q"])
+    assert sorted(map(str, changed_values(open_folder(tmp_path).change_feed(feed.cursor)))) == ["1", "2", "3"]
+
+
+def test_a_cursor_of_an_earlier_version_has_the_size_of_integers(tmp_path: Path) -> None:
+    cursor = write_folders(tmp_path, ["3000000000"])
+    assert "p int" in cursor
+    write_folders(tmp_path, ["1"])
+    assert changed_values(open_folder(tmp_path).change_feed(cursor.replace("p int", "p long"))) == [1]
+
+
+def test_a_cursor_with_more_columns_starts_anew(tmp_path: Path) -> None:
+    cursor = write_folders(tmp_path / "t", ["1"])
+    (tmp_path / "t" / "p=1").rename(tmp_path / "u")
+    assert len(open_folder(tmp_path / "u").change_feed(cursor.replace("p=1/", "")).commits[0].partitions) == 1
+
+
+def test_a_type_that_changed_for_an_unknown_reason_is_refused_without_a_guess(tmp_path: Path) -> None:
+    cursor = write_folders(tmp_path, ["1"]).replace("p int", "p date")
+    with pytest.raises(TableError, match=r"'p' .* was date at the cursor, and is inferred as int now, so the keys"):
+        open_folder(tmp_path).change_feed(cursor)
+
+
 def test_a_column_that_had_only_nulls_gets_its_type(tmp_path: Path) -> None:
     cursor = write_folders(tmp_path, ["__HIVE_DEFAULT_PARTITION__"])
     write_folders(tmp_path, ["1"])

@@ -21,6 +21,7 @@ from partita.errors import CommitConflict, StorageError, TableError
 from partita.formats.capabilities import Operation
 from partita.formats.parquet import commit as commit_module
 from partita.formats.parquet.commit import CommitLog
+from partita.formats.parquet.create import read_definition
 from partita.formats.parquet.state import ParquetTableVersion, load_table_version
 from partita.formats.partition_selection import selection_from_partitions
 from partita.formats.table_change import NO_FILE_INDICES, TableChange
@@ -96,6 +97,56 @@ def test_a_folder_without_definition_stays_a_table_when_its_last_file_is_removed
     empty.commit(append_change(empty, {"1": [2]}))
     assert read_ids(reload(version)) == ids_of_others(version) == [2]
     assert reload(version).schema == version.schema
+
+
+@pytest.mark.parametrize(
+    ("folders", "removed", "added"),
+    [
+        (["__HIVE_DEFAULT_PARTITION__"], [], ["5"]),
+        (["0042", "17"], [0], []),
+        (["0042", "17"], [0], ["1"]),
+        (["abc", "17"], [1], ["2025-01-15"]),
+        (["3000000000", "5"], [0], []),
+        (["2025-01-15", "__HIVE_DEFAULT_PARTITION__"], [0], []),
+    ],
+)
+def test_a_commit_does_not_change_an_inferred_partition_type(
+    tmp_path: Path, folders: list[str], removed: list[int], added: list[str]
+) -> None:
+    for folder in folders:
+        write_file(tmp_path / f"p={folder}" / "a.parquet", id=[1])
+    version = load_version(tmp_path)
+    cursor = pt.open_table(str(tmp_path), format="parquet").change_feed().cursor
+    added_files = append_change(version, {text: [2] for text in added}).added_files
+    indices = [version.files["path"].to_pylist().index(f"p={folders[index]}/a.parquet") for index in removed]
+    version.commit(TableChange(Operation.OVERWRITE, added_files, np.array(indices, np.int64)))
+    assert reload(version).schema == version.schema
+    feed = pt.open_table(str(tmp_path), format="parquet").change_feed(cursor)
+    assert sum(commit.partitions.num_rows for commit in feed.commits) == len(removed) + len(added)
+    again = reload(version)
+    again.commit(append_change(again, {text: [3] for text in [*added, folders[-1]] if not text.startswith("_")}))
+    assert reload(version).schema == version.schema
+
+
+def test_a_commit_that_keeps_the_inferred_types_writes_no_definition(tmp_path: Path) -> None:
+    write_file(tmp_path / "p=1" / "a.parquet", id=[1])
+    version = load_version(tmp_path)
+    write_file(tmp_path / "p=abc" / "a.parquet", id=[2])
+    version.commit(append_change(version, {"5": [3]}))
+    assert str(reload(version).schema.find_field("p").type) == "string"
+    assert read_definition(version.storage) is None
+
+
+def test_folders_of_others_that_are_no_values_of_the_kept_type_are_a_conflict(tmp_path: Path) -> None:
+    write_file(tmp_path / "p=1" / "a.parquet", id=[1])
+    version = load_version(tmp_path)
+    (tmp_path / "p=1").rename(tmp_path / "p=2025-01-15")
+    change = append_change(version, {"5": [3]})
+    with pytest.raises(CommitConflict, match="added folders that change the type of 'p'"):
+        version.commit(change)
+    assert read_definition(version.storage) is None
+    assert not list((tmp_path / "_partita_table").rglob("*.staged"))
+    assert read_ids(reload(version)) == [1]
 
 
 def test_staged_files_that_are_gone_are_not_committed(tmp_path: Path) -> None:

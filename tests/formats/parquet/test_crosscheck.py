@@ -292,3 +292,18 @@ def test_sql_reads_a_plain_folder(spark: SparkSession, tmp_path: Path) -> None:
     assert sorted_rows(lake.sql("SELECT id FROM sales.t WHERE p = 'b'")) == [{"id": 2}]
     with pytest.raises(UnsupportedOperation, match=r"^delete: a Parquet table"):
         lake.sql("DELETE FROM sales.t WHERE id = 1")
+
+
+def test_writes_do_not_change_the_type_of_an_inferred_partition_column(spark: SparkSession, tmp_path: Path) -> None:
+    write_file(tmp_path / "nulls" / "k=__HIVE_DEFAULT_PARTITION__" / "a.parquet", id=[1])
+    nulls = open_folder(tmp_path / "nulls")
+    for number, text in enumerate(["5", "6"]):
+        nulls.append(pa.table({"id": [number], "k": [text]}))
+    assert {row.k for row in nulls.read().collect()} == {None, "5", "6"}
+    for text in ("0042", "17"):
+        write_file(tmp_path / "codes" / f"k={text}" / "a.parquet", id=[1])
+    codes = open_folder(tmp_path / "codes")
+    cursor = codes.change_feed().cursor
+    codes.overwrite(codes.read("false"), "k = '0042'")
+    assert [row.k for row in codes.read("k = '17'").collect()] == ["17"]
+    assert [commit.partitions["k"].to_pylist() for commit in codes.change_feed(cursor).commits] == [["0042"]]

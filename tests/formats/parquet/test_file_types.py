@@ -191,6 +191,71 @@ def test_a_column_that_no_sampled_footer_has_is_not_dropped_silently(
     assert (row["s"]["y"] or row["extra"]) in {2, 5}
 
 
+def test_a_list_of_columns_is_read_of_files_that_have_more(spark: SparkSession, tmp_path: Path) -> None:
+    for number in range(40):
+        write_file(tmp_path / "t" / f"p={number}" / "a.parquet", number, id=[number])
+    write_file(tmp_path / "t" / "p=9" / "a.parquet", 9, id=[9], extra=[5])
+    table = open_folder(tmp_path / "t")
+    assert table.schema.names == ("id", "p")
+    assert table.read(columns=["id"]).count() == table.read(columns=["id", "p"]).count() == 40
+    assert table.read("id % 2 = 1", columns=["p"]).count() == 20
+    partitions = pa.table({"p": pa.array([9], pa.int32())})
+    assert table.read_partitions(partitions, ["id"]).toArrow()["id"].to_pylist() == [9]
+    lake = pt.Lake(str(tmp_path / "lake"))
+    lake.adopt(str(tmp_path / "t"), "parquet", name="raw.ids")
+    rows: Any = lake.sql("SELECT max(id) AS id FROM raw.ids")
+    assert rows.toArrow()["id"].to_pylist() == [39]
+    refusal = r"^p=9/a\.parquet in .* has a column 'extra'"
+    for query in ("SELECT * FROM raw.ids", "SELECT p, r.* FROM raw.ids r WHERE id = 9"):
+        with pytest.raises(TableError, match=refusal):
+            lake.sql(query)
+    with pytest.raises(TableError, match=refusal):
+        table.read("id = 9")
+    with pytest.raises(TableError, match=refusal):
+        table.read_partitions(partitions)
+
+
+@pytest.mark.parametrize(
+    ("select", "type_"),
+    [
+        ("INTERVAL 1 DAY", "interval"),
+        ("uuid()", "uuid"),
+        ("[INTERVAL 1 DAY]", "interval"),
+        ("{'x': [uuid()]}", "uuid"),
+    ],
+)
+def test_types_of_duckdb_that_arrow_hides_are_refused(tmp_path: Path, select: str, type_: str) -> None:
+    duckdb.execute(f"COPY (SELECT 1::BIGINT AS id, {select} AS \"c.d\") TO '{tmp_path}/a.parquet' (FORMAT parquet)")
+    with pytest.raises(pt.SchemaError, match=rf"^column 'c\.d' of a\.parquet in {tmp_path} has type {type_}, which"):
+        open_folder(tmp_path)
+    with pytest.raises(pt.PartitaError, match=rf"'c\.d' .*{type_}"):
+        declare_table(str(tmp_path), {"id": "long", "c.d": "binary"})
+    declare_table(str(tmp_path), {"id": "long"})
+    assert open_folder(tmp_path).plan("id = 1").files.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("select", "type_"),
+    [
+        ("parse_json('{\"a\": 1}')", "variant"),
+        ("array(named_struct('x', parse_json('1')))", "variant"),
+        ("INTERVAL 1 DAY", "interval day"),
+    ],
+)
+def test_types_of_spark_that_arrow_hides_are_refused(
+    spark: SparkSession, tmp_path: Path, select: str, type_: str
+) -> None:
+    spark.sql(f"SELECT 1L AS id, {select} AS v").write.parquet(str(tmp_path / "t"))
+    with pytest.raises(pt.SchemaError, match=f"^column 'v' of part-.* has type {type_}.*, which is not read"):
+        open_folder(tmp_path / "t")
+
+
+def test_the_annotation_of_a_variant_is_enough(tmp_path: Path) -> None:
+    duckdb.execute(f"COPY (SELECT 1 AS id, 5::VARIANT AS v, 1 AS w) TO '{tmp_path}/a.parquet' (FORMAT parquet)")
+    with pytest.raises(pt.SchemaError, match=r"'v' of .* has type variant"):
+        open_folder(tmp_path)
+
+
 def test_a_later_file_with_more_columns_adds_them(spark: SparkSession, tmp_path: Path) -> None:
     write_file(tmp_path / "p=1" / "a.parquet", 1, id=[1])
     assert open_folder(tmp_path).schema.names == ("id", "p")

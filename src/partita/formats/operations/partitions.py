@@ -42,6 +42,8 @@ def read_partitions(
     whole_file_indices, partial_file_indices = selection.matching_indices(
         table_version.spec_history, table_version.partitions
     )
+    if columns is None:
+        table_rows.check_unknown_columns(np.concatenate([whole_file_indices, partial_file_indices]))
     if not len(partial_file_indices):
         return table_rows.scan(session, whole_file_indices, names)
     scanned_names = list(dict.fromkeys([*names, *source_columns(selection)]))

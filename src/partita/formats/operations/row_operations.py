@@ -46,6 +46,8 @@ def read_rows(
     plan = plan_files(table_version, predicate)
     names = resolve_column_names(schema, columns, spark)
     session, table_rows = resolve_session(spark), table_version.rows()
+    if columns is None:
+        table_rows.check_unknown_columns(plan.file_indices)
     if predicate is None or table_version.must_match_when_read(predicate, plan):
         return table_rows.scan(session, plan.file_indices, names)
     scanned_names = list(dict.fromkeys([*names, *referenced_columns(predicate, schema)]))

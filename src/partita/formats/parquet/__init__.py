@@ -4,6 +4,7 @@
 files.py       which files are data files, and their partition folders
 values.py      the names of folders as typed values: given by a definition, or inferred
 footers.py     the columns of files          statistics.py   their bounds and numbers of rows
+annotated_types.py                           types of columns that pyarrow doesn't tell
 create.py      the definition of a table     commit.py       publishing files        conflicts.py
 ```
 """

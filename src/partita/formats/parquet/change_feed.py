@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from partita.algebra.types import INTEGER_KINDS, Field
+from partita.algebra.types import INTEGER_KINDS, Field, LogicalType
 from partita.arrow.distinct_rows import distinct_rows
 from partita.errors import TableError
 from partita.formats.change_feed import ChangeFeed, TableCommit, decode_cursor, encode_cursor
@@ -59,16 +59,20 @@ _PartitionState = tuple[str, float]
 def read_change_feed(table_version: ParquetTableVersion, after: str | None) -> ChangeFeed:
     """Return the partitions that differ from a cursor, all of them for None, and the cursor of this version.
 
-    If the table's id or its partition columns and their types are others than the cursor's, it starts anew; raises
-    `TableError` if nobody declared these types.
+    If the table's partition columns or the types of their keys are others than the cursor's, it starts anew; raises
+    `TableError` if nobody declared these types. A declaration alone changes no partition, but another one starts anew.
     """
     fields = table_version.partition_fields
-    table = "; ".join([table_version.table_id, *(f"{field.name} {_key_type(field)}" for field in fields)])
+    key_types = [_key_type(field.type) for field in fields]
+    columns = [f"{field.name} {key_type}" for field, key_type in zip(fields, key_types, strict=True)]
+    table = "; ".join([table_version.table_id, *columns])
     states = _partition_states(table_version.data_files, len(fields))
     cursor_table, cursor_states = _decode_states(after)
-    if cursor_table != table:
-        if not table_version.table_id:
-            _check_inferred_types(table_version, cursor_table, cursor_states, states)
+    cursor_id, _, cursor_columns = cursor_table.partition("; ")
+    cursor_types = _cursor_key_types(cursor_columns, fields)
+    if cursor_types != key_types or cursor_id not in {"", table_version.table_id}:
+        if not table_version.table_id and cursor_types is not None:
+            _check_inferred_types(table_version, cursor_id, cursor_types, cursor_states, states)
         cursor_states = {}
     now = datetime.now(UTC).timestamp()
     arrival_times = {} if after is None else _arrival_times(table_version, states, cursor_states)
@@ -90,9 +94,16 @@ def read_change_feed(table_version: ParquetTableVersion, after: str | None) -> C
     return ChangeFeed(cursor, tuple(commit for commit in commits if commit.partitions.num_rows))
 
 
-def _key_type(field: Field) -> str:
+def _key_type(type_: LogicalType) -> str:
     """Return the type of a partition column, as far as keys depend on it: integers of any size have the same keys."""
-    return "int" if field.type.kind in INTEGER_KINDS else str(field.type)
+    return "int" if type_.kind in INTEGER_KINDS else str(type_)
+
+
+def _cursor_key_types(cursor_columns: str, fields: Sequence[Field]) -> list[str] | None:
+    """Return the types of partition columns at a cursor, of which integers may have a size; None if it had others."""
+    match = re.fullmatch("; ".join(rf"{re.escape(field.name)} (\S+)" for field in fields), cursor_columns)
+    integers = {kind.value for kind in INTEGER_KINDS}
+    return None if match is None else ["int" if text in integers else text for text in match.groups()]
 
 
 def _decode_states(after: str | None) -> tuple[str, dict[str, _PartitionState]]:
@@ -113,7 +124,8 @@ def _decode_states(after: str | None) -> tuple[str, dict[str, _PartitionState]]:
 
 def _check_inferred_types(
     table_version: ParquetTableVersion,
-    cursor_table: str,
+    cursor_id: str,
+    cursor_types: Sequence[str],
     cursor_states: Mapping[str, _PartitionState],
     states: Mapping[str, _PartitionState],
 ) -> None:
@@ -121,22 +133,20 @@ def _check_inferred_types(
 
     A column that had only nulls had no type yet.
     """
-    fields = table_version.partition_fields
-    match = re.fullmatch("; ".join([".*", *(rf"{re.escape(field.name)} (\S+)" for field in fields)]), cursor_table)
-    if match is None:
-        return
-    for index, (field, cursor_type) in enumerate(zip(fields, match.groups(), strict=True)):
+    for index, (field, cursor_type) in enumerate(zip(table_version.partition_fields, cursor_types, strict=True)):
+        key_type = _key_type(field.type)
         texts = {folder: _folder_text(folder, index) for folder in {*cursor_states, *states}}
-        if cursor_type == _key_type(field) or all(texts[folder] is None for folder in cursor_states):
+        if cursor_type == key_type or all(texts[folder] is None for folder in cursor_states):
             continue
         folders = {
             "was added": _folder_of_other_type(states.keys() - cursor_states.keys(), texts, cursor_type),
-            "was removed": _folder_of_other_type(cursor_states.keys() - states.keys(), texts, _key_type(field)),
+            "was removed": _folder_of_other_type(cursor_states.keys() - states.keys(), texts, key_type),
         }
-        cause = next((f"{folder} {event}" for event, folder in folders.items() if folder), "its definition was removed")
+        causes = [f"since {folder} {event}" for event, folder in folders.items() if folder]
+        cause = next(iter(causes), "since its definition was removed" if cursor_id else "now")
         raise TableError(
             f"the partition column {field.name!r} of {table_version.uri} was {cursor_type} at the cursor, and is "
-            f"inferred as {_key_type(field)} since {cause}, so the keys of its partitions would be others; take "
+            f"inferred as {key_type} {cause}, so the keys of its partitions would be others; take "
             f"that back, or declare the type with {DECLARATION_CALL}, after which the feed starts anew"
         )
 
@@ -153,8 +163,7 @@ def _folder_of_other_type(folders: Iterable[str], texts: Mapping[str, str | None
         (
             folder
             for folder in sorted(folders)
-            if texts[folder] is not None
-            and _key_type(Field("text", inferred_type(pa.array([texts[folder]])))) != key_type
+            if texts[folder] is not None and _key_type(inferred_type(pa.array([texts[folder]]))) != key_type
         ),
         None,
     )

@@ -110,10 +110,10 @@ def check_partition_column(field: Field) -> None:
 
 
 def check_stored_type(type_: LogicalType, description: str) -> None:
-    """Raise `SchemaError` for a type that Spark can't read from a Parquet file."""
+    """Raise `SchemaError` for a type that Partita can't read from a Parquet file, or not write to it again."""
     if type_.kind in _UNSTORED_KINDS:
         raise SchemaError(
-            f"{description} has type {type_}, which Spark doesn't read from Parquet files; cast it, a timestamp to "
+            f"{description} has type {type_}, which is not read from Parquet files; cast it, a timestamp to "
             "microseconds (coerce_timestamps='us' in pandas and pyarrow), others to a number or a text"
         )
     if isinstance(type_, StructType):
@@ -175,7 +175,7 @@ def declare_table(
 
 
 def keep_inferred_definition(storage: Storage, definition: TableDefinition) -> None:
-    """Write down what was inferred from files, before the last of them go; an existing definition stays.
+    """Write down what was inferred from files, before a commit changes it; an existing definition stays.
 
     The id stays empty, by which cursors of the change feed know the folder.
     """

@@ -33,6 +33,7 @@ from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_logical_type
 from partita.cache import LruCache
 from partita.errors import SchemaError, TableError
+from partita.formats.parquet.annotated_types import annotated_types
 from partita.formats.parquet.commit import FolderFile
 from partita.formats.parquet.create import DECLARATION_CALL, check_distinct_columns, check_stored_type
 from partita.storage import Storage
@@ -80,6 +81,7 @@ def _read_footer(storage: Storage, file: FolderFile) -> Footer:
         columns = {schema.column(i).path: i for i in range(metadata.num_columns)}
         int96 = {path.partition(".")[0] for path, i in columns.items() if schema.column(i).physical_type == "INT96"}
         types = {f.name: to_logical_type(_spark_arrow_type(f.type, f.name in int96)) for f in schema.to_arrow_schema()}
+        types |= annotated_types(metadata, list(types))
         footer = Footer(metadata, types, columns, _has_old_calendar(metadata.metadata or {}))
     return _footer_cache.put((storage.uri, file), footer, metadata.serialized_size + 1000)
 
@@ -166,34 +168,37 @@ def narrower_types(
             field.name: type_
             for field in fields
             if (name := stored_name(field.name, footer)) is not None
+            and footer.types[name] != field.type
             and (type_ := stored_type(field, footer.types[name], file, storage.uri)) != field.type
         }
         for file, footer in zip(files, read_footers(storage, files), strict=True)
     ]
 
 
-def check_known_columns(
-    storage: Storage, files: Sequence[FolderFile], schema: Schema, columns: Iterable[Field], *, are_all: bool
-) -> None:
-    """Raise `TableError` if rows would silently lose a column of their file, because an inferred schema lacks it.
+def check_known_columns(storage: Storage, files: Sequence[FolderFile], schema: Schema) -> None:
+    """Raise `TableError` if a file has a column that an inferred schema lacks: its rows would silently lose it."""
+    known_names = {field.name.casefold() for field in schema}
+    for file, footer in zip(files, read_footers(storage, files), strict=True):
+        for name in footer.types:
+            if name.casefold() not in known_names:
+                raise _unknown_column(f"a column {name!r}", file, storage.uri)
 
-    `columns` are read, of whose structs a file may have more fields; with `are_all`, a file may have more columns too.
-    """
-    known_types: dict[str, LogicalType | None] = {field.name.casefold(): None for field in schema}
-    known_types.update((field.name.casefold(), field.type) for field in columns)
+
+def check_known_fields(storage: Storage, files: Sequence[FolderFile], columns: Iterable[Field]) -> None:
+    """Raise `TableError` if a file has more fields in the structs of some columns than an inferred schema."""
+    known_types = {field.name.casefold(): field.type for field in columns}
     for file, footer in zip(files, read_footers(storage, files), strict=True):
         for name, type_ in footer.types.items():
-            known_type = known_types.get(name.casefold())
-            if known_type is not None and joined_type(known_type, type_) != known_type:
-                description = f"fields in its column {name!r}, {type_},"
-            elif are_all and name.casefold() not in known_types:
-                description = f"a column {name!r}"
-            else:
-                continue
-            raise TableError(
-                f"{file.path} in {storage.uri} has {description} that the table lacks, whose schema was inferred from "
-                f"other files; declare it with {DECLARATION_CALL}, or read other columns"
-            )
+            known_type = known_types.get(name.casefold(), type_)
+            if type_ != known_type and joined_type(known_type, type_) != known_type:
+                raise _unknown_column(f"fields in its column {name!r}, {type_},", file, storage.uri)
+
+
+def _unknown_column(description: str, file: FolderFile, uri: str) -> TableError:
+    return TableError(
+        f"{file.path} in {uri} has {description} that the table lacks, whose schema was inferred from other files; "
+        f"declare it with {DECLARATION_CALL}, or read other columns"
+    )
 
 
 def stored_name(name: str, footer: Footer) -> str | None:

@@ -19,11 +19,11 @@ from partita.algebra.spec import SpecHistory
 from partita.algebra.types import Field
 from partita.arrow.required_fields import relax_required_fields
 from partita.arrow.schema import to_arrow_type
-from partita.errors import CommitConflict, PartitionValueError, StorageError, TableError, TableMissing
+from partita.errors import CommitConflict, PartitaError, PartitionValueError, StorageError, TableError, TableMissing
 from partita.formats.capabilities import Operation
 from partita.formats.column_partitioning import identity_spec
 from partita.formats.file_plan import FilePlan, prune_files
-from partita.formats.parquet.commit import CommitLog, FolderCommit, FolderFile, list_table_files
+from partita.formats.parquet.commit import CommitLog, FolderCommit, FolderFile, list_table_files, visible_files
 from partita.formats.parquet.conflicts import check_conflict, needs_check
 from partita.formats.parquet.create import (
     TableDefinition,
@@ -93,19 +93,44 @@ class ParquetTableVersion(TableVersion):
             if change.transaction is not None and latest.has_transaction(change.transaction):
                 self.storage.delete(staged_paths)
                 break
-            if needs_check(change):
-                try:
+            try:
+                if needs_check(change):
                     check_conflict(self, load_table_version(self.storage), change)
-                except CommitConflict:
-                    self.storage.delete(staged_paths)
-                    raise
-            if not self.table_id and not staged_paths and len(removed_files) == len(self.data_files):
-                keep_inferred_definition(self.storage, TableDefinition("", self.schema, tuple(self.spec.names)))
+                if not self.table_id and read_definition(self.storage) is None:
+                    self._keep_partition_types(staged_paths, removed_files, change.operation)
+            except PartitaError:
+                self.storage.delete(staged_paths)
+                raise
             commit = log.begin(latest, staged_paths, removed_files, change.transaction)
             if commit is not None:
                 self._carry_out(log, commit, change.operation)
                 break
         return load_table_version(self.storage).version
+
+    def _keep_partition_types(
+        self, staged_paths: Sequence[str], removed_files: Sequence[StoredFile], operation: str
+    ) -> None:
+        """Write down the inferred definition if a commit would change a partition type, or leave no file to infer from.
+
+        Types that others change by their folders stay as they are inferred. Raises `CommitConflict` if such folders are
+        no values of the types of this version, and a definition would be needed.
+        """
+        latest, stored_files, files_before = list_table_files(self.storage)
+        commit = FolderCommit(latest.number + 1, tuple(staged_paths), tuple(removed_files))
+        files_after = visible_files(stored_files, commit)
+        before, after = (
+            find_data_files(self.storage, stored_files, files, FORMAT_NAME) for files in (files_before, files_after)
+        )
+        fields = self.partition_fields
+        types_before, types_after = ([inferred_type(texts) for texts in listing.texts] for listing in (before, after))
+        if after.files and types_after in ([field.type for field in fields], types_before):
+            return
+        try:
+            if after.files:
+                typed_partitions(fields, after.texts, len(after.files))
+        except PartitionValueError as error:
+            raise CommitConflict(operation, f"added folders that change the type of {error.column!r}") from error
+        keep_inferred_definition(self.storage, TableDefinition("", self.schema, self.spec.names))
 
     def _carry_out(self, log: CommitLog, commit: FolderCommit, operation: str) -> None:
         try:
@@ -155,8 +180,8 @@ def load_table_version(storage: Storage, definition: TableDefinition | None = No
     Raises `TableMissing` if the folder has neither, and `TableError` for what can't be read correctly.
     """
     definition = definition or read_definition(storage)
-    commit, stored_files, visible_files = list_table_files(storage)
-    listing = find_data_files(storage, stored_files, visible_files, FORMAT_NAME)
+    commit, stored_files, table_files = list_table_files(storage)
+    listing = find_data_files(storage, stored_files, table_files, FORMAT_NAME)
     if definition is None:
         if not listing.files:
             raise TableMissing(storage.uri)
@@ -176,7 +201,7 @@ def load_table_version(storage: Storage, definition: TableDefinition | None = No
         way_out = f"in the name of a folder in {storage.uri}; rename the folder, or declare the column as a string"
         raise PartitionValueError(error.column, error.expected, f"{error.found} {way_out}") from error
     spec_ids = spec_id_column(0, len(files))
-    table_files = pa.table(
+    file_rows = pa.table(
         {
             "path": pa.array([file.location for file in files], pa.string()),
             "spec_id": spec_ids,
@@ -187,7 +212,7 @@ def load_table_version(storage: Storage, definition: TableDefinition | None = No
         max((int(file.modified_time * 1000) for file in files), default=0),
         schema,
         SpecHistory.from_spec(spec, schema),
-        table_files,
+        file_rows,
         partitions.append_column("spec_id", spec_ids),
         lambda names, indices: file_statistics(
             storage,

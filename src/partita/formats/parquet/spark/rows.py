@@ -14,7 +14,7 @@ from partita.algebra.types import LogicalType, TypeKind
 from partita.arrow.schema import to_arrow_type
 from partita.formats.containment import FolderLocation, check_no_links_outside
 from partita.formats.operations.paths import spark_file_path
-from partita.formats.parquet.footers import check_known_columns, narrower_types
+from partita.formats.parquet.footers import check_known_columns, check_known_fields, narrower_types
 from partita.formats.parquet.state import ParquetTableVersion
 from partita.formats.partition_texts.spark import partition_text
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA
@@ -80,6 +80,13 @@ class ParquetRows(TableRows):
         """Read some columns of some files; partition columns come from the names of their folders."""
         return scan_files(spark, self._scan_files(file_indices, names), positions=positions)
 
+    def check_unknown_columns(self, file_indices: np.ndarray) -> None:
+        """Raise `TableError` if a file has a column that the table lacks; a declared schema may leave some out."""
+        table_version = self.table_version
+        if not table_version.table_id:
+            files = [table_version.data_files[index] for index in file_indices.tolist()]
+            check_known_columns(table_version.storage, files, table_version.schema)
+
     def _scan_files(self, file_indices: np.ndarray, names: Sequence[str]) -> ScanFiles:
         table_version, schema = self.table_version, self.spark_schema()
         storage = table_version.storage
@@ -88,8 +95,7 @@ class ParquetRows(TableRows):
         columns = [table_version.schema.find_field(name) for name in names if name not in constants]
         file_types = narrower_types(storage, files, columns)
         if columns and not table_version.table_id:
-            are_all = len(columns) == len(table_version.stored_columns.fields)
-            check_known_columns(storage, files, table_version.schema, columns, are_all=are_all)
+            check_known_fields(storage, files, columns)
         location = FolderLocation.from_uri(storage.uri)
         check_no_links_outside(location, (f"{storage.uri}/{file.location}" for file in files))
         locations = [storage.hadoop_location(file.location) for file in files]
