@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.algebra.joined_types import joined_type, with_strings_for_nulls
+from partita.algebra.joined_types import joined_type, replace_void_with_string
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import list_type, map_type
 
@@ -83,5 +83,5 @@ def test_the_order_of_files_does_not_matter(first: LogicalType, second: LogicalT
 
 
 def test_nulls_without_a_type_become_strings_at_each_depth() -> None:
-    type_ = with_strings_for_nulls(parse_type("struct<a:void,b:array<map<string,void>>,c:int>"))
+    type_ = replace_void_with_string(parse_type("struct<a:void,b:array<map<string,void>>,c:int>"))
     assert str(type_) == "struct<a:string,b:list<map<string,string>>,c:int>"

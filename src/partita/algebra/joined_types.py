@@ -100,12 +100,12 @@ def _joined_struct(first: StructType, second: StructType) -> LogicalType | None:
     return struct_type(*fields.values())
 
 
-def with_strings_for_nulls(type_: LogicalType) -> LogicalType:
+def replace_void_with_string(type_: LogicalType) -> LogicalType:
     """Return a type with strings in place of nulls without a type."""
     if isinstance(type_, StructType):
-        return struct_type(*(replace(field, type=with_strings_for_nulls(field.type)) for field in type_.fields))
+        return struct_type(*(replace(field, type=replace_void_with_string(field.type)) for field in type_.fields))
     if isinstance(type_, ListType):
-        return list_type(with_strings_for_nulls(type_.element))
+        return list_type(replace_void_with_string(type_.element))
     if isinstance(type_, MapType):
-        return map_type(with_strings_for_nulls(type_.key), with_strings_for_nulls(type_.value))
+        return map_type(replace_void_with_string(type_.key), replace_void_with_string(type_.value))
     return STRING if type_.kind is TypeKind.NULL else type_

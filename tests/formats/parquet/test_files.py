@@ -13,7 +13,7 @@ import partita as pt
 from partita.errors import SpecError, TableError, TableExists, TableMissing
 from partita.formats.nested_tables import enclosing_table_folder
 from partita.formats.parquet import declare_table
-from partita.formats.parquet.footers import narrower_types
+from partita.formats.parquet.footers import stored_types_by_file
 from partita.storage import LocalStorage
 from tests.formats.parquet.folders import bounds_of, load_version, open_folder, write_file
 
@@ -211,9 +211,9 @@ def test_files_are_read_whose_structs_lack_fields(tmp_path: Path) -> None:
     declare_table(str(tmp_path), {"s": "struct<x:int,y:array<struct<z:string>>,more:int>"})
     write_file(tmp_path / "c.parquet", s=pa.array([{"x": 1, "y": [{"z": 1}]}]))
     version = load_version(tmp_path)
-    narrower_types(version.storage, version.data_files[:2], version.stored_columns)
+    stored_types_by_file(version.storage, version.data_files[:2], version.stored_columns)
     with pytest.raises(TableError, match=r"'s' is struct<.*> in c\.parquet"):
-        narrower_types(version.storage, version.data_files, version.stored_columns)
+        stored_types_by_file(version.storage, version.data_files, version.stored_columns)
 
 
 def test_a_damaged_footer_is_named(tmp_path: Path) -> None:

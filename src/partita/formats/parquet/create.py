@@ -169,13 +169,13 @@ def declare_table(
     definition that was inferred is replaced. Raises `TableExists` if the folder has another one, and `TableError` if
     its files don't fit.
     """
-    from partita.formats.parquet.footers import narrower_types, sampled_files
+    from partita.formats.parquet.footers import sampled_files, stored_types_by_file
     from partita.formats.parquet.state import load_table_version
 
     storage, columns = Storage.from_uri(uri, options), to_schema(schema)
     names = _partition_names(columns, partition_functions_of(partition_by, "partition_by"))
     table_version = load_table_version(storage, TableDefinition("", columns, tuple(names)))
-    narrower_types(storage, sampled_files(table_version.data_files), table_version.stored_columns)
+    stored_types_by_file(storage, sampled_files(table_version.data_files), table_version.stored_columns)
     definition = read_definition(storage)
     if definition is not None and not definition.table_id:
         storage.put(DEFINITION_PATH, _new_definition_json(columns, names))

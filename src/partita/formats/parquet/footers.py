@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from partita.algebra.joined_types import joined_type, with_strings_for_nulls
+from partita.algebra.joined_types import joined_type, replace_void_with_string
 from partita.algebra.schema import Schema
 from partita.algebra.types import (
     BINARY,
@@ -160,10 +160,10 @@ def unified_schema(storage: Storage, files: Sequence[FolderFile], partition_name
             f"the files of {storage.uri}, such as {files[0].path}, have no column besides those of its folders; write "
             "them anew with one"
         )
-    return Schema(tuple(Field(field.name, with_strings_for_nulls(field.type)) for field, _ in sources.values()))
+    return Schema(tuple(Field(field.name, replace_void_with_string(field.type)) for field, _ in sources.values()))
 
 
-def narrower_types(
+def stored_types_by_file(
     storage: Storage, files: Sequence[FolderFile], columns: Iterable[Field]
 ) -> list[dict[str, LogicalType]]:
     """Return for each file the columns that it stores in another type than the table, with that type.
@@ -225,7 +225,7 @@ def stored_type(field: Field, name: str, footer: Footer, file: FolderFile, uri: 
     Raises `SchemaError` if no table can have the type, and `TableError` if the table's type doesn't hold its values.
     """
     type_ = footer.types[name]
-    comparable_type = _with_structs_of(field.type, type_)
+    comparable_type = _projected_type(field.type, type_)
     _check_readable(name, comparable_type, file, uri)
     wider_type = joined_type(field.type, comparable_type)
     if wider_type != field.type and not ((field.type, type_) == (DOUBLE, LONG) and _are_exact_doubles(name, footer)):
@@ -241,7 +241,7 @@ def stored_type(field: Field, name: str, footer: Footer, file: FolderFile, uri: 
 def _check_readable(name: str, type_: LogicalType, file: FolderFile, uri: str) -> None:
     """Raise `SchemaError` if a column of a file has a type that can't be read."""
     try:
-        check_stored_type(with_strings_for_nulls(type_), f"column {name!r} of {file.path} in {uri}")
+        check_stored_type(replace_void_with_string(type_), f"column {name!r} of {file.path} in {uri}")
     except SchemaError as error:
         raise SchemaError(f"{error}, or leave the column out of a declared schema: {DECLARATION_CALL}") from error
 
@@ -262,20 +262,20 @@ _EXACT_DOUBLE = 2**53
 """Each integer up to it is a double."""
 
 
-def _with_structs_of(type_: LogicalType, stored_type: LogicalType) -> LogicalType:
-    """Return a stored type with the fields of another type's structs; fields that only the file has are left out."""
+def _projected_type(type_: LogicalType, stored_type: LogicalType) -> LogicalType:
+    """Return a stored type projected to the fields of a table's type; fields that only the file has are left out."""
     if isinstance(type_, StructType) and isinstance(stored_type, StructType):
         stored_types = {field.name.casefold(): field.type for field in stored_type.fields}
         return struct_type(
             *(
-                replace(f, type=_with_structs_of(f.type, stored_types.get(f.name.casefold(), f.type)))
+                replace(f, type=_projected_type(f.type, stored_types.get(f.name.casefold(), f.type)))
                 for f in type_.fields
             )
         )
     if isinstance(type_, ListType) and isinstance(stored_type, ListType):
-        return list_type(_with_structs_of(type_.element, stored_type.element))
+        return list_type(_projected_type(type_.element, stored_type.element))
     if isinstance(type_, MapType) and isinstance(stored_type, MapType):
-        return map_type(_with_structs_of(type_.key, stored_type.key), _with_structs_of(type_.value, stored_type.value))
+        return map_type(_projected_type(type_.key, stored_type.key), _projected_type(type_.value, stored_type.value))
     return stored_type
 
 
