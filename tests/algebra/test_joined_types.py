@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from partita.algebra.joined_types import joined_type, with_strings_for_nulls
+from partita.algebra.joined_types import joined_type, replace_void_with_string
 from partita.algebra.type_text import parse_type
 from partita.algebra.types import list_type, map_type
 
@@ -35,7 +35,13 @@ if TYPE_CHECKING:
         ("timestamp", "timestamp_ntz", None),
         ("decimal(10,2)", "decimal(6,4)", "decimal(12,4)"),
         ("decimal(38,0)", "decimal(10,2)", None),
-        ("int", "decimal(10,2)", None),
+        ("int", "decimal(10,2)", "decimal(12,2)"),
+        ("byte", "decimal(10,2)", "decimal(10,2)"),
+        ("long", "decimal(20,0)", "decimal(20,0)"),
+        ("long", "decimal(38,19)", "decimal(38,19)"),
+        ("long", "decimal(38,20)", None),
+        ("double", "decimal(10,2)", None),
+        ("boolean", "decimal(10,2)", None),
         ("void", "struct<a:int>", "struct<a:int>"),
         ("void", "void", "void"),
         ("struct<a:int>", "struct<A:long,b:string>", "struct<a:long,b:string>"),
@@ -77,5 +83,5 @@ def test_the_order_of_files_does_not_matter(first: LogicalType, second: LogicalT
 
 
 def test_nulls_without_a_type_become_strings_at_each_depth() -> None:
-    type_ = with_strings_for_nulls(parse_type("struct<a:void,b:array<map<string,void>>,c:int>"))
+    type_ = replace_void_with_string(parse_type("struct<a:void,b:array<map<string,void>>,c:int>"))
     assert str(type_) == "struct<a:string,b:list<map<string,string>>,c:int>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -183,6 +184,20 @@ def map_type(key: LogicalType, value: LogicalType) -> MapType:
 def other_type(name: str) -> OtherType:
     """Return a type that Partita never computes with."""
     return OtherType(TypeKind.OTHER, name)
+
+
+def nested_types(type_: LogicalType) -> Iterator[LogicalType]:
+    """Yield a type and the types in it, at each depth."""
+    yield type_
+    children: tuple[LogicalType, ...] = ()
+    if isinstance(type_, StructType):
+        children = tuple(field.type for field in type_.fields)
+    elif isinstance(type_, ListType):
+        children = (type_.element,)
+    elif isinstance(type_, MapType):
+        children = (type_.key, type_.value)
+    for child in children:
+        yield from nested_types(child)
 
 
 BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE = (

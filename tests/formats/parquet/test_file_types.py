@@ -49,6 +49,19 @@ NARROW_AND_WIDE = [
         pa.array([[{"a": 0.1}]]),
     ),
 ]
+NARROW_AND_WIDE += [
+    (
+        "decimal(12,2)",
+        pa.array([-(2**31), None], pa.int32()),
+        pa.array([Decimal("1.25")], pa.decimal128(10, 2)),
+    ),
+    ("decimal(20,0)", pa.array([2**64 - 1, 0], pa.uint64()), pa.array([-(2**63)])),
+    (
+        "list<decimal(21,2)>",
+        pa.array([[2**63 - 1], None]),
+        pa.array([[Decimal("1.25")]], pa.list_(pa.decimal128(5, 2))),
+    ),
+]
 NULLS_AND_VALUES = {
     "string": (NULLS, pa.array(["x"])),
     "boolean": (NULLS, pa.array([True])),
@@ -106,11 +119,35 @@ def test_narrower_types_are_read_as_the_widest(spark: SparkSession, tmp_path: Pa
     assert types_of(table, names) == types
     rows = rows_by_id(table.read())
     assert_same_rows(rows, rows_of_duckdb(tmp_path), names)
+    unread_types = [pa.uint64(), pa.list_(pa.int64())]  # as decimals
     spark_names = [
-        name for name, (_, narrow, _) in zip(names, NARROW_AND_WIDE, strict=True) if narrow.type != pa.uint64()
+        name for name, (_, narrow, _) in zip(names, NARROW_AND_WIDE, strict=True) if narrow.type not in unread_types
     ]
     plain_rows = spark.read.schema(table.read(columns=["id", *spark_names]).schema).parquet(str(tmp_path))
     assert_same_rows(rows, rows_by_id(plain_rows), spark_names)
+
+
+def test_whole_numbers_that_pandas_wrote_as_doubles_with_nulls(spark: SparkSession, tmp_path: Path) -> None:
+    pd.DataFrame({"id": [1, 2**53], "n": [3, -(2**53)]}).to_parquet(tmp_path / "a.parquet")
+    pd.DataFrame({"id": [3, 4], "n": [1.0, None]}).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(TableError, match=r"'n' is .*, or declare it as double .* takes longs up to 2\*\*53"):
+        open_folder(tmp_path)
+    declare_table(str(tmp_path), {"id": "long", "n": "double"})
+    table = open_folder(tmp_path)
+    assert [row["n"] for row in rows_by_id(table.read())] == [3.0, 1.0, None, -(2.0**53)]
+    assert table.read("n = 3").count() == table.read("n < -9e15").count() == 1
+    write_file(tmp_path / "c.parquet", id=[5], n=[2**53 + 1])
+    with pytest.raises(TableError, match=r"'n' is long in c\.parquet, and double in .* beyond 2\*\*53"):
+        table.read()
+    with pytest.raises(TableError, match=r"numbers beyond 2\*\*53, which a double rounds; write the file anew"):
+        table.plan("n = 3")
+
+
+@pytest.mark.parametrize(("type_", "way_out"), [("date", "of the table$"), ("short", "of the table, or declare int")])
+def test_a_type_that_holds_both_is_advised_only_if_there_is_one(tmp_path: Path, type_: str, way_out: str) -> None:
+    write_file(tmp_path / "a.parquet", id=pa.array([1], pa.int32()))
+    with pytest.raises(TableError, match=f"'id' is int in a.parquet, and {type_} in .*: write the .* type {way_out}"):
+        declare_table(str(tmp_path), {"id": type_})
 
 
 def test_nulls_without_a_type_are_nulls_of_the_type_of_the_others(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import partita as pt
 from partita.errors import SpecError, TableError, TableExists, TableMissing
 from partita.formats.nested_tables import enclosing_table_folder
 from partita.formats.parquet import declare_table
-from partita.formats.parquet.footers import narrower_types
+from partita.formats.parquet.footers import stored_types_by_file
 from partita.storage import LocalStorage
 from tests.formats.parquet.folders import bounds_of, load_version, open_folder, write_file
 
@@ -110,6 +110,35 @@ def test_columns_that_differ_in_case_alone_are_refused_by_file_or_folder(tmp_pat
         open_folder(tmp_path / "u")
 
 
+@pytest.mark.parametrize("column", [[{"a": 1, "A": 2}], [[{"b": {"a": 1, "A": 2}}]]])
+def test_fields_that_differ_in_case_alone_are_refused_by_file_and_column(tmp_path: Path, column: object) -> None:
+    write_file(tmp_path / "a.parquet", 1, id=[1], s=column)
+    write_file(tmp_path / "b.parquet", 2, id=[1])
+    with pytest.raises(pt.SchemaError, match=r"^a\.parquet in .*, column 's': columns 'a' and 'A' .*; rename one"):
+        open_folder(tmp_path)
+    with pytest.raises(pt.SchemaError, match=r"^column 's': columns 'a' and 'A' "):
+        pt.Lake(str(tmp_path / "l")).create_table("t", {"s": "array<struct<a:int,A:int>>"}, format="parquet")
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (pa.array([1], pa.timestamp("ns")), "coerce_timestamps='us'"),
+        (pa.array([1.5], pa.float16()), "halffloat to float, others"),
+        (pa.array([1], pa.time64("us")), "to a number or a text"),
+    ],
+)
+def test_a_column_that_is_not_read_can_be_left_out(tmp_path: Path, column: pa.Array, text: str) -> None:
+    write_file(tmp_path / "a.parquet", id=[1], other=column, s=pa.array([{"x": 1, "other": column[0]}]))
+    way_out = rf"{text}.*, or leave the column out of a declared schema: partita\..*declare_table\("
+    with pytest.raises(pt.SchemaError, match=way_out):
+        open_folder(tmp_path)
+    with pytest.raises(pt.SchemaError, match=way_out):
+        declare_table(str(tmp_path), {"id": "long", "other": "string"})
+    declare_table(str(tmp_path), {"id": "long", "s": "struct<x:long>"})
+    assert open_folder(tmp_path).plan("id = 1").files.num_rows == 1
+
+
 def test_a_folder_without_parquet_files(tmp_path: Path) -> None:
     with pytest.raises(TableMissing):
         open_folder(tmp_path / "nothing")
@@ -182,9 +211,9 @@ def test_files_are_read_whose_structs_lack_fields(tmp_path: Path) -> None:
     declare_table(str(tmp_path), {"s": "struct<x:int,y:array<struct<z:string>>,more:int>"})
     write_file(tmp_path / "c.parquet", s=pa.array([{"x": 1, "y": [{"z": 1}]}]))
     version = load_version(tmp_path)
-    narrower_types(version.storage, version.data_files[:2], version.stored_columns)
+    stored_types_by_file(version.storage, version.data_files[:2], version.stored_columns)
     with pytest.raises(TableError, match=r"'s' is struct<.*> in c\.parquet"):
-        narrower_types(version.storage, version.data_files, version.stored_columns)
+        stored_types_by_file(version.storage, version.data_files, version.stored_columns)
 
 
 def test_a_damaged_footer_is_named(tmp_path: Path) -> None:

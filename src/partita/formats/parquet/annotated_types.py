@@ -10,12 +10,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from partita.algebra.spark_json import schema_from_json
-from partita.algebra.types import ListType, LogicalType, MapType, StructType, TypeKind, other_type
+from partita.algebra.types import LogicalType, TypeKind, nested_types, other_type
 from partita.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -63,24 +63,8 @@ def _spark_types(properties: Mapping[bytes, bytes], names: Sequence[str]) -> dic
     types: dict[str, LogicalType] = {}
     with suppress(SchemaError, ValueError):
         for field in schema_from_json(json.loads(properties.get(_SPARK_SCHEMA_KEY, b"null"))):
-            unread = next((type_ for type_ in _leaves(field.type) if str(type_).startswith(_SPARK_TYPES)), None)
+            others = [type_ for type_ in nested_types(field.type) if type_.kind is TypeKind.OTHER]
+            unread = next((type_ for type_ in others if str(type_).startswith(_SPARK_TYPES)), None)
             if unread is not None and field.name in names:
                 types[field.name] = unread
     return types
-
-
-def _leaves(type_: LogicalType) -> Iterator[LogicalType]:
-    """Yield the types without children at each depth that Partita has no name for."""
-    children = (
-        [field.type for field in type_.fields]
-        if isinstance(type_, StructType)
-        else [type_.element]
-        if isinstance(type_, ListType)
-        else [type_.key, type_.value]
-        if isinstance(type_, MapType)
-        else []
-    )
-    for child in children:
-        yield from _leaves(child)
-    if type_.kind is TypeKind.OTHER:
-        yield type_

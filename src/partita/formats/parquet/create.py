@@ -21,7 +21,7 @@ from partita.algebra.schema import Schema, check_distinct_names
 from partita.algebra.spark_json import schema_from_json, schema_to_json
 from partita.algebra.spec import PartitionSpec
 from partita.algebra.transforms import PartitionFunction
-from partita.algebra.types import Field, ListType, LogicalType, MapType, StructType, TypeKind
+from partita.algebra.types import Field, ListType, LogicalType, MapType, StructType, TypeKind, nested_types
 from partita.arrow.schema import to_arrow_type, to_schema
 from partita.errors import SchemaError, SpecError, TableError, TableExists
 from partita.formats.arguments import partition_functions_of
@@ -83,6 +83,7 @@ def check_columns(schema: Schema, partition_names: Sequence[str]) -> None:
     """Raise `SchemaError` for a column that no file can hold, and `SpecError` for one that can't be a folder."""
     check_distinct_names(schema.names)
     for field in schema:
+        check_distinct_fields(field.type, f"column {field.name!r}")
         check_stored_type(field.type, f"column {field.name!r}")
     if len({name.casefold() for name in partition_names}) < len(partition_names):
         raise SpecError(f"a column is partitioned by twice: {', '.join(partition_names)}; name each once")
@@ -100,6 +101,13 @@ def check_distinct_columns(names: Iterable[str], description: str) -> None:
         raise SchemaError(f"{description}: {error}") from error
 
 
+def check_distinct_fields(type_: LogicalType, description: str) -> None:
+    """Raise `SchemaError`, with what has them, if two fields of a struct at any depth differ in case only."""
+    for nested_type in nested_types(type_):
+        if isinstance(nested_type, StructType):
+            check_distinct_columns([field.name for field in nested_type.fields], description)
+
+
 def check_partition_column(field: Field) -> None:
     """Raise `SpecError` if a column's values can't be the names of folders."""
     if field.type.kind not in PARTITION_TEXT_KINDS:
@@ -114,11 +122,12 @@ def check_stored_type(type_: LogicalType, description: str) -> None:
     if type_.kind in _UNSTORED_KINDS:
         raise SchemaError(
             f"{description} has type {type_}, which is not read from Parquet files; cast it, a timestamp to "
-            "microseconds (coerce_timestamps='us' in pandas and pyarrow), others to a number or a text"
+            "microseconds (coerce_timestamps='us' in pandas and pyarrow), halffloat to float, others to a number or a "
+            "text"
         )
     if isinstance(type_, StructType):
         for field in type_.fields:
-            check_stored_type(field.type, f"{description}, field {field.name!r},")
+            check_stored_type(field.type, f"{description}, field {field.name!r}")
     elif isinstance(type_, ListType):
         check_stored_type(type_.element, description)
     elif isinstance(type_, MapType):
@@ -160,13 +169,13 @@ def declare_table(
     definition that was inferred is replaced. Raises `TableExists` if the folder has another one, and `TableError` if
     its files don't fit.
     """
-    from partita.formats.parquet.footers import narrower_types, sampled_files
+    from partita.formats.parquet.footers import sampled_files, stored_types_by_file
     from partita.formats.parquet.state import load_table_version
 
     storage, columns = Storage.from_uri(uri, options), to_schema(schema)
     names = _partition_names(columns, partition_functions_of(partition_by, "partition_by"))
     table_version = load_table_version(storage, TableDefinition("", columns, tuple(names)))
-    narrower_types(storage, sampled_files(table_version.data_files), table_version.stored_columns)
+    stored_types_by_file(storage, sampled_files(table_version.data_files), table_version.stored_columns)
     definition = read_definition(storage)
     if definition is not None and not definition.table_id:
         storage.put(DEFINITION_PATH, _new_definition_json(columns, names))

@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from partita.algebra.joined_types import joined_type, with_strings_for_nulls
+from partita.algebra.joined_types import joined_type, replace_void_with_string
 from partita.algebra.schema import Schema
 from partita.algebra.types import (
     BINARY,
+    DOUBLE,
+    LONG,
     Field,
     ListType,
     LogicalType,
@@ -35,7 +37,12 @@ from partita.cache import LruCache
 from partita.errors import SchemaError, TableError
 from partita.formats.parquet.annotated_types import annotated_types
 from partita.formats.parquet.commit import FolderFile
-from partita.formats.parquet.create import DECLARATION_CALL, check_distinct_columns, check_stored_type
+from partita.formats.parquet.create import (
+    DECLARATION_CALL,
+    check_distinct_columns,
+    check_distinct_fields,
+    check_stored_type,
+)
 from partita.storage import Storage
 from partita.untrusted_input import translate_read_errors
 
@@ -83,6 +90,9 @@ def _read_footer(storage: Storage, file: FolderFile) -> Footer:
         types = {f.name: to_logical_type(_spark_arrow_type(f.type, f.name in int96)) for f in schema.to_arrow_schema()}
         types |= annotated_types(metadata, list(types))
         footer = Footer(metadata, types, columns, _has_old_calendar(metadata.metadata or {}))
+    check_distinct_columns(types, f"{file.path} in {storage.uri}")
+    for name, type_ in types.items():
+        check_distinct_fields(type_, f"{file.path} in {storage.uri}, column {name!r}")
     return _footer_cache.put((storage.uri, file), footer, metadata.serialized_size + 1000)
 
 
@@ -132,15 +142,16 @@ def unified_schema(storage: Storage, files: Sequence[FolderFile], partition_name
     partitions = {name.casefold() for name in partition_names}
     newest_first = sampled_files(files)[::-1]
     for file, footer in zip(newest_first, read_footers(storage, newest_first), strict=True):
-        check_distinct_columns(footer.types, f"{file.path} in {storage.uri}")
         for name, type_ in footer.types.items():
             if name.casefold() in partitions:
                 continue
-            check_stored_type(with_strings_for_nulls(type_), f"column {name!r} of {file.path} in {storage.uri}")
+            _check_readable(name, type_, file, storage.uri)
             field, field_file = sources.get(name.casefold(), (Field(name, type_), file))
             wider_type = joined_type(field.type, type_)
             if wider_type is None:
                 place, way_out = f"{field_file.path} of {storage.uri}", "write one of them anew with the other type"
+                if {field.type, type_} == {LONG, DOUBLE}:
+                    way_out += f", or declare it as double with {DECLARATION_CALL}, which takes longs up to 2**53"
                 raise _type_conflict(name, (type_, field.type), file, place, way_out)
             field_file = field_file if wider_type == field.type else file
             sources[name.casefold()] = Field(field.name, wider_type), field_file
@@ -149,10 +160,10 @@ def unified_schema(storage: Storage, files: Sequence[FolderFile], partition_name
             f"the files of {storage.uri}, such as {files[0].path}, have no column besides those of its folders; write "
             "them anew with one"
         )
-    return Schema(tuple(Field(field.name, with_strings_for_nulls(field.type)) for field, _ in sources.values()))
+    return Schema(tuple(Field(field.name, replace_void_with_string(field.type)) for field, _ in sources.values()))
 
 
-def narrower_types(
+def stored_types_by_file(
     storage: Storage, files: Sequence[FolderFile], columns: Iterable[Field]
 ) -> list[dict[str, LogicalType]]:
     """Return for each file the columns that it stores in another type than the table, with that type.
@@ -169,7 +180,7 @@ def narrower_types(
             for field in fields
             if (name := stored_name(field.name, footer)) is not None
             and footer.types[name] != field.type
-            and (type_ := stored_type(field, footer.types[name], file, storage.uri)) != field.type
+            and (type_ := stored_type(field, name, footer, file, storage.uri)) != field.type
         }
         for file, footer in zip(files, read_footers(storage, files), strict=True)
     ]
@@ -208,32 +219,63 @@ def stored_name(name: str, footer: Footer) -> str | None:
     return next((column for column in footer.types if column.casefold() == name.casefold()), None)
 
 
-def stored_type(field: Field, type_: LogicalType, file: FolderFile, uri: str) -> LogicalType:
-    """Return a column's type in a file, with the fields of the table's structs.
+def stored_type(field: Field, name: str, footer: Footer, file: FolderFile, uri: str) -> LogicalType:
+    """Return the type of a column that a file calls `name`, with the fields of the table's structs.
 
-    Raises `TableError` if the table's type doesn't hold it.
+    Raises `SchemaError` if no table can have the type, and `TableError` if the table's type doesn't hold its values.
     """
-    comparable_type = _with_structs_of(field.type, type_)
-    if joined_type(field.type, comparable_type) != field.type:
-        way_out = "write the file anew with the type of the table, or declare one that holds both"
+    type_ = footer.types[name]
+    comparable_type = _projected_type(field.type, type_)
+    _check_readable(name, comparable_type, file, uri)
+    wider_type = joined_type(field.type, comparable_type)
+    if wider_type != field.type and not ((field.type, type_) == (DOUBLE, LONG) and _are_exact_doubles(name, footer)):
+        way_out = "write the file anew with the type of the table"
+        if wider_type is not None:
+            way_out += f", or declare {wider_type}, which holds both"
+        elif (field.type, type_) == (DOUBLE, LONG):
+            way_out = f"it may have numbers beyond 2**53, which a double rounds; {way_out}"
         raise _type_conflict(field.name, (type_, field.type), file, f"the table {uri}", way_out)
     return comparable_type
 
 
-def _with_structs_of(type_: LogicalType, stored_type: LogicalType) -> LogicalType:
-    """Return a stored type with the fields of another type's structs; fields that only the file has are left out."""
+def _check_readable(name: str, type_: LogicalType, file: FolderFile, uri: str) -> None:
+    """Raise `SchemaError` if a column of a file has a type that can't be read."""
+    try:
+        check_stored_type(replace_void_with_string(type_), f"column {name!r} of {file.path} in {uri}")
+    except SchemaError as error:
+        raise SchemaError(f"{error}, or leave the column out of a declared schema: {DECLARATION_CALL}") from error
+
+
+def _are_exact_doubles(name: str, footer: Footer) -> bool:
+    """Return whether the integers of a column are doubles without loss, by its bounds in all row groups."""
+    for index in range(footer.metadata.num_row_groups):
+        chunk = footer.metadata.row_group(index).column(footer.positions[name])
+        statistics = chunk.statistics
+        if statistics is None or not (statistics.has_min_max or statistics.null_count == chunk.num_values):
+            return False
+        if statistics.has_min_max and not -_EXACT_DOUBLE <= statistics.min <= statistics.max <= _EXACT_DOUBLE:
+            return False
+    return True
+
+
+_EXACT_DOUBLE = 2**53
+"""Each integer up to it is a double."""
+
+
+def _projected_type(type_: LogicalType, stored_type: LogicalType) -> LogicalType:
+    """Return a stored type projected to the fields of a table's type; fields that only the file has are left out."""
     if isinstance(type_, StructType) and isinstance(stored_type, StructType):
         stored_types = {field.name.casefold(): field.type for field in stored_type.fields}
         return struct_type(
             *(
-                replace(f, type=_with_structs_of(f.type, stored_types.get(f.name.casefold(), f.type)))
+                replace(f, type=_projected_type(f.type, stored_types.get(f.name.casefold(), f.type)))
                 for f in type_.fields
             )
         )
     if isinstance(type_, ListType) and isinstance(stored_type, ListType):
-        return list_type(_with_structs_of(type_.element, stored_type.element))
+        return list_type(_projected_type(type_.element, stored_type.element))
     if isinstance(type_, MapType) and isinstance(stored_type, MapType):
-        return map_type(_with_structs_of(type_.key, stored_type.key), _with_structs_of(type_.value, stored_type.value))
+        return map_type(_projected_type(type_.key, stored_type.key), _projected_type(type_.value, stored_type.value))
     return stored_type
 
 

@@ -55,7 +55,7 @@ _Bounds = tuple[Any, Any, int | None]
 
 def _file_bounds(field: Field, footer: Footer, file: FolderFile, uri: str) -> _Bounds:
     name = stored_name(field.name, footer)
-    if name is None or stored_type(field, footer.types[name], file, uri).kind is TypeKind.NULL:
+    if name is None or stored_type(field, name, footer, file, uri).kind is TypeKind.NULL:
         return None, None, footer.metadata.num_rows
     if name not in footer.positions or (footer.has_old_calendar and field.type.kind in _CALENDAR_KINDS):
         return _UNKNOWN

@@ -94,7 +94,7 @@ def inferred_type(texts: pa.Array) -> LogicalType:
     for pattern, type_ in _INFERRED_TYPES.items():
         if pc.all(pc.match_substring_regex(distinct, pattern)).as_py():
             field = Field("text", type_)
-            return type_ if all(_is_usual_text(text, field) for text in distinct.to_pylist()) else STRING
+            return type_ if all(_can_round_trip(text, field) for text in distinct.to_pylist()) else STRING
     return STRING
 
 
@@ -106,7 +106,7 @@ _INFERRED_TYPES: Mapping[str, LogicalType] = {
 }
 
 
-def _is_usual_text(text: str, field: Field) -> bool:
+def _can_round_trip(text: str, field: Field) -> bool:
     try:
         value = parse_partition({field.name: text}, Schema((field,)))[field.name]
     except PartitionValueError:

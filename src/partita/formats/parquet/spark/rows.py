@@ -14,7 +14,7 @@ from partita.algebra.types import LogicalType, TypeKind
 from partita.arrow.schema import to_arrow_type
 from partita.formats.containment import FolderLocation, check_no_links_outside
 from partita.formats.operations.paths import spark_file_path
-from partita.formats.parquet.footers import check_known_columns, check_known_fields, narrower_types
+from partita.formats.parquet.footers import check_known_columns, check_known_fields, stored_types_by_file
 from partita.formats.parquet.state import ParquetTableVersion
 from partita.formats.partition_texts.spark import partition_text
 from partita.formats.table_change import WRITTEN_FILE_SCHEMA
@@ -93,7 +93,7 @@ class ParquetRows(TableRows):
         files = [table_version.data_files[index] for index in file_indices.tolist()]
         constants = [name for name in names if name in table_version.spec.names]
         columns = [table_version.schema.find_field(name) for name in names if name not in constants]
-        file_types = narrower_types(storage, files, columns)
+        file_types = stored_types_by_file(storage, files, columns)
         if columns and not table_version.table_id:
             check_known_fields(storage, files, columns)
         location = FolderLocation.from_uri(storage.uri)
