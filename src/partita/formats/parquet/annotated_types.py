@@ -63,8 +63,8 @@ def _spark_types(properties: Mapping[bytes, bytes], names: Sequence[str]) -> dic
     types: dict[str, LogicalType] = {}
     with suppress(SchemaError, ValueError):
         for field in schema_from_json(json.loads(properties.get(_SPARK_SCHEMA_KEY, b"null"))):
-            others = [type_ for type_ in nested_types(field.type) if type_.kind is TypeKind.OTHER]
-            unread = next((type_ for type_ in others if str(type_).startswith(_SPARK_TYPES)), None)
+            unknown_types = [type_ for type_ in nested_types(field.type) if type_.kind is TypeKind.OTHER]
+            unread = next((type_ for type_ in unknown_types if str(type_).startswith(_SPARK_TYPES)), None)
             if unread is not None and field.name in names:
                 types[field.name] = unread
     return types
