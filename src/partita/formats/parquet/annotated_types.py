@@ -51,20 +51,20 @@ def _leaf_types(metadata: pq.FileMetaData, names: Sequence[str]) -> dict[str, Lo
 
 def _variant_names(metadata: pq.FileMetaData, names: Sequence[str]) -> set[str]:
     """Return the columns that are a VARIANT or have one in them, by the lines of the schema's text."""
-    found, index = set[str](), -1
+    variant_names, index = set[str](), -1
     for line in str(metadata.schema).splitlines():
         index += line.startswith("  ") and line[2] not in " }"
         if "(Variant(" in line and line.endswith(") {"):
-            found.add(names[index])
-    return found
+            variant_names.add(names[index])
+    return variant_names
 
 
 def _spark_types(properties: Mapping[bytes, bytes], names: Sequence[str]) -> dict[str, LogicalType]:
     types: dict[str, LogicalType] = {}
     with suppress(SchemaError, ValueError):
         for field in schema_from_json(json.loads(properties.get(_SPARK_SCHEMA_KEY, b"null"))):
-            others = [type_ for type_ in nested_types(field.type) if type_.kind is TypeKind.OTHER]
-            unread = next((type_ for type_ in others if str(type_).startswith(_SPARK_TYPES)), None)
+            unknown_types = [type_ for type_ in nested_types(field.type) if type_.kind is TypeKind.OTHER]
+            unread = next((type_ for type_ in unknown_types if str(type_).startswith(_SPARK_TYPES)), None)
             if unread is not None and field.name in names:
                 types[field.name] = unread
     return types

@@ -228,7 +228,7 @@ def stored_type(field: Field, name: str, footer: Footer, file: FolderFile, uri: 
     comparable_type = _projected_type(field.type, type_)
     _check_readable(name, comparable_type, file, uri)
     wider_type = joined_type(field.type, comparable_type)
-    if wider_type != field.type and not ((field.type, type_) == (DOUBLE, LONG) and _are_exact_doubles(name, footer)):
+    if wider_type != field.type and not ((field.type, type_) == (DOUBLE, LONG) and _has_exact_doubles(name, footer)):
         way_out = "write the file anew with the type of the table"
         if wider_type is not None:
             way_out += f", or declare {wider_type}, which holds both"
@@ -246,7 +246,7 @@ def _check_readable(name: str, type_: LogicalType, file: FolderFile, uri: str) -
         raise SchemaError(f"{error}, or leave the column out of a declared schema: {DECLARATION_CALL}") from error
 
 
-def _are_exact_doubles(name: str, footer: Footer) -> bool:
+def _has_exact_doubles(name: str, footer: Footer) -> bool:
     """Return whether the integers of a column are doubles without loss, by its bounds in all row groups."""
     for index in range(footer.metadata.num_row_groups):
         chunk = footer.metadata.row_group(index).column(footer.positions[name])
