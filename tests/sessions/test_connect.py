@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.jvm
+@pytest.mark.long
 def test_connect(tmp_path: Path) -> None:
     """The process starts a Connect server; with SPARK_TESTING it has a port of its own."""
     (report,) = run_operations(tmp_path, {}, SPARK_REMOTE="local[2]", SPARK_TESTING="1")
@@ -20,7 +21,6 @@ def test_connect(tmp_path: Path) -> None:
 
 
 @pytest.mark.jvm
-@pytest.mark.long
 def test_connect_with_everything_unusual(tmp_path: Path) -> None:
     (report,) = run_operations(tmp_path, UNUSUAL, SPARK_REMOTE="local[2]", SPARK_TESTING="1")
     check_report(report, "connect, unusual")

@@ -2,8 +2,8 @@
 
 Users have sessions of their own; the other tests run in one that Partita started. Each test here starts a session in a
 process of its own, because a process has one JVM and one default session. `operations.py` runs the same operations in
-each, and compares the tables with a model. A normal run starts one with everything unusual, whose settings then change
-to Spark's defaults; `test_connect.py` starts one of Spark Connect. A long run starts a session of each kind.
+each, and compares the tables with a model. A normal run starts one with Spark's defaults, and `test_connect.py` one of
+Spark Connect with everything unusual. A long run starts a session of each kind.
 
 Python workers run the `python3` of the machine, as from a shell without an activated environment.
 """
@@ -41,13 +41,8 @@ UNUSUAL = {
     # Without adaptive execution each shuffle has this number of tasks.
     f"{_SQL}shuffle.partitions": "3",
 }
-SESSIONS: dict[str, dict[str, str]] = {
-    "unusual": UNUSUAL,
-    "defaults": {},
-}
-"""Settings that one session has in turn. Starting a JVM, and its first operations, take longer than all the others."""
 LONG_SESSIONS: dict[str, dict[str, str]] = {
-    **SESSIONS,
+    "unusual": UNUSUAL,
     "berlin": {f"{_SQL}session.timeZone": "Europe/Berlin"},
     "unusual, kathmandu": {**UNUSUAL, f"{_SQL}session.timeZone": "Asia/Kathmandu"},
     "los angeles": {f"{_SQL}session.timeZone": "America/Los_Angeles"},
@@ -72,10 +67,17 @@ LONG_SESSIONS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.jvm
-def test_settings_of_one_session(tmp_path: Path) -> None:
-    reports = run_operations(tmp_path, *SESSIONS.values())
-    for name, report in zip(SESSIONS, reports, strict=True):
-        check_report(report, name)
+def test_default_session(tmp_path: Path) -> None:
+    (report,) = run_operations(tmp_path, {})
+    check_report(report, "defaults")
+
+
+@pytest.mark.jvm
+@pytest.mark.long
+def test_settings_that_change_in_a_session(tmp_path: Path) -> None:
+    sessions: list[dict[str, str]] = [UNUSUAL, {}]
+    for report in run_operations(tmp_path, *sessions):
+        check_report(report, "unusual, then defaults")
 
 
 @pytest.mark.jvm

@@ -273,7 +273,7 @@ def test_the_map_by_keys(signed_in_page: WatchedPage) -> None:
     page.wait_for_url(lambda url: "view=" not in url)
     page.keyboard.press("Enter")
     page.wait_for_url("**/partition?*")
-    expect(page.locator("h1")).to_have_text("date=2026-06-02, region=eu")
+    expect(page.locator("h1")).to_have_text("date=2026-06-02,region=eu")
 
 
 def test_the_map_as_a_table(signed_in_page: WatchedPage) -> None:

@@ -102,7 +102,7 @@ def hive(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathF
         yield Shared(ours, with_catalog(spark, "ice", settings))
 
 
-@pytest.mark.parametrize("kind", ["postgres", "rest", "hive"])
+@pytest.mark.parametrize("kind", ["postgres", "rest", pytest.param("hive", marks=pytest.mark.long)])
 def test_three_engines_share_a_catalog(
     spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest, kind: str
 ) -> None:
