@@ -71,7 +71,7 @@ class TableFactsCache:
 def _read_table_facts(table: Table, version: int) -> TableFacts:
     partitions, plan = table.partitions(), table.plan()
     tuples = plan.table_version.partitions.take(plan.file_indices)
-    history, history_gap = _read_history(table)
+    versions, version_count, history_gap = _read_versions(table)
     current, times = table.spec.spec_id, table.spec_times
     specs = [
         {
@@ -96,19 +96,20 @@ def _read_table_facts(table: Table, version: int) -> TableFacts:
         "bytes": sum(spec["bytes"] for spec in specs),
         "warnings": list(_layout_warnings(partitions, plan.files, tuples, current)),
         "largest": _largest_partitions(partitions),
-        "history": [_version_document(row) for row in history[:MAX_SHOWN_VERSIONS]],
-        "versions": len(history),
+        "history": [_version_document(row) for row in versions],
+        "versions": version_count,
         "history_gap": history_gap,
     }
     return TableFacts(table.name, table.uri, table.format, version, document, plan.files, tuples, table.spec_history)
 
 
-def _read_history(table: Table) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the versions of a table, the newest first, and why its format has none, or None if it has."""
+def _read_versions(table: Table) -> tuple[list[dict[str, Any]], int, str | None]:
+    """Return the newest versions of a table, the number of all, and why its format has none, or None if it has."""
     try:
-        return table.history().to_pylist(), None
+        history = table.history()
     except UnsupportedOperation as gap:
-        return [], str(gap)
+        return [], 0, str(gap)
+    return history.slice(0, MAX_SHOWN_VERSIONS).to_pylist(), history.num_rows, None
 
 
 def _spec_totals(partitions: pa.Table, spec_id: int) -> dict[str, Any]:

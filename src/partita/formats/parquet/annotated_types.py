@@ -52,7 +52,8 @@ def _leaf_types(metadata: pq.FileMetaData, names: Sequence[str]) -> dict[str, Lo
 def _variant_names(metadata: pq.FileMetaData, names: Sequence[str]) -> set[str]:
     """Return the columns that are a VARIANT or have one in them, by the lines of the schema's text."""
     variant_names, index = set[str](), -1
-    for line in str(metadata.schema).splitlines():
+    schema_text = str(metadata.schema)
+    for line in schema_text.splitlines() if "(Variant(" in schema_text else ():
         index += line.startswith("  ") and line[2] not in " }"
         if "(Variant(" in line and line.endswith(") {"):
             variant_names.add(names[index])
@@ -61,8 +62,12 @@ def _variant_names(metadata: pq.FileMetaData, names: Sequence[str]) -> set[str]:
 
 def _spark_types(properties: Mapping[bytes, bytes], names: Sequence[str]) -> dict[str, LogicalType]:
     types: dict[str, LogicalType] = {}
+    schema_text = properties.get(_SPARK_SCHEMA_KEY, b"")
+    # Parsing the schema of each file takes longer than reading its footer.
+    if not any(name.encode() in schema_text for name in _SPARK_TYPES):
+        return types
     with suppress(SchemaError, ValueError):
-        for field in schema_from_json(json.loads(properties.get(_SPARK_SCHEMA_KEY, b"null"))):
+        for field in schema_from_json(json.loads(schema_text)):
             unknown_types = [type_ for type_ in nested_types(field.type) if type_.kind is TypeKind.OTHER]
             unread = next((type_ for type_ in unknown_types if str(type_).startswith(_SPARK_TYPES)), None)
             if unread is not None and field.name in names:
